@@ -1,0 +1,25 @@
+//! Lanai, a batch system for the machine people log in to.
+//!
+//! The layers, which `tests/architecture.rs` enforces:
+//!
+//! * `model <- sched <- {sim, schedd}`: nouns, then pure decisions, then those who ask for them
+//! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then processes
+//! * `sys` lies under all that does I/O, and never under `model` or `sched`
+
+#![deny(missing_docs)]
+
+pub mod model;
+
+pub mod sched;
+
+pub mod spool;
+
+pub mod wire;
+
+pub mod schedd;
+
+pub mod noded;
+
+pub mod cli;
+
+pub mod sys;

@@ -1,0 +1,84 @@
+//! What can happen to a job. The history of a job is its list of events.
+
+use super::job::{Attempt, Outcome, Share};
+use super::state::Holds;
+use serde::{Deserialize, Serialize};
+
+/// A fact about one job, in the past tense.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// Accepted from its owner.
+    Submitted,
+    /// Barred, by `user@host`.
+    Held {
+        /// The holds set.
+        holds: Holds,
+        /// Who set them.
+        by: String,
+    },
+    /// No longer barred by these, by `user@host`.
+    Released {
+        /// The holds released.
+        holds: Holds,
+        /// Who released them.
+        by: String,
+    },
+    /// Its begin time, or the time to try a failed start again, has come.
+    Due,
+    /// Changed by `qalter`.
+    Altered {
+        /// Who changed it.
+        by: String,
+        /// Which attributes.
+        attributes: Vec<String>,
+    },
+    /// Given resources by a cycle; the node is told once this is on disk.
+    Started {
+        /// The attempt's number.
+        attempt: Attempt,
+        /// What it got.
+        shares: Vec<Share>,
+    },
+    /// Running, says its node.
+    Launched {
+        /// Which attempt.
+        attempt: Attempt,
+        /// The job's session.
+        session: u32,
+        /// The boot of the node.
+        boot: String,
+    },
+    /// Over, says its node.
+    Ended {
+        /// Which attempt.
+        attempt: Attempt,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Gone without a trace: its node has booted since, or knows nothing of it.
+    Vanished {
+        /// Which attempt.
+        attempt: Attempt,
+        /// What was found instead.
+        why: String,
+    },
+    /// To be deleted, by `user@host`.
+    DeleteWanted {
+        /// Who wants it.
+        by: String,
+        /// End it here and now, whatever its node says.
+        force: bool,
+    },
+    /// To be put back into the queue, by `user@host`.
+    RerunWanted {
+        /// Who wants it.
+        by: String,
+    },
+    /// Sent a signal, by `user@host`.
+    Signalled {
+        /// Who sent it.
+        by: String,
+        /// Its number.
+        signal: i32,
+    },
+}

@@ -1,0 +1,298 @@
+//! A job: who submitted it, what was asked for, and what became of it.
+
+use super::resource::Value;
+use super::select::Request;
+use super::state::{Holds, State};
+use super::text::Text;
+use super::time::{Span, Time, Wall};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// The sequence number of a job. Its full id is `<number>.<server>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobId(pub u64);
+
+impl JobId {
+    /// The id as clients see it.
+    pub fn full(self, server: &str) -> String {
+        format!("{}.{server}", self.0)
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which of a job's starts: 1 for the first. (job, attempt) names one run for ever; noded refuses
+/// an attempt below the highest it has seen.
+pub type Attempt = u32;
+
+/// Who submitted the job, as the kernel attested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Name in the account data of schedd's machine.
+    pub user: String,
+    /// What decides.
+    pub uid: u32,
+    /// The submitter's primary group.
+    pub gid: u32,
+}
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What was asked for; changed only by `qalter`.
+    pub spec: Arc<Spec>,
+    /// What became of it so far.
+    pub life: Life,
+}
+
+/// SHA-256 of a script or an environment, by which the spool keeps it once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What the job runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Program {
+    /// A script, kept in the spool.
+    Script(Digest),
+    /// `qsub -- command arguments`, run without a shell.
+    Command(Vec<Text>),
+}
+
+/// `-j`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Join {
+    /// `n`: two files.
+    #[default]
+    No,
+    /// `oe`: both into the output file.
+    Output,
+    /// `eo`: both into the error file.
+    Error,
+}
+
+/// What the submitter asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// `Job_Name`.
+    pub name: String,
+    /// `-q`, or the default queue.
+    pub queue: String,
+    /// `-A`.
+    pub account: Option<String>,
+    /// `-P`; `_pbs_project_default` when not given.
+    pub project: String,
+    /// `-p`, -1024 to 1023.
+    pub priority: i32,
+    /// `-r`: may be started again from the beginning.
+    pub rerunnable: bool,
+    /// `-a`: not eligible before.
+    pub begin: Option<Wall>,
+    /// `-j`.
+    pub join: Join,
+    /// `-o` as shown: `host:/abs/path`, `host:/abs/dir/`; None for the default place.
+    pub output: Option<Text>,
+    /// `-e`, likewise.
+    pub error: Option<Text>,
+    /// `-S`, as given: `path[@host],...`.
+    pub shell: Option<Text>,
+    /// `-W umask=`.
+    pub umask: Option<u32>,
+    /// `-W block=true`: a client waits for the end.
+    pub block: bool,
+    /// `-l`.
+    pub request: Request,
+    /// What to run.
+    pub program: Program,
+    /// The environment handed on (`Variable_List`): `K=V` entries, each ended by a zero byte.
+    pub environ: Digest,
+    /// Where qsub ran, absolute.
+    pub workdir: Text,
+    /// Where qsub ran: the host.
+    pub submit_host: String,
+    /// `Submit_arguments`.
+    pub arguments: Text,
+    /// Attributes that are kept and shown as given and decide nothing here: `Mail_Points`,
+    /// `Checkpoint`, ...; PBS attribute name to text.
+    pub other: BTreeMap<String, String>,
+}
+
+impl Spec {
+    /// The walltime asked for.
+    pub fn walltime(&self) -> Option<Span> {
+        match self.request.list.get("walltime") {
+            Some(Value::Time(span)) => Some(*span),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a job so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Life {
+    /// Where it stands.
+    pub state: State,
+    /// What bars it from starting.
+    pub holds: Holds,
+    /// PBS's count of starts; `-W run_count=` and `qalter` may raise it.
+    pub run_count: u32,
+    /// The number of the latest attempt; 0 before the first.
+    pub attempt: Attempt,
+    /// Starts in a row that failed by a node's fault.
+    pub failed_starts: u32,
+    /// The latest attempt, also when it is over.
+    pub run: Option<Run>,
+    /// What somebody wants of the running job.
+    pub want: Want,
+    /// What it has used: live while it runs, final afterwards.
+    pub used: Usage,
+    /// How it ended.
+    pub exit: Option<Exit>,
+    /// The comment shown; None shows the scheduler's latest reason.
+    pub comment: Option<String>,
+    /// Submitted.
+    pub ctime: Time,
+    /// Last changed.
+    pub mtime: Time,
+    /// Entered its queue.
+    pub qtime: Time,
+    /// Became eligible; None while held or waiting.
+    pub etime: Option<Time>,
+    /// Not to be started again before (after a failed start).
+    pub not_before: Option<Time>,
+    /// Ended.
+    pub obittime: Option<Time>,
+}
+
+/// One attempt: where it runs and what is known of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Its number.
+    pub attempt: Attempt,
+    /// What it holds, chunk by chunk; the first share's node runs the script.
+    pub shares: Vec<Share>,
+    /// When it was decided.
+    pub started: Time,
+    /// The session the node reported; None until it did.
+    pub session: Option<u32>,
+    /// The boot of the node it was launched in, once reported.
+    pub boot: Option<String>,
+    /// Whether the node has still to report its end.
+    pub open: bool,
+}
+
+/// What one chunk holds on one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The node.
+    pub node: String,
+    /// The host it is part of.
+    pub host: String,
+    /// Consumables taken, in the order requested.
+    pub taken: Vec<(String, Value)>,
+    /// Processors bound to, by the host's numbers; empty when nothing is bound.
+    pub cpus: Vec<u16>,
+    /// GPUs handed out, by the host's numbers.
+    pub gpus: Vec<u16>,
+    /// Lines in the node file: `mpiprocs`, else 1.
+    pub mpiprocs: u32,
+}
+
+/// What somebody wants of a running job; the node is told until it has happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Want {
+    /// Run to its end.
+    #[default]
+    Run,
+    /// Deleted, by `user@host`.
+    Gone(String),
+    /// Back to the queue, by `user@host`.
+    Requeue(String),
+}
+
+/// What a job used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Elapsed, less time suspended.
+    pub walltime: Span,
+    /// Processor time of all its processes.
+    pub cput: Span,
+    /// Largest resident memory, in kilobytes.
+    pub mem_kb: u64,
+    /// Largest address space, in kilobytes.
+    pub vmem_kb: u64,
+    /// Processors held.
+    pub ncpus: u32,
+}
+
+impl Usage {
+    /// Processor time per elapsed time, in percent.
+    pub fn cpupercent(&self) -> i64 {
+        self.cput.0.saturating_mul(100).checked_div(self.walltime.0).unwrap_or(0)
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// `Exit_status` (`spec` 4.1): 0 to 255, 256+N for a signal we sent, 128+N for another,
+    /// negative for an end by the system.
+    pub status: i32,
+    /// Whether it was deleted (substate 91), else 92 or 93 by the status.
+    pub deleted: bool,
+}
+
+/// How an attempt ended, as its shepherd saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// What happened.
+    pub how: How,
+    /// The last signal that we or `qsig` or `qdel` sent, if any.
+    pub sent: Option<i32>,
+    /// What it used.
+    pub used: Usage,
+}
+
+/// What happened to an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// Ended by itself, with this code.
+    Exited(i32),
+    /// Ended by this signal.
+    Signaled(i32),
+    /// Ended by its shepherd: over its walltime.
+    Overran {
+        /// Elapsed when it was ended.
+        used: Span,
+        /// Its limit.
+        limit: Span,
+    },
+    /// Never started, by its owner's fault: no such interpreter, not executable, no such directory.
+    CannotStart {
+        /// 254 for a command, 127 for a script.
+        status: i32,
+        /// What failed and on what.
+        why: String,
+    },
+    /// Never started, by the node's fault: to be tried again.
+    NodeFault(String),
+    /// Cancelled before it started.
+    Cancelled,
+    /// The shepherd itself was killed; its exit status is not known.
+    ShepherdLost,
+}

@@ -1,0 +1,25 @@
+//! The nouns: jobs, resources, nodes, queues, reasons. No I/O, no clock.
+
+pub mod time;
+
+pub mod text;
+
+pub mod resource;
+
+pub mod select;
+
+pub mod state;
+
+pub mod job;
+
+pub mod event;
+
+pub mod node;
+
+pub mod queue;
+
+pub mod policy;
+
+pub mod reason;
+
+pub mod refusal;

@@ -1,0 +1,42 @@
+//! Nodes: what a host offers and in what condition it is.
+
+use super::resource::ResourceList;
+use super::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// What noded measured of one node it presents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeFacts {
+    /// Unique over all hosts.
+    pub name: String,
+    /// The host it is part of.
+    pub host: String,
+    /// `resources_available`: `ncpus`, `mem`, `ngpus`, `arch`, `host`, `vnode`, ...
+    pub available: ResourceList,
+    /// Processors of the host (`pcpus`).
+    pub pcpus: u32,
+    /// The host's numbers of the processors that are this node's alone; empty when its jobs are
+    /// not to be bound.
+    pub cpus: Vec<u16>,
+    /// The host's numbers of its GPUs.
+    pub gpus: Vec<u16>,
+}
+
+/// A node as schedd knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// What noded measured, with the administrator's values laid over it.
+    pub facts: NodeFacts,
+    /// Set by the administrator: accepts no new jobs.
+    pub offline: bool,
+    /// Whether its noded answers.
+    pub up: bool,
+    /// The boot of its host, as last told.
+    pub boot: String,
+    /// Set by the administrator.
+    pub comment: Option<String>,
+    /// When `offline` or `up` last changed.
+    pub changed: Time,
+    /// When a job last ended on it.
+    pub used: Option<Time>,
+}

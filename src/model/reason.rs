@@ -1,0 +1,150 @@
+//! Why a job does not start: a type with its numbers, produced by the stage that refused.
+
+use super::job::JobId;
+use super::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The stage of a cycle that refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Could it ever run, may it run yet?
+    Feasibility,
+    /// Has its owner had enough for now?
+    Throttling,
+    /// Where would it fit?
+    Matching,
+    /// Would it delay a promise?
+    Backfill,
+}
+
+/// Why a job does not start now, or never will. Its text is the `comment` of `qstat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reason {
+    /// Not on this cluster, even when empty: too little of a resource everywhere.
+    NeverEnough {
+        /// Which.
+        resource: String,
+        /// Asked for by one chunk (or by all, with `place=pack` and for the total), as shown.
+        requested: String,
+        /// The most that can be had at once.
+        available: String,
+        /// What there is in all.
+        total: String,
+    },
+    /// Not on this cluster: no node has this value of a resource.
+    NeverMatches {
+        /// Which.
+        resource: String,
+        /// Asked for, as shown.
+        requested: String,
+        /// What a node has instead, as shown; `unset` for none.
+        found: String,
+    },
+    /// Not on this cluster: more chunks on nodes of their own than there are such nodes.
+    NeverNodes {
+        /// Nodes asked for.
+        requested: u64,
+        /// Nodes there are.
+        total: u64,
+    },
+    /// The queue is stopped.
+    QueueStopped,
+    /// Too little is free now.
+    Busy {
+        /// Of which resource.
+        resource: String,
+        /// Asked for in all.
+        requested: String,
+        /// Free now.
+        available: String,
+        /// What there is in all.
+        total: String,
+        /// When enough is expected to be free, by the walltimes of the running jobs.
+        until: Option<Time>,
+    },
+    /// Enough is free in all, but not together as asked.
+    Scattered {
+        /// Nodes that could take a chunk now.
+        fitting: u64,
+        /// Nodes needed.
+        needed: u64,
+    },
+    /// It fits now, but would take what is promised to another.
+    WouldDelayBooking {
+        /// The job that holds the promise.
+        holder: JobId,
+        /// When that is to start.
+        at: Time,
+    },
+    /// No node answers, or all are offline.
+    NoNodes,
+    /// A start failed; tried again later.
+    Deferred {
+        /// Not before.
+        until: Time,
+    },
+}
+
+impl Reason {
+    /// The stage that refuses for this reason.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => Stage::Feasibility,
+            Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
+            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
+            Reason::WouldDelayBooking { .. } => Stage::Backfill,
+        }
+    }
+
+    /// A stable name, for scripts and scenarios.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::NeverEnough { .. } => "never_enough",
+            Reason::NeverMatches { .. } => "never_matches",
+            Reason::NeverNodes { .. } => "never_nodes",
+            Reason::QueueStopped => "queue_stopped",
+            Reason::Busy { .. } => "busy",
+            Reason::Scattered { .. } => "scattered",
+            Reason::WouldDelayBooking { .. } => "would_delay_booking",
+            Reason::NoNodes => "no_nodes",
+            Reason::Deferred { .. } => "deferred",
+        }
+    }
+
+    /// Whether waiting cannot help: only a change of the job or of the cluster can.
+    pub fn is_never(&self) -> bool {
+        matches!(self, Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Reason::NeverEnough { resource, requested, available, total } => write!(
+                f,
+                "Can Never Run: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
+            ),
+            Reason::NeverMatches { resource, requested, found } => {
+                write!(f, "Can Never Run: Insufficient amount of resource: {resource} ({requested} != {found})")
+            }
+            Reason::NeverNodes { requested, total } => {
+                write!(f, "Can Never Run: Not enough total nodes available (R: {requested} T: {total})")
+            }
+            Reason::QueueStopped => f.write_str("Not Running: Queue not started."),
+            Reason::Busy { resource, requested, available, total, .. } => write!(
+                f,
+                "Not Running: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
+            ),
+            Reason::Scattered { fitting, needed } => {
+                write!(f, "Not Running: Not enough free nodes available (R: {needed} A: {fitting})")
+            }
+            Reason::WouldDelayBooking { holder, .. } => {
+                write!(f, "Not Running: Job would conflict with the promised start of job {holder}")
+            }
+            Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
+            Reason::Deferred { .. } => f.write_str("Not Running: Job start failed; it is tried again shortly"),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A refused request: the PBS error number and the text that follows the command's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub struct Refusal {
+    /// `PBSE_*`, 15001 and up.
+    pub code: u16,
+    /// What is said, without the command's name and without the job's id.
+    pub text: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Refusal {
+    /// The shell's view of the number: mod 256.
+    pub fn exit_code(&self) -> u8 {
+        (self.code % 256) as u8
+    }
+
+    fn new(code: u16, text: impl Into<String>) -> Refusal {
+        Refusal { code, text: text.into() }
+    }
+}
+
+/// Constant texts, one constructor each.
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+        impl Refusal {
+            $($(#[$doc])* pub fn $name() -> Refusal { Refusal::new($code, $text) })*
+        }
+    };
+}
+
+refusals! {
+    /// No such job, or none the caller may know of.
+    unknown_job = 15001, "Unknown Job Id";
+    /// Malformed, or not understood by this daemon.
+    invalid_request = 15004, "Invalid request";
+    /// The caller may not do this. PBS's text ends in a blank.
+    unauthorized = 15007, "Unauthorized Request ";
+    /// The job's state does not allow it.
+    bad_state = 15016, "Request invalid for state of job";
+    /// No such queue.
+    unknown_queue = 15018, "Unknown queue";
+    /// The queue accepts no jobs.
+    queue_disabled = 15021, "Queue is not enabled";
+    /// The owner has no account here, or may not run jobs.
+    bad_uid = 15023, "Bad UID for job execution";
+    /// No `-q` and no default queue.
+    no_default_queue = 15037, "No default queue specified";
+    /// `-r n` forbids it.
+    not_rerunnable = 15038, "job is not rerunnable";
+    /// No such signal.
+    unknown_signal = 15013, "Unknown/illegal signal name";
+    /// schedd is leaving.
+    shutting_down = 15060, "Request not allowed: Server shutting down";
+    /// No such node. PBS's text ends in a blank.
+    unknown_node = 15062, "Unknown node ";
+    /// The job is over.
+    finished = 15139, "Job has finished";
+    /// Larger than `jobscript_max_size`.
+    script_too_large = 15175, "jobscript size exceeded the jobscript_max_size";
+    /// `-l place` alone.
+    place_without_select = 15111, "Cannot have \"place\" without \"select\"";
+    /// `-l nodes` beside `-l select`.
+    nodes_with_select = 15110, "Cannot be used with select or place: nodes";
+    /// A malformed `-l nodes=`.
+    bad_nodes = 15089, "node(s) specification error";
+}
+
+impl Refusal {
+    /// An attribute that does not exist.
+    pub fn unknown_attribute(name: &str) -> Refusal {
+        Refusal::new(15002, format!("Undefined attribute  {name}"))
+    }
+
+    /// An attribute the caller may not set.
+    pub fn read_only(name: &str) -> Refusal {
+        let text = "Cannot set attribute, read only or insufficient permission";
+        Refusal::new(15003, format!("{text}  {name}"))
+    }
+
+    /// An attribute that stays as it is once the job runs.
+    pub fn running(name: &str) -> Refusal {
+        Refusal::new(15015, format!("Cannot modify attribute while job running  {name}"))
+    }
+
+    /// A value of the wrong type or form; `name` as PBS shows it, `Resource_List.ncpus`; may be empty.
+    pub fn illegal_value(name: &str) -> Refusal {
+        let text = format!("Illegal attribute or resource value {name}");
+        Refusal::new(15014, text.trim_end())
+    }
+
+    /// A resource nobody has defined, given by `-l name=`.
+    pub fn unknown_resource(name: &str) -> Refusal {
+        Refusal::new(15035, format!("Unknown resource Resource_List.{name}"))
+    }
+
+    /// A resource nobody has defined, inside a select.
+    pub fn unknown_in_select(name: &str) -> Refusal {
+        Refusal::new(15035, format!("Unknown resource: {name}"))
+    }
+
+    /// A job-wide resource inside a select.
+    pub fn invalid_in_select(name: &str) -> Refusal {
+        Refusal::new(15108, format!("Resource invalid in \"select\" specification: {name}"))
+    }
+
+    /// A host-level resource beside a select.
+    pub fn beside_select(name: &str) -> Refusal {
+        let text = "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is:";
+        Refusal::new(15109, format!("{text} {name}"))
+    }
+
+    /// A resource named twice in one chunk.
+    pub fn duplicate_in_chunk(name: &str) -> Refusal {
+        let text = "duplicated resource within a section of a select specification, resource is:";
+        Refusal::new(15116, format!("{text} {name}"))
+    }
+
+    /// The spool cannot take it now: nothing of the request was kept.
+    pub fn spool(why: impl fmt::Display) -> Refusal {
+        Refusal::new(15010, format!("System error: {why}"))
+    }
+}

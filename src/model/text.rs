@@ -1,0 +1,121 @@
+//! Bytes that are nearly always text: paths, arguments, values of environment variables.
+//!
+//! The kernel promises no encoding for them, and a job must get back exactly the bytes its owner
+//! gave. In JSON they stand as a string when they are UTF-8, else as an array of numbers.
+
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A byte string, kept to the byte, shown with U+FFFD where it is not UTF-8.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(pub Vec<u8>);
+
+impl Text {
+    /// The text, with U+FFFD for what is not UTF-8.
+    pub fn lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.0)
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        Text(text.as_bytes().to_vec())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text(text.into_bytes())
+    }
+}
+
+impl From<Vec<u8>> for Text {
+    fn from(bytes: Vec<u8>) -> Text {
+        Text(bytes)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.lossy())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:?}", self.lossy())
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if serializer.is_human_readable() => serializer.serialize_str(text),
+            _ if serializer.is_human_readable() => self.0.serialize(serializer),
+            _ => serializer.serialize_bytes(&self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_any(TextVisitor)
+        } else {
+            deserializer.deserialize_byte_buf(TextVisitor)
+        }
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a string or bytes")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+        Ok(text.into())
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Text, E> {
+        Ok(Text(bytes.to_vec()))
+    }
+
+    fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Text, E> {
+        Ok(Text(bytes))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(byte) = seq.next_element()? {
+            bytes.push(byte);
+        }
+        Ok(Text(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_survives_json_and_the_wire() {
+        for bytes in [b"plain".to_vec(), "smörgås".into(), vec![0xff, 0, b'x', 0x80]] {
+            let text = Text(bytes);
+            let json = serde_json::to_string(&text).unwrap();
+            assert_eq!(serde_json::from_str::<Text>(&json).unwrap(), text, "{json}");
+            let wire = postcard::to_stdvec(&text).unwrap();
+            assert_eq!(postcard::from_bytes::<Text>(&wire).unwrap(), text);
+        }
+    }
+}

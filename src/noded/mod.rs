@@ -1,0 +1,1 @@
+//! The daemon that runs jobs: it executes, never decides.

@@ -1,0 +1,1 @@
+//! Pure decisions: state, policy and a moment go in, a plan comes out.

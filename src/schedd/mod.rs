@@ -1,0 +1,1 @@
+//! The daemon that decides: one loop, one writer.

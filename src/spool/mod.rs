@@ -1,0 +1,1 @@
+//! The only SQL: the durable twin of what schedd knows.

@@ -1,0 +1,42 @@
+//! The environment of this process.
+
+#![allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+
+use std::ffi::OsString;
+
+/// The variable `name`, if set.
+pub fn var(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The variable `name`, if set and UTF-8.
+pub fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// All variables.
+pub fn vars() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+/// The command line, program name first.
+pub fn args() -> impl Iterator<Item = OsString> {
+    std::env::args_os()
+}
+
+/// This program's file.
+pub fn program() -> std::io::Result<std::path::PathBuf> {
+    std::env::current_exe()
+}
+
+/// The working directory: `$PWD` if it names the same folder, else as the kernel has it.
+pub fn workdir() -> std::io::Result<std::path::PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let kernel = std::env::current_dir()?;
+    let named = var("PWD").map(std::path::PathBuf::from).filter(|path| path.is_absolute());
+    let same = |path: &std::path::PathBuf| {
+        let (a, b) = (std::fs::metadata(path).ok()?, std::fs::metadata(&kernel).ok()?);
+        Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
+    };
+    Ok(named.filter(|path| same(path) == Some(true)).unwrap_or(kernel))
+}

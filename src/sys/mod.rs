@@ -1,0 +1,4 @@
+//! The operating system: the only clock, the only environment, the only `unsafe`.
+
+pub mod env;
+pub mod home;

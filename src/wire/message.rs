@@ -1,0 +1,429 @@
+//! The whole protocol on one screen: what clients ask of schedd, and what schedd and noded tell
+//! each other. No client message carries an identity: that comes from the kernel ([`super::peer`]).
+
+use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Program, Share, Usage};
+use crate::model::node::{Node, NodeFacts};
+use crate::model::queue::Queue;
+use crate::model::reason::Reason;
+use crate::model::refusal::Refusal;
+use crate::model::resource::Resources;
+use crate::model::state::{Holds, State};
+use crate::model::text::Text;
+use crate::model::time::{ClockTable, Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// The version every frame carries. A daemon and a client of different versions say so in one
+/// line and part.
+pub const VERSION: u16 = 1;
+
+// ---------------------------------------------------------------- a client and schedd
+
+/// What a client asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// `qsub`.
+    Submit(Box<Submission>),
+    /// `qalter`: attributes as PBS names them; all or none are set.
+    Alter(JobId, Vec<Setting>),
+    /// `qhold`.
+    Hold(JobId, Holds),
+    /// `qrls`.
+    Release(JobId, Holds),
+    /// `qdel`.
+    Delete {
+        /// Which job.
+        job: JobId,
+        /// `-W force`: over at once, whatever its node says.
+        force: bool,
+        /// `-x`: out of the history too.
+        purge: bool,
+    },
+    /// `qrerun`.
+    Rerun {
+        /// Which job.
+        job: JobId,
+        /// `-W force`.
+        force: bool,
+    },
+    /// `qsig`: a signal by name, with or without `SIG`, or by number.
+    Signal(JobId, String),
+    /// Answered by [`Reply::Ended`] when the job is over (`qsub -W block=true`).
+    Wait(JobId),
+    /// `qstat`, `qselect`, `pbsnodes` of a caller who may not open the spool.
+    Ask(Question),
+    /// `pbsnodes -o`, `-r`, `-C`: None leaves as it is.
+    MarkNode {
+        /// Which node.
+        node: String,
+        /// Accept no new jobs, or again.
+        offline: Option<bool>,
+        /// The comment; empty clears it.
+        comment: Option<String>,
+    },
+    /// `schedd --status`.
+    Status,
+    /// `schedd --stop`: leave; running jobs go on.
+    Stop,
+}
+
+/// What schedd answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// The job is on disk under this full id.
+    Accepted(String),
+    /// Done, and on disk.
+    Done,
+    /// Nothing was done.
+    Refused(Refusal),
+    /// The awaited job is over.
+    Ended {
+        /// `Exit_status`.
+        status: i32,
+        /// Who deleted it, if somebody did.
+        deleted_by: Option<String>,
+    },
+    /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
+    Part(Answer),
+    /// To [`Request::Status`].
+    Status(Status),
+}
+
+/// A new job, before the server has looked at it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Submission {
+    /// Attributes as PBS names them, in the order in which they take effect.
+    pub settings: Vec<Setting>,
+    /// What to run.
+    pub payload: Payload,
+    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    pub environ: Vec<u8>,
+    /// Where qsub ran, absolute.
+    pub workdir: Text,
+    /// The host where qsub ran.
+    pub submit_host: String,
+    /// The command line's arguments, joined by blanks.
+    pub arguments: Text,
+}
+
+/// The bytes of a script, or a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// The script's text.
+    Script(Vec<u8>),
+    /// A command and its arguments.
+    Command(Vec<Text>),
+}
+
+/// One attribute to set: `Resource_List` has a resource, others have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
+    pub attribute: String,
+    /// The resource, for `Resource_List`.
+    pub resource: Option<String>,
+    /// The value's text.
+    pub value: Text,
+}
+
+/// What a reader wants to know. The same question goes to the spool directly or to schedd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// Jobs by number, finished or not; unknown ones are left out of the answer.
+    JobsById(Vec<JobId>, Detail),
+    /// Jobs by what they are.
+    Jobs(Filter, Detail),
+    /// All queues, with their counts of jobs.
+    Queues,
+    /// All nodes, with what runs on them.
+    Nodes,
+    /// The server itself.
+    Server,
+}
+
+/// How much of each job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Detail {
+    /// The columns of a plain `qstat`.
+    Row,
+    /// All but the environment.
+    Whole,
+    /// All, with the environment where the caller may see it.
+    Environment,
+}
+
+/// Which jobs; an empty list of states, queues or owners means any.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Unfinished, finished, or both.
+    pub history: History,
+    /// In one of these queues.
+    pub queues: Vec<String>,
+    /// Of one of these users.
+    pub owners: Vec<String>,
+    /// In one of these states.
+    pub states: Vec<State>,
+}
+
+/// Whether finished jobs are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum History {
+    /// Unfinished jobs.
+    #[default]
+    Live,
+    /// Both.
+    All,
+    /// Finished jobs.
+    Finished,
+}
+
+/// A part of an answer. Jobs come in the order of their numbers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// For [`Detail::Row`].
+    Rows(Vec<Row>),
+    /// For the other details.
+    Jobs(Vec<Record>),
+    /// For [`Question::Queues`].
+    Queues(Vec<QueueCounts>),
+    /// For [`Question::Nodes`].
+    Nodes(Vec<NodeRecord>),
+    /// For [`Question::Server`], and first in every answer: how to show ids and times.
+    Server(Box<ServerFacts>),
+}
+
+/// The columns of a plain `qstat`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its number.
+    pub id: JobId,
+    /// `Job_Name`.
+    pub name: String,
+    /// The owner's user name.
+    pub owner: String,
+    /// Processor time used.
+    pub cput: Span,
+    /// The state.
+    pub state: State,
+    /// The queue.
+    pub queue: String,
+}
+
+/// A job with what is kept elsewhere.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The job.
+    pub job: Job,
+    /// Why it does not start, for a queued job.
+    pub reason: Option<Reason>,
+    /// The start promised to it.
+    pub booked: Option<Time>,
+    /// The environment, where asked for and the caller may see it.
+    pub environ: Option<Vec<u8>>,
+}
+
+/// A queue and the jobs in it by state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct QueueCounts {
+    /// The queue.
+    pub queue: Queue,
+    /// Jobs by state, finished ones included.
+    pub jobs: Vec<(State, u64)>,
+    /// Consumables held by its running jobs, as amounts.
+    pub assigned: Vec<(String, i64)>,
+}
+
+/// A node and what runs on it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The node.
+    pub node: Node,
+    /// The running jobs and what each holds here.
+    pub jobs: Vec<(JobId, Share)>,
+    /// Whether one of them has the node to itself.
+    pub exclusive: bool,
+}
+
+/// What every display needs to know of the server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServerFacts {
+    /// The name after the dot of every job id.
+    pub name: String,
+    /// Its host.
+    pub host: String,
+    /// Lanai's version.
+    pub version: String,
+    /// The queue of jobs submitted without `-q`.
+    pub default_queue: Option<String>,
+    /// How to show times.
+    pub clock: ClockTable,
+    /// All resources known.
+    pub resources: Resources,
+    /// Users (`name@host`, `*`) who may do anything.
+    pub managers: Vec<String>,
+    /// Users who may act on others' jobs.
+    pub operators: Vec<String>,
+    /// Whether the caller is one of either, or root, or the one user of a personal system.
+    pub privileged: bool,
+}
+
+/// `schedd --status`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// Lanai's version.
+    pub version: String,
+    /// Where the spool is.
+    pub spool: Text,
+    /// Jobs by state.
+    pub jobs: Vec<(State, u64)>,
+    /// Nodes, and whether each answers.
+    pub nodes: Vec<(String, bool)>,
+    /// Time since it started.
+    pub uptime: Span,
+}
+
+// ---------------------------------------------------------------- schedd and noded
+
+/// What schedd tells noded. schedd dials noded's socket and says [`Order::Hello`] first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Who dials: an epoch grows by one with every start of schedd, and orders of an epoch below
+    /// the highest heard are refused.
+    Hello {
+        /// schedd's epoch.
+        epoch: u64,
+    },
+    /// Start an attempt. Repeating it changes nothing; below the highest attempt seen of the job
+    /// it is refused.
+    Start(Box<Launch>),
+    /// End an attempt, also one not yet seen: TERM, then KILL after `grace`.
+    Cancel {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// How long TERM may take.
+        grace: Span,
+    },
+    /// Send a signal to an attempt's processes.
+    Signal {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// A new walltime for a running attempt.
+    Walltime {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The limit; None for none.
+        limit: Option<Span>,
+    },
+    /// The end of this attempt is on schedd's disk: forget it.
+    Confirm {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Answered by [`Report::Pong`].
+    Ping,
+    /// Leave; running jobs go on under their shepherds.
+    Leave,
+}
+
+/// All a node needs to run one attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Which job.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// `PBS_JOBID`.
+    pub full_id: String,
+    /// `PBS_JOBNAME`.
+    pub name: String,
+    /// `PBS_QUEUE`.
+    pub queue: String,
+    /// `PBS_ACCOUNT`.
+    pub account: Option<String>,
+    /// Whose it is; noded checks it against its own account data.
+    pub owner: Owner,
+    /// What to run.
+    pub payload: Payload,
+    /// `-S` as given, for a script.
+    pub shell: Option<Text>,
+    /// Whether the owner's login shell reads its profile first.
+    pub login: bool,
+    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    pub environ: Vec<u8>,
+    /// Where the job starts: absolute; empty for the home folder.
+    pub workdir: Text,
+    /// Where output goes: absolute; a folder gets `<full id>.OU` in it.
+    pub output: Text,
+    /// Where errors go: absolute; a folder gets `<full id>.ER` in it.
+    pub error: Text,
+    /// Whether both go to one.
+    pub join: Join,
+    /// The umask of the job and of its output files; None: 077.
+    pub umask: Option<u32>,
+    /// The elapsed limit.
+    pub walltime: Option<Span>,
+    /// How long TERM may take before KILL.
+    pub grace: Span,
+    /// What it holds on all its nodes; the first share's node runs the script.
+    pub shares: Vec<Share>,
+    /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
+    pub threads: u32,
+}
+
+/// What noded tells schedd.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// The answer to [`Order::Hello`].
+    Hello {
+        /// The kernel's boot id.
+        boot: String,
+        /// The nodes presented.
+        nodes: Vec<NodeFacts>,
+        /// Every attempt that is not yet confirmed.
+        attempts: Vec<(JobId, Attempt, Standing)>,
+    },
+    /// Something changed about an attempt.
+    Attempt(JobId, Attempt, Standing),
+    /// What running attempts have used so far.
+    Usage(Vec<(JobId, Attempt, Usage)>),
+    /// The answer to [`Order::Ping`].
+    Pong,
+    /// This noded follows a schedd of a higher epoch.
+    Fenced {
+        /// That epoch.
+        epoch: u64,
+    },
+}
+
+/// How an attempt stands at its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Ordered; its shepherd has not yet said anything.
+    Starting,
+    /// Running, in this session.
+    Running(u32),
+    /// Over; repeated until confirmed.
+    Ended(Outcome),
+}
+
+impl Payload {
+    /// What the spool keeps of it, once a script is stored under its digest.
+    pub fn program(&self, script: crate::model::job::Digest) -> Program {
+        match self {
+            Payload::Script(_) => Program::Script(script),
+            Payload::Command(words) => Program::Command(words.clone()),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Requests between processes, over Unix sockets.
+
+pub mod client;
+pub mod message;
