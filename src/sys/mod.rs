@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod env;
 pub mod fault;
+pub mod filesystem;
 pub mod home;
 pub mod socket;
