@@ -23,3 +23,5 @@ pub mod policy;
 pub mod reason;
 
 pub mod refusal;
+
+pub mod config;
