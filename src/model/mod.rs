@@ -25,3 +25,5 @@ pub mod policy;
 pub mod reason;
 
 pub mod refusal;
+
+pub mod config;
