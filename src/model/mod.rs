@@ -10,6 +10,8 @@ pub mod select;
 
 pub mod state;
 
+pub mod signal;
+
 pub mod job;
 
 pub mod event;
