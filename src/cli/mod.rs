@@ -12,6 +12,16 @@ pub mod operand;
 
 pub mod source;
 
+pub mod date;
+
+pub mod directives;
+
+pub mod environ;
+
+pub mod paths;
+
+pub mod script;
+
 /// One program of Lanai.
 #[derive(Debug)]
 pub struct Program {
