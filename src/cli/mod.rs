@@ -18,6 +18,30 @@ pub mod directives;
 
 pub mod environ;
 
+pub mod resources;
+
+pub mod options;
+
+pub mod each;
+
+pub mod submission;
+
+pub mod block;
+
+pub mod qsub;
+
+pub mod qalter;
+
+pub mod qdel;
+
+pub mod qhold;
+
+pub mod qrls;
+
+pub mod qrerun;
+
+pub mod qsig;
+
 pub mod paths;
 
 pub mod script;
@@ -34,7 +58,15 @@ pub struct Program {
 }
 
 /// All programs, in alphabetical order within a section.
-pub const PROGRAMS: &[Program] = &[];
+pub const PROGRAMS: &[Program] = &[
+    Program { name: "qalter", section: 1, command: qalter::command },
+    Program { name: "qdel", section: 1, command: qdel::command },
+    Program { name: "qhold", section: 1, command: qhold::command },
+    Program { name: "qrerun", section: 1, command: qrerun::command },
+    Program { name: "qrls", section: 1, command: qrls::command },
+    Program { name: "qsig", section: 1, command: qsig::command },
+    Program { name: "qsub", section: 1, command: qsub::command },
+];
 
 #[cfg(test)]
 mod tests {

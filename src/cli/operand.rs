@@ -33,6 +33,11 @@ impl Operand {
         (index.is_empty() || is_index(index)).then(|| Operand { number, index: index.to_string(), server: at.or(dot) })
     }
 
+    /// The number alone, whatever server is named.
+    pub fn number(&self) -> JobId {
+        self.number
+    }
+
     /// Whether a server is named, and so has to be compared with the one that answers.
     pub fn names_server(&self) -> bool {
         self.server.is_some()
