@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Jobs, by id: 12, 12.server
-    #[arg(value_name = "job_identifier")]
+    #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }
 

@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(short = 'x')]
     pub purge: bool,
     /// Jobs, by id: 12, 12.server
-    #[arg(value_name = "job_identifier")]
+    #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }
 

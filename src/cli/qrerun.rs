@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<OsString>,
     /// Jobs, by id: 12, 12.server
-    #[arg(value_name = "job_identifier")]
+    #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }
 

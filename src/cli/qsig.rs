@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(short = 's', value_name = "signal")]
     pub signal: Option<OsString>,
     /// Jobs, by id: 12, 12.server
-    #[arg(value_name = "job_identifier")]
+    #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }
 

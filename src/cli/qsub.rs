@@ -28,7 +28,7 @@ use std::process::ExitCode;
 /// Options may also stand in the script, in lines that begin with #PBS, before its first command.
 /// The command line counts more than they do.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "qsub")]
+#[command(name = "qsub", override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]")]
 pub struct Args {
     /// Options of the job.
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(short = 'z')]
     pub quiet: bool,
     /// A script file, - or nothing for standard input, or -- and a command with its arguments
-    #[arg(value_name = "script | -- command [arg1 ...]")]
+    #[arg(value_name = "script")]
     pub operands: Vec<OsString>,
 }
 

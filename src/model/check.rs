@@ -169,11 +169,13 @@ pub fn hosted_path(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Each check on what PBS accepts and what it refuses.
+    /// A check, what it accepts, and what it refuses.
+    type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
+
     #[test]
     fn values_are_judged_as_pbs_judges_them() {
         let name = |text: &str| job_name(text) == Ok(());
-        let cases: &[(&dyn Fn(&str) -> bool, &[&str], &[&str])] = &[
+        let cases: &[Case] = &[
             (&name, &["1abc", "a+b.c-d_e", "+x", ".x"], &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"]),
             (&|t| priority(t).is_some(), &["-1024", "0", "1023"], &["1024", "-1025", "5.5", "", "abc", "5000"]),
             (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
