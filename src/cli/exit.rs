@@ -1,0 +1,139 @@
+//! How a command ends: what it says on standard error, and its exit status.
+//!
+//! Scripts match on these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so
+//! they are made here and nowhere else.
+
+use crate::model::refusal::Refusal;
+use crate::wire::client::ClientError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The exit status of a wrong command line.
+pub const USAGE: u8 = 2;
+
+/// The error number PBS clients show when no server answers: 15010, mod 256.
+pub const NO_SERVER: u8 = 162;
+
+/// Why a command did not do all it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is said, without the command's name; empty says nothing.
+    pub text: String,
+    /// Whether the command's usage is told after it.
+    pub usage: bool,
+    /// The exit status.
+    pub code: u8,
+}
+
+impl Failure {
+    /// `<command>: <text>`, with this exit status.
+    pub fn new(code: u8, text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), usage: false, code }
+    }
+
+    /// `<command>: <text>`, then the usage; exit status 2.
+    pub fn usage(text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), usage: true, code: USAGE }
+    }
+
+    /// Nothing more to say.
+    pub fn silent(code: u8) -> Failure {
+        Failure::new(code, "")
+    }
+
+    /// A refusal of a request that concerns job `id` (shown as `12.head`). PBS names the job in
+    /// all of them but one: `Job has finished` stands alone, except in `qdel`.
+    pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
+        let alone = *refusal == Refusal::finished() && command != "qdel";
+        let text = if alone { refusal.text.clone() } else { format!("{} {id}", refusal.text) };
+        Failure::new(refusal.exit_code(), text)
+    }
+
+    /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
+    /// case it is wanted.
+    pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
+        let mut said = String::new();
+        if !self.text.is_empty() {
+            said = format!("{command}: {}\n", self.text);
+        }
+        if self.usage {
+            said.push_str(&usage_text(command, usage()));
+        }
+        let _ = io::stderr().write_all(said.as_bytes());
+        self.code
+    }
+}
+
+fn usage_text(name: &str, mut command: clap::Command) -> String {
+    let usage = command.render_usage().to_string().replacen("Usage: ", "usage: ", 1);
+    format!("{}\n       {name} --version\n", usage.trim_end())
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure::new(refusal.exit_code(), refusal.text)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            ClientError::Unreachable(why) => Failure::new(NO_SERVER, format!("cannot connect to server: {why}")),
+            ClientError::Protocol(why) => Failure::new(183, why),
+        }
+    }
+}
+
+/// A reader that has gone away (`qstat | head`) is no failure worth telling.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::silent(0),
+            _ => Failure::new(1, error.to_string()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        match error.downcast::<io::Error>() {
+            Ok(error) => error.into(),
+            Err(error) => Failure::new(1, format!("{error:#}")),
+        }
+    }
+}
+
+/// Runs a command's body: its result is the exit status, its failure is told first.
+pub fn run(name: &'static str, command: fn() -> clap::Command, body: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
+    ExitCode::from(body().unwrap_or_else(|failure| failure.report(name, command)))
+}
+
+/// Writes to standard output.
+pub fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_ref())?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_job_is_named_except_when_it_has_finished() {
+        let text = |command, refusal| Failure::of_job(command, &refusal, "12.head").text;
+        assert_eq!(text("qrls", Refusal::unknown_job()), "Unknown Job Id 12.head");
+        assert_eq!(text("qrls", Refusal::unauthorized()), "Unauthorized Request  12.head");
+        assert_eq!(text("qrls", Refusal::finished()), "Job has finished");
+        assert_eq!(text("qdel", Refusal::finished()), "Job has finished 12.head");
+        assert_eq!(Failure::of_job("qrls", &Refusal::finished(), "12.head").code, 35);
+    }
+
+    #[test]
+    fn a_reader_gone_away_is_quiet() {
+        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::from(gone), Failure::silent(0));
+        let gone = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(Failure::from(gone), Failure::silent(0));
+    }
+}

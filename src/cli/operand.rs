@@ -1,0 +1,115 @@
+//! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
+
+use super::exit::Failure;
+use crate::model::job::JobId;
+use std::ffi::OsStr;
+
+/// A job id of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    number: JobId,
+    /// `[3]`, `[]`, `[1-5:2]`, or nothing.
+    index: String,
+    /// The server named, by `.` or `@`; the one after `@` counts if both are there.
+    server: Option<String>,
+}
+
+impl Operand {
+    /// Reads an id; a newline after it is forgiven. Anything else fails with
+    /// `illegally formed job identifier`, exit status 1.
+    pub fn parse(text: &OsStr) -> Result<Operand, Failure> {
+        let shown = text.to_string_lossy();
+        Operand::read(shown.trim_end_matches(['\n', '\r']))
+            .ok_or_else(|| Failure::new(1, format!("illegally formed job identifier: {shown}")))
+    }
+
+    fn read(text: &str) -> Option<Operand> {
+        let (text, at) = split_server(text, '@')?;
+        let (text, dot) = split_server(text, '.')?;
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let number = JobId(text[..digits].parse().ok()?);
+        let index = &text[digits..];
+        (index.is_empty() || is_index(index)).then(|| Operand { number, index: index.to_string(), server: at.or(dot) })
+    }
+
+    /// Whether a server is named, and so has to be compared with the one that answers.
+    pub fn names_server(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// The job this means at `server`; None if it means another server's job, or part of an array.
+    pub fn job(&self, server: &str) -> Option<JobId> {
+        let ours = self.server.as_deref().is_none_or(|named| same_server(named, server));
+        (ours && self.index.is_empty()).then_some(self.number)
+    }
+
+    /// The job this means if no other server is named; None for part of an array.
+    pub fn local(&self) -> Option<JobId> {
+        (self.server.is_none() && self.index.is_empty()).then_some(self.number)
+    }
+
+    /// The full id, as messages show it: `12.head`, with `server` where none is named.
+    pub fn full(&self, server: &str) -> String {
+        format!("{}{}.{}", self.number, self.index, self.server.as_deref().unwrap_or(server))
+    }
+}
+
+/// Text and server; None when the separator has nothing behind it.
+fn split_server(text: &str, separator: char) -> Option<(&str, Option<String>)> {
+    match text.split_once(separator) {
+        None => Some((text, None)),
+        Some((_, server)) if server.is_empty() || !server.chars().all(is_host_character) => None,
+        Some((text, server)) => Some((text, Some(server.to_string()))),
+    }
+}
+
+fn is_host_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.:".contains(c)
+}
+
+fn is_index(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    inner.is_some_and(|inner| inner.chars().all(|c| c.is_ascii_digit() || "-:,".contains(c)))
+}
+
+/// Whether two names mean one server: alike, or one is the other with its domain.
+fn same_server(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let Some(head) = long.get(..short.len()) else { return false };
+    head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Operand, Failure> {
+        Operand::parse(OsStr::new(text))
+    }
+
+    #[test]
+    fn all_spellings_of_an_id_mean_the_same_job() {
+        for text in ["12", "12.head", "12@head", "12.head\n", "12.HEAD", "12.head.example.org", "12.x@head"] {
+            assert_eq!(parse(text).unwrap().job("head"), Some(JobId(12)), "{text}");
+        }
+        assert_eq!(parse("12.head").unwrap().job("head.example.org"), Some(JobId(12)));
+        assert_eq!(parse("12").unwrap().full("head"), "12.head");
+    }
+
+    #[test]
+    fn jobs_of_other_servers_and_parts_of_arrays_are_not_ours() {
+        for text in ["12.other", "12@other", "12.hea", "12.headx", "12[3]", "12[]", "12[1-5:2].head"] {
+            assert_eq!(parse(text).unwrap().job("head"), None, "{text}");
+        }
+        assert_eq!(parse("12[3]").unwrap().full("head"), "12[3].head");
+    }
+
+    #[test]
+    fn what_is_no_id_is_told_as_pbs_tells_it() {
+        for text in ["", "abc", "12x.y", "12x", ".head", "12.", "12@", "-1", "12[3", "99999999999999999999", "12 13"] {
+            let failure = parse(text).unwrap_err();
+            assert_eq!(failure.text, format!("illegally formed job identifier: {text}"));
+            assert_eq!(failure.code, 1);
+        }
+    }
+}
