@@ -113,7 +113,7 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         running += counts.running;
         pending += counts.pending();
         let _ = write!(out, "{:16.16} {:>6} {:>8} {:>8} {:>4} ", counted.queue.name, "--  ", "--   ", "--   ", "-- ");
-        let _ = write!(out, "{:>5} {:>5} {:>4}   ", counts.running, counts.pending(), "-- ");
+        let _ = write!(out, "{:>5} {:>5} {:>4}   ", counts.running, counts.pending(), "--");
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
         let _ = writeln!(out, "{enabled} {started}");
