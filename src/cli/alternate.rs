@@ -138,11 +138,7 @@ fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
 /// `HH:MM`; more than 99 hours as `500h`.
 fn hours_minutes(span: Span) -> String {
     let minutes = span.as_seconds() / 60;
-    if minutes < 6000 {
-        format!("{:02}:{:02}", minutes / 60, minutes % 60)
-    } else {
-        format!("{}h", minutes / 60)
-    }
+    if minutes < 6000 { format!("{:02}:{:02}", minutes / 60, minutes % 60) } else { format!("{}h", minutes / 60) }
 }
 
 fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {

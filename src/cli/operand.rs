@@ -73,7 +73,7 @@ fn is_index(text: &str) -> bool {
 }
 
 /// Whether two names mean one server: alike, or one is the other with its domain.
-fn same_server(a: &str, b: &str) -> bool {
+pub fn same_server(a: &str, b: &str) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let Some(head) = long.get(..short.len()) else { return false };
     head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))

@@ -59,9 +59,7 @@ impl Counts {
     /// `state_count`; PBS ends it in a blank.
     fn text(self) -> String {
         let Counts { queued, held, waiting, running, .. } = self;
-        format!(
-            "Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:0 "
-        )
+        format!("Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:0 ")
     }
 
     /// The columns `Que Run Hld Wat Trn Ext`.
