@@ -65,6 +65,9 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 #[cfg(test)]
+mod example;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
