@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs and read the clock")]
 
 mod architecture;
+mod generated;
 mod support;
 
 use std::collections::BTreeSet;

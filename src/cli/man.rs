@@ -39,10 +39,10 @@ const EXTRAS: &[Extra] = &[
     Extra {
         programs: &["qsub"],
         heading: "DIRECTIVES",
-        parts: &[
-            Text("Lines at the top of a script that begin with #PBS hold options, as on the command line, up to the \
-                  first line that is a command. The command line beats a directive."),
-        ],
+        parts: &[Text(
+            "Lines at the top of a script that begin with #PBS hold options, as on the command line, up to the \
+                  first line that is a command. The command line beats a directive.",
+        )],
     },
     Extra {
         programs: ACTORS,
@@ -51,9 +51,12 @@ const EXTRAS: &[Extra] = &[
             Term("0", "Done. What qsub was asked to do is on disk when it prints the job id."),
             Term("1", "A job id is malformed, or a file cannot be read."),
             Term("2", "The command line is wrong."),
-            Term("N", "The request was refused: PBS's error number modulo 256, as 153 for an unknown job id, \
+            Term(
+                "N",
+                "The request was refused: PBS's error number modulo 256, as 153 for an unknown job id, \
                   159 for a request that the caller may not make, 35 for a job that has finished. With several \
-                  operands all are tried, and the last failure counts."),
+                  operands all are tried, and the last failure counts.",
+            ),
         ],
     },
     Extra {
@@ -62,22 +65,33 @@ const EXTRAS: &[Extra] = &[
         parts: &[
             Term("0", "Done. Nothing to show is no failure, and prints nothing."),
             Term("1, 2", "The command line is wrong."),
-            Term("N", "PBS's error number modulo 256, as 153 for an unknown job id and 35 for a job that has \
-                  finished (ask again with -x). With several operands all are shown, and the last failure counts."),
+            Term(
+                "N",
+                "PBS's error number modulo 256, as 153 for an unknown job id and 35 for a job that has \
+                  finished (ask again with -x). With several operands all are shown, and the last failure counts.",
+            ),
         ],
     },
     Extra {
         programs: &["qsub"],
         heading: "EXAMPLES",
         parts: &[
-            Example("Submit a script that asks for four processors and 8 GiB for at most an hour:",
-                &["qsub -l select=1:ncpus=4:mem=8gb -l walltime=1:00:00 job.sh"]),
-            Example("Submit a command without a script, wait for it, and exit as it does:",
-                &["qsub -W block=true -- /usr/bin/make -j4"]),
-            Example("Submit from standard input, one output file for both streams:",
-                &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"]),
-            Example("Two nodes of their own, with all that is on them:",
-                &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"]),
+            Example(
+                "Submit a script that asks for four processors and 8 GiB for at most an hour:",
+                &["qsub -l select=1:ncpus=4:mem=8gb -l walltime=1:00:00 job.sh"],
+            ),
+            Example(
+                "Submit a command without a script, wait for it, and exit as it does:",
+                &["qsub -W block=true -- /usr/bin/make -j4"],
+            ),
+            Example(
+                "Submit from standard input, one output file for both streams:",
+                &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"],
+            ),
+            Example(
+                "Two nodes of their own, with all that is on them:",
+                &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"],
+            ),
         ],
     },
     Extra {
@@ -106,18 +120,27 @@ const EXTRAS: &[Extra] = &[
         programs: &[],
         heading: "ENVIRONMENT",
         parts: &[
-            Term("LANAI_HOME", "A folder that holds spool, sockets and lanai.toml of an installation of its own. \
-                  Set, it is used whatever /etc/lanai says."),
-            Term("XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME", "Where a personal installation keeps its spool, \
-                  its sockets and its lanai.toml, each in a folder lanai."),
+            Term(
+                "LANAI_HOME",
+                "A folder that holds spool, sockets and lanai.toml of an installation of its own. \
+                  Set, it is used whatever /etc/lanai says.",
+            ),
+            Term(
+                "XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME",
+                "Where a personal installation keeps its spool, \
+                  its sockets and its lanai.toml, each in a folder lanai.",
+            ),
         ],
     },
     Extra {
         programs: &[],
         heading: "FILES",
         parts: &[
-            Term("/etc/lanai/lanai.toml", "Configuration of a shared installation. Where it exists, commands speak to \
-                  the shared schedd."),
+            Term(
+                "/etc/lanai/lanai.toml",
+                "Configuration of a shared installation. Where it exists, commands speak to \
+                  the shared schedd.",
+            ),
             Term("~/.config/lanai/lanai.toml", "Configuration of a personal installation; need not exist."),
             Term("~/.local/state/lanai/", "The spool of a personal installation."),
         ],
