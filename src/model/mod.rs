@@ -14,6 +14,8 @@ pub mod job;
 
 pub mod event;
 
+pub mod life;
+
 pub mod node;
 
 pub mod queue;

@@ -61,6 +61,13 @@ pub enum Sharing {
     Exclhost,
 }
 
+impl Sharing {
+    /// Whether nobody else may join.
+    pub fn is_exclusive(self) -> bool {
+        matches!(self, Sharing::Excl | Sharing::Exclhost)
+    }
+}
+
 /// `place=scatter:excl`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {

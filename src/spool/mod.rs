@@ -1,1 +1,119 @@
 //! The only SQL: the durable twin of what schedd knows.
+//!
+//! One writer, held by [`lock`]; a tick's changes are one transaction ([`commit`]); readers see
+//! the last one committed ([`query`]).
+
+pub mod lock;
+
+pub mod migrations;
+
+pub mod commit;
+
+pub mod load;
+
+pub mod query;
+
+use crate::sys::home::Home;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Why the spool cannot be used, or did not take a change.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// No room on its file system.
+    #[error("no space left for the spool: free some on its file system")]
+    Full,
+    /// A SQLite database of somebody else.
+    #[error("it is not a Lanai spool: move that file away, or set LANAI_HOME to another folder")]
+    Foreign,
+    /// Written by a newer Lanai.
+    #[error("a newer Lanai has written it (schema {version}, this one knows {current}): run that version")]
+    Newer {
+        /// Its schema.
+        version: i64,
+        /// Ours.
+        current: usize,
+    },
+    /// Not yet brought to our schema; only schedd does that.
+    #[error("it is of an older schema ({version}, current {current}): start schedd once to upgrade it")]
+    Older {
+        /// Its schema.
+        version: usize,
+        /// Ours.
+        current: usize,
+    },
+    /// A row that cannot be understood.
+    #[error("a damaged record: {0}")]
+    Damaged(#[from] serde_json::Error),
+    /// Anything else SQLite says.
+    #[error("{0}")]
+    Sqlite(rusqlite::Error),
+    /// A fault of the file system.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl From<rusqlite::Error> for SpoolError {
+    fn from(error: rusqlite::Error) -> SpoolError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => SpoolError::Full,
+            Some(ErrorCode::NotADatabase) => SpoolError::Foreign,
+            _ => SpoolError::Sqlite(error),
+        }
+    }
+}
+
+/// The database's file.
+pub fn file(home: &Home) -> PathBuf {
+    home.spool().join("spool.db")
+}
+
+/// Opens the spool for its one writer and brings its schema up to date.
+pub fn open(file: &Path) -> Result<Connection, SpoolError> {
+    let mut connection = Connection::open(file)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Checkpoints run beside the tick, on a connection of their own.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    migrations::run(&mut connection)?;
+    Ok(connection)
+}
+
+/// Opens the spool for a reader: None if there is none.
+pub fn open_for_reading(file: &Path) -> Result<Option<Connection>, SpoolError> {
+    if !file.try_exists()? {
+        return Ok(None);
+    }
+    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(Duration::from_secs(2))?;
+    migrations::check(&connection)?;
+    Ok(Some(connection))
+}
+
+/// Copies the log into the database file, as far as readers allow, without stopping the writer.
+pub fn checkpoint(connection: &Connection) -> Result<(), SpoolError> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_newer_and_older_files_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("spool.db");
+        let says = |file: &Path| open(file).map(|_| ()).unwrap_err().to_string();
+        Connection::open(&file).unwrap().execute_batch("CREATE TABLE cats (name TEXT)").unwrap();
+        assert!(says(&file).contains("not a Lanai spool"));
+        std::fs::write(&file, "x".repeat(5000)).unwrap();
+        assert!(says(&file).contains("not a Lanai spool"));
+        std::fs::remove_file(&file).unwrap();
+        open(&file).unwrap().pragma_update(None, "user_version", 999).unwrap();
+        assert!(says(&file).contains("newer Lanai"));
+    }
+}

@@ -1,4 +1,8 @@
 //! The operating system: the only clock, the only environment, the only `unsafe`.
 
+pub mod clock;
 pub mod env;
+pub mod fault;
+pub mod filesystem;
 pub mod home;
+pub mod socket;

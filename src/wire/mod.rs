@@ -1,4 +1,9 @@
 //! Requests between processes, over Unix sockets.
 
-pub mod client;
 pub mod message;
+
+pub mod frame;
+
+pub mod peer;
+
+pub mod client;

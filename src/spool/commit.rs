@@ -1,0 +1,191 @@
+//! A tick's changes, written as one transaction.
+
+use super::SpoolError;
+use crate::model::event::Event;
+use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::node::Node;
+use crate::model::queue::Queue;
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+use crate::sys::fault;
+use rusqlite::{Connection, Transaction, params};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// One thing to be made durable.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A new job, or one whose `spec` has changed; with the class the scheduler sorts it into.
+    Job(Arc<Job>, Option<u64>),
+    /// A job whose `life` has changed.
+    Life(Arc<Job>),
+    /// A job out of the history.
+    Forget(JobId),
+    /// A script or an environment.
+    Blob(Digest, Arc<[u8]>),
+    /// What happened to a job, and when.
+    Event(Time, JobId, Event),
+    /// Why the jobs of a class do not start.
+    Verdict(u64, Option<Reason>),
+    /// All promised starts there are: job, when, where.
+    Bookings(Vec<(JobId, Time, Vec<String>)>),
+    /// A node.
+    Node(Node),
+    /// A node that is no longer configured.
+    ForgetNode(String),
+    /// All queues there are.
+    Queues(Vec<Queue>),
+    /// From this moment on the wall clock stands so many milliseconds ahead.
+    ClockStep(Time, i64),
+    /// A single fact by name, as JSON.
+    Meta(&'static str, String),
+    /// All finished jobs that ended before, with their events and the blobs nobody else needs.
+    Purge(Time),
+}
+
+/// Writes all changes, or none, and waits until they are on disk.
+pub fn commit(connection: &mut Connection, changes: &[Change]) -> Result<(), SpoolError> {
+    fault::point("spool.begin")?;
+    let transaction = connection.transaction()?;
+    for change in changes {
+        fault::point("spool.write")?;
+        write(&transaction, change)?;
+    }
+    fault::point("spool.commit")?;
+    transaction.commit()?;
+    // A crash here is after the fact: what was committed must be found again.
+    Ok(fault::point("spool.committed")?)
+}
+
+fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
+    match change {
+        Change::Job(job, class) => write_job(transaction, job, *class)?,
+        Change::Life(job) => write_life(transaction, job)?,
+        Change::Forget(id) => forget(transaction, *id)?,
+        Change::Blob(digest, bytes) => {
+            let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
+            transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
+        }
+        Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
+        Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
+        Change::Bookings(bookings) => write_bookings(transaction, bookings)?,
+        Change::Node(node) => {
+            let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
+            transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
+        }
+        Change::ForgetNode(name) => {
+            transaction.execute("DELETE FROM node WHERE name = ?1", [name])?;
+        }
+        Change::Queues(queues) => write_queues(transaction, queues)?,
+        Change::ClockStep(since, ahead) => {
+            transaction.execute("INSERT INTO clock (since, ahead) VALUES (?1, ?2)", params![since.0, ahead])?;
+        }
+        Change::Meta(key, value) => {
+            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
+            transaction.prepare_cached(sql)?.execute(params![key, value])?;
+        }
+        Change::Purge(before) => purge(transaction, *before)?,
+    }
+    Ok(())
+}
+
+fn json(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    serde_json::to_string(value)
+}
+
+/// SQLite's integers are signed; a class is only ever compared for equality.
+fn signed(class: u64) -> i64 {
+    class as i64
+}
+
+fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result<(), SpoolError> {
+    let script = match &job.spec.program {
+        Program::Script(digest) => Some(digest.0),
+        Program::Command(_) => None,
+    };
+    let sql = "INSERT OR REPLACE INTO job
+        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    transaction.prepare_cached(sql)?.execute(params![
+        job.id.0,
+        job.life.state.letter().to_string(),
+        job.owner.user,
+        job.owner.uid,
+        job.spec.queue,
+        job.spec.name,
+        job.life.used.cput.0,
+        class.map(signed),
+        job.life.obittime.map(|time| time.0),
+        script,
+        job.spec.environ.0,
+        json(&job.spec)?,
+        json(&(&job.owner, &job.life))?,
+    ])?;
+    Ok(())
+}
+
+fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
+    let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5 WHERE id = ?1";
+    transaction.prepare_cached(sql)?.execute(params![
+        job.id.0,
+        job.life.state.letter().to_string(),
+        job.life.used.cput.0,
+        job.life.obittime.map(|time| time.0),
+        json(&(&job.owner, &job.life))?,
+    ])?;
+    Ok(())
+}
+
+fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
+    transaction.execute("DELETE FROM job WHERE id = ?1", [id.0])?;
+    transaction.execute("DELETE FROM event WHERE job = ?1", [id.0])?;
+    Ok(())
+}
+
+fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
+    let sql = "INSERT INTO event (job, seq, at, event)
+        VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1), ?2, ?3)";
+    transaction.prepare_cached(sql)?.execute(params![job.0, at.0, json(event)?])?;
+    Ok(())
+}
+
+fn write_verdict(transaction: &Transaction, class: u64, reason: Option<&Reason>) -> Result<(), SpoolError> {
+    match reason {
+        Some(reason) => {
+            let sql = "INSERT OR REPLACE INTO verdict (class, reason) VALUES (?1, ?2)";
+            transaction.prepare_cached(sql)?.execute(params![signed(class), json(reason)?])?;
+        }
+        None => {
+            transaction.prepare_cached("DELETE FROM verdict WHERE class = ?1")?.execute([signed(class)])?;
+        }
+    }
+    Ok(())
+}
+
+fn write_bookings(transaction: &Transaction, bookings: &[(JobId, Time, Vec<String>)]) -> Result<(), SpoolError> {
+    transaction.execute("DELETE FROM booking", [])?;
+    for (job, at, nodes) in bookings {
+        let sql = "INSERT INTO booking (job, at, nodes) VALUES (?1, ?2, ?3)";
+        transaction.prepare_cached(sql)?.execute(params![job.0, at.0, json(nodes)?])?;
+    }
+    Ok(())
+}
+
+fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), SpoolError> {
+    transaction.execute("DELETE FROM queue", [])?;
+    for queue in queues {
+        transaction.execute("INSERT INTO queue (name, queue) VALUES (?1, ?2)", params![queue.name, json(queue)?])?;
+    }
+    Ok(())
+}
+
+fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
+    let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1";
+    transaction.execute(&format!("DELETE FROM event WHERE job IN ({old})"), [before.0])?;
+    let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
+    if gone > 0 {
+        let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
+        transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The spool's schema, as the list of steps that lead to it. A step that has been released is
+//! never edited or dropped: an old spool takes the steps it lacks.
+
+use super::SpoolError;
+use rusqlite::{Connection, TransactionBehavior};
+
+/// `LANA`: what `PRAGMA application_id` says of a spool of ours.
+const APPLICATION: i32 = 0x4c41_4e41;
+
+/// Step n leads from `user_version` n to n + 1.
+const STEPS: &[&str] = &[
+    // Columns are what listings and filters need; `spec` and `life` are JSON and hold the rest.
+    // Scripts and environments are kept once, by digest.
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+     CREATE TABLE clock (since INTEGER NOT NULL, ahead INTEGER NOT NULL);
+     CREATE TABLE blob (digest BLOB PRIMARY KEY, bytes BLOB NOT NULL);
+     CREATE TABLE job (
+         id INTEGER PRIMARY KEY,
+         state TEXT NOT NULL,
+         owner TEXT NOT NULL,
+         uid INTEGER NOT NULL,
+         queue TEXT NOT NULL,
+         name TEXT NOT NULL,
+         cput INTEGER NOT NULL,
+         class INTEGER,
+         ended INTEGER,
+         script BLOB,
+         environ BLOB NOT NULL,
+         spec TEXT NOT NULL,
+         life TEXT NOT NULL);
+     CREATE INDEX job_live ON job (id) WHERE state <> 'F';
+     CREATE INDEX job_ended ON job (ended) WHERE state = 'F';
+     CREATE TABLE event (
+         job INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, event TEXT NOT NULL,
+         PRIMARY KEY (job, seq)) WITHOUT ROWID;
+     CREATE TABLE verdict (class INTEGER PRIMARY KEY, reason TEXT NOT NULL);
+     CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
+     CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
+     CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
+];
+
+/// Brings the database to the newest schema; a new file gets all steps.
+pub fn run(connection: &mut Connection) -> Result<(), SpoolError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    let version = known_version(&transaction)?;
+    for step in &STEPS[version..] {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", STEPS.len() as i64)?;
+    Ok(transaction.commit()?)
+}
+
+/// Refuses a database that is not a spool, or one that a newer Lanai has changed.
+pub fn check(connection: &Connection) -> Result<(), SpoolError> {
+    match known_version(connection)? {
+        version if version == STEPS.len() => Ok(()),
+        version => Err(SpoolError::Older { version, current: STEPS.len() }),
+    }
+}
+
+fn known_version(connection: &Connection) -> Result<usize, SpoolError> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables > 0 && pragma("application_id")? != i64::from(APPLICATION) {
+        return Err(SpoolError::Foreign);
+    }
+    let version = pragma("user_version")?;
+    usize::try_from(version)
+        .ok()
+        .filter(|&version| version <= STEPS.len())
+        .ok_or(SpoolError::Newer { version, current: STEPS.len() })
+}

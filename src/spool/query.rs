@@ -1,0 +1,234 @@
+//! The one query function behind `qstat`, `qselect` and `pbsnodes`: run by the spool's owner in
+//! the command itself, by schedd on a reader thread for everybody else.
+
+use super::SpoolError;
+use super::load::{self, job_of};
+use crate::model::job::{Job, JobId, Share};
+use crate::model::queue::Queue;
+use crate::model::reason::Reason;
+use crate::model::state::State;
+use crate::model::time::{Span, Time};
+use crate::wire::message::{
+    Answer, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
+};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
+use std::collections::BTreeMap;
+
+/// How many jobs one part of an answer holds.
+const PART: usize = 500;
+
+/// Who asks, and what they may see.
+#[derive(Clone, Copy, Debug)]
+pub struct Viewer {
+    /// The user.
+    pub uid: u32,
+    /// May see everybody's environment: operator, root, or the one user of a personal system.
+    pub privileged: bool,
+}
+
+/// Answers part by part, the server's facts first. What `each` says ends the answer early.
+pub fn answer(
+    connection: &mut Connection,
+    question: &Question,
+    viewer: Viewer,
+    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    // One transaction: all parts are of one moment.
+    let connection = connection.transaction()?;
+    each(Answer::Server(Box::new(server(&connection, viewer)?)))?;
+    match question {
+        Question::Server => Ok(()),
+        Question::Queues => each(Answer::Queues(queues(&connection)?)),
+        Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
+        Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
+            let list = ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+            jobs(&connection, &format!("id IN ({list})"), &[], *detail, viewer, each)
+        }),
+        Question::Jobs(filter, detail) => {
+            let (condition, values) = condition(filter);
+            jobs(&connection, &condition, &values, *detail, viewer, each)
+        }
+    }
+}
+
+fn server(connection: &Connection, viewer: Viewer) -> Result<ServerFacts, SpoolError> {
+    let facts: Option<ServerFacts> = load::meta(connection, "server")?;
+    let facts = facts.ok_or_else(|| std::io::Error::other("the spool is new: no schedd has finished its start yet"))?;
+    Ok(ServerFacts { clock: load::clock(connection)?, privileged: viewer.privileged, ..facts })
+}
+
+fn condition(filter: &Filter) -> (String, Vec<String>) {
+    let mut conditions = vec![match filter.history {
+        History::Live => "state <> 'F'".to_string(),
+        History::Finished => "state = 'F'".to_string(),
+        History::All => "1".to_string(),
+    }];
+    let mut values = Vec::new();
+    let mut one_of = |column: &str, wanted: Vec<String>| {
+        if !wanted.is_empty() {
+            conditions.push(format!("{column} IN ({})", vec!["?"; wanted.len()].join(",")));
+            values.extend(wanted);
+        }
+    };
+    one_of("queue", filter.queues.clone());
+    one_of("owner", filter.owners.clone());
+    one_of("state", filter.states.iter().map(|state| state.letter().to_string()).collect());
+    (conditions.join(" AND "), values)
+}
+
+fn jobs(
+    connection: &Connection,
+    condition: &str,
+    values: &[String],
+    detail: Detail,
+    viewer: Viewer,
+    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    match detail {
+        Detail::Row => rows(connection, condition, values, each),
+        Detail::Whole | Detail::Environment => records(connection, condition, values, detail, viewer, each),
+    }
+}
+
+fn rows(
+    connection: &Connection,
+    condition: &str,
+    values: &[String],
+    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    let sql = format!("SELECT id, name, owner, cput, state, queue FROM job WHERE {condition} ORDER BY id");
+    let mut statement = connection.prepare(&sql)?;
+    let mut found = statement.query(params_from_iter(values))?;
+    let mut part = Vec::new();
+    while let Some(row) = found.next()? {
+        part.push(Row {
+            id: JobId(row.get(0)?),
+            name: row.get(1)?,
+            owner: row.get(2)?,
+            cput: Span(row.get(3)?),
+            state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
+            queue: row.get(5)?,
+        });
+        if part.len() == PART {
+            each(Answer::Rows(std::mem::take(&mut part)))?;
+        }
+    }
+    each(Answer::Rows(part))
+}
+
+fn state_of(letter: &str) -> State {
+    letter.chars().next().and_then(State::from_letter).unwrap_or(State::Finished)
+}
+
+fn records(
+    connection: &Connection,
+    condition: &str,
+    values: &[String],
+    detail: Detail,
+    viewer: Viewer,
+    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
+    let mut statement = connection.prepare(&sql)?;
+    let mut found = statement.query(params_from_iter(values))?;
+    let mut part = Vec::new();
+    while let Some(row) = found.next()? {
+        let class: Option<i64> = row.get(3)?;
+        part.push(record(connection, job_of(row)?, class, detail, viewer)?);
+        if part.len() == PART {
+            each(Answer::Jobs(std::mem::take(&mut part)))?;
+        }
+    }
+    each(Answer::Jobs(part))
+}
+
+fn record(
+    connection: &Connection,
+    job: Job,
+    class: Option<i64>,
+    detail: Detail,
+    viewer: Viewer,
+) -> Result<Record, SpoolError> {
+    let queued = job.life.state == State::Queued;
+    let reason = if queued { verdict(connection, class)? } else { None };
+    let booked = if queued { booking(connection, job.id)? } else { None };
+    let may_see = viewer.privileged || viewer.uid == job.owner.uid;
+    let environ = match detail {
+        Detail::Environment if may_see => load::blob(connection, job.spec.environ)?,
+        _ => None,
+    };
+    Ok(Record { job, reason, booked, environ })
+}
+
+fn verdict(connection: &Connection, class: Option<i64>) -> Result<Option<Reason>, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT reason FROM verdict WHERE class = ?1")?;
+    let text: Option<String> = statement.query_row([class], |row| row.get(0)).optional()?;
+    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+}
+
+fn booking(connection: &Connection, id: JobId) -> Result<Option<Time>, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT at FROM booking WHERE job = ?1")?;
+    Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.map(Time))
+}
+
+fn queues(connection: &Connection) -> Result<Vec<QueueCounts>, SpoolError> {
+    let mut statement = connection.prepare("SELECT queue FROM queue ORDER BY name")?;
+    let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut counts: BTreeMap<String, BTreeMap<State, u64>> = BTreeMap::new();
+    let mut statement = connection.prepare("SELECT queue, state, count(*) FROM job GROUP BY queue, state")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let state = state_of(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
+        counts.entry(row.get(0)?).or_default().insert(state, row.get(2)?);
+    }
+    let mut assigned = assigned_by_queue(connection)?;
+    let one = |text: &String| {
+        let queue: Queue = serde_json::from_str(text)?;
+        let jobs = counts.remove(&queue.name).unwrap_or_default().into_iter().collect();
+        let assigned = assigned.remove(&queue.name).unwrap_or_default().into_iter().collect();
+        Ok(QueueCounts { queue, jobs, assigned })
+    };
+    texts.iter().map(one).collect()
+}
+
+fn assigned_by_queue(connection: &Connection) -> Result<BTreeMap<String, BTreeMap<String, i64>>, SpoolError> {
+    let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
+    for job in running(connection)? {
+        let sum = sums.entry(job.spec.queue.clone()).or_default();
+        for share in shares(&job) {
+            for (name, value) in &share.taken {
+                *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
+            }
+        }
+    }
+    Ok(sums)
+}
+
+fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
+    let sql = "SELECT id, spec, life FROM job WHERE state <> 'F' AND state = 'R' ORDER BY id";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push(job_of(row)?);
+    }
+    Ok(jobs)
+}
+
+fn shares(job: &Job) -> &[Share] {
+    job.life.run.as_ref().map_or(&[], |run| &run.shares)
+}
+
+fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
+    let record = |node| NodeRecord { node, jobs: Vec::new(), exclusive: false };
+    let mut records: BTreeMap<String, NodeRecord> =
+        load::nodes(connection)?.into_iter().map(|node| (node.facts.name.clone(), record(node))).collect();
+    for job in running(connection)? {
+        for share in shares(&job) {
+            let Some(record) = records.get_mut(&share.node) else { continue };
+            record.jobs.push((job.id, share.clone()));
+            record.exclusive |= job.spec.request.place.sharing.is_exclusive();
+        }
+    }
+    Ok(records.into_values().collect())
+}

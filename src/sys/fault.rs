@@ -1,0 +1,104 @@
+//! Faults on demand, in test builds: any single operation on the spool or on a socket can fail,
+//! be cut short, be delayed, or be the last thing the process does.
+//!
+//! `LANAI_FAULTS` is a list of rules `point:when:what`, parted by commas:
+//!
+//! * `point`: `spool.commit`, `socket.read`, ...; a `*` at the end matches any rest
+//! * `when`: a number, the nth time the point is passed; or `1/n`, each time with that chance
+//! * `what`: `fail`, `short`, `delay`, `crash`
+//!
+//! In release builds every function here is empty.
+
+use std::io;
+
+/// An operation that either happens or fails.
+#[inline]
+pub fn point(name: &str) -> io::Result<()> {
+    length(name, usize::MAX).map(|_| ())
+}
+
+/// An operation on `length` bytes that may be cut short; how many to use, at least one.
+#[cfg(not(debug_assertions))]
+#[inline]
+pub fn length(_name: &str, length: usize) -> io::Result<usize> {
+    Ok(length)
+}
+
+/// An operation on `length` bytes that may be cut short; how many to use, at least one.
+#[cfg(debug_assertions)]
+pub fn length(name: &str, length: usize) -> io::Result<usize> {
+    rules::strike(name, length)
+}
+
+#[cfg(debug_assertions)]
+mod rules {
+    use std::io;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::time::Duration;
+
+    struct Rule {
+        point: String,
+        when: When,
+        what: String,
+        passed: AtomicU64,
+    }
+
+    enum When {
+        Nth(u64),
+        OneIn(u64),
+    }
+
+    pub fn strike(name: &str, length: usize) -> io::Result<usize> {
+        static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
+        let rules = RULES.get_or_init(|| {
+            let text = crate::sys::env::text("LANAI_FAULTS").unwrap_or_default();
+            text.split(',').filter_map(parse).collect()
+        });
+        rules.iter().filter(|rule| rule.strikes(name)).try_fold(length, |length, rule| act(rule, name, length))
+    }
+
+    fn parse(rule: &str) -> Option<Rule> {
+        let mut fields = rule.split(':');
+        let (point, when, what) = (fields.next()?.to_string(), fields.next()?, fields.next()?.to_string());
+        let when = match when.strip_prefix("1/") {
+            Some(n) => When::OneIn(n.parse().ok()?),
+            None => When::Nth(when.parse().ok()?),
+        };
+        Some(Rule { point, when, what, passed: AtomicU64::new(0) })
+    }
+
+    impl Rule {
+        fn strikes(&self, name: &str) -> bool {
+            let here = match self.point.strip_suffix('*') {
+                Some(prefix) => name.starts_with(prefix),
+                None => name == self.point,
+            };
+            here && {
+                let count = self.passed.fetch_add(1, Relaxed) + 1;
+                match self.when {
+                    When::Nth(n) => count == n,
+                    When::OneIn(n) => chance(count).is_multiple_of(n),
+                }
+            }
+        }
+    }
+
+    /// Scatters process and count over all numbers (SplitMix64).
+    fn chance(count: u64) -> u64 {
+        let mut z = count.wrapping_add(u64::from(std::process::id()) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn act(rule: &Rule, name: &str, length: usize) -> io::Result<usize> {
+        match rule.what.as_str() {
+            "short" => return Ok(length.min(1)),
+            "delay" => crate::sys::clock::sleep(Duration::from_millis(30)),
+            "crash" => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL)?,
+            _ => return Err(io::Error::other(format!("a fault asked for at {name}"))),
+        }
+        Ok(length)
+    }
+}

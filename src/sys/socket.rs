@@ -1,0 +1,85 @@
+//! Unix sockets at paths of any length.
+//!
+//! A socket's address holds 107 bytes of path. Longer ones are reached through
+//! `/proc/self/fd/N/name`, where N is the folder, opened.
+
+use super::fault;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The longest path that fits into a socket's address.
+const LONGEST: usize = 107;
+
+/// Listens at `path`, replacing a socket that lies there, with these permissions.
+pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    fault::point("socket.bind")?;
+    let (_folder, short) = reachable(path)?;
+    let beside = short.with_file_name(format!(".{}.{}", name(path)?.to_string_lossy(), std::process::id()));
+    let _ = std::fs::remove_file(&beside);
+    let listener = UnixListener::bind(&beside)?;
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(mode))?;
+    // Renamed into place: nobody ever sees it with other permissions, or finds nothing there.
+    std::fs::rename(&beside, &short)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Connects to the socket at `path`.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    fault::point("socket.connect")?;
+    let (_folder, short) = reachable(path)?;
+    UnixStream::connect(short)
+}
+
+/// A path of bearable length to the same place, good while the folder is held open.
+fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
+    // Room for the name that `bind` uses before it renames.
+    if path.as_os_str().len() + 16 <= LONGEST {
+        return Ok((None, path.to_path_buf()));
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder = open(folder, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name(path)?);
+    Ok((Some(folder), short))
+}
+
+fn name(path: &Path) -> io::Result<&OsStr> {
+    let name = path.file_name().filter(|name| name.as_bytes().len() < 64);
+    name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no socket", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_any_length_can_be_bound_and_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("x".repeat(200));
+        std::fs::create_dir(&deep).unwrap();
+        for path in [folder.path().join("s.sock"), deep.join("s.sock")] {
+            let listener = bind(&path, 0o600).unwrap();
+            let _near = connect(&path).unwrap();
+            listener.accept().unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn binding_again_replaces_what_lay_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.sock");
+        let _dead = bind(&path, 0o600).unwrap();
+        let alive = bind(&path, 0o600).unwrap();
+        let _near = connect(&path).unwrap();
+        alive.accept().unwrap();
+    }
+}

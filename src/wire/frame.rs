@@ -1,0 +1,271 @@
+//! Frames: what goes over a socket between two processes of ours.
+//!
+//! `"LN"`, the protocol's version (2 bytes), the payload's length (4 bytes), all little endian,
+//! then the payload in postcard. A frame of another version, of another protocol or over
+//! [`LARGEST`] ends the conversation; memory grows only as bytes really arrive.
+
+use super::message::VERSION;
+use crate::sys::fault;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// The largest payload: a script of 16 MiB, its environment and room to spare.
+pub const LARGEST: usize = 24 << 20;
+
+const MAGIC: [u8; 2] = *b"LN";
+const HEADER: usize = 8;
+
+/// What one call to [`Link::receive`] reads at most, so that one talker does not starve the rest.
+const GULP: usize = 1 << 20;
+
+/// Why a conversation cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The other side is gone.
+    #[error("the connection was closed")]
+    Closed,
+    /// The other side is of another version.
+    #[error("it speaks protocol {theirs}, this program {VERSION}: restart the older one (schedd --stop) or reinstall")]
+    Version {
+        /// The version in its frame.
+        theirs: u16,
+    },
+    /// Not a frame of ours.
+    #[error("it does not speak Lanai's protocol")]
+    Foreign,
+    /// More than [`LARGEST`].
+    #[error("a message of {0} bytes is more than the {LARGEST} allowed")]
+    TooLarge(usize),
+    /// A payload that is no message.
+    #[error("a malformed message: {0}")]
+    Malformed(postcard::Error),
+    /// The socket failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A message as the bytes of its frame.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut bytes = header(0).to_vec();
+    bytes = postcard::to_extend(message, bytes).map_err(FrameError::Malformed)?;
+    let length = bytes.len() - HEADER;
+    if length > LARGEST {
+        return Err(FrameError::TooLarge(length));
+    }
+    bytes[..HEADER].copy_from_slice(&header(length));
+    Ok(bytes)
+}
+
+fn header(length: usize) -> [u8; HEADER] {
+    let mut bytes = [0; HEADER];
+    bytes[..2].copy_from_slice(&MAGIC);
+    bytes[2..4].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[4..].copy_from_slice(&(length as u32).to_le_bytes());
+    bytes
+}
+
+/// The payload's length, once a header is found good.
+fn payload_length(header: &[u8; HEADER]) -> Result<usize, FrameError> {
+    let [m0, m1, v0, v1, l0, l1, l2, l3] = *header;
+    let theirs = u16::from_le_bytes([v0, v1]);
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    match () {
+        () if [m0, m1] != MAGIC => Err(FrameError::Foreign),
+        () if theirs != VERSION => Err(FrameError::Version { theirs }),
+        () if length > LARGEST => Err(FrameError::TooLarge(length)),
+        () => Ok(length),
+    }
+}
+
+/// Reads one message from a blocking stream.
+pub fn read<T: DeserializeOwned>(stream: &mut impl Read) -> Result<T, FrameError> {
+    let mut header = [0; HEADER];
+    read_exactly(stream, &mut header)?;
+    let mut payload = Vec::new();
+    let length = payload_length(&header)?;
+    stream.by_ref().take(length as u64).read_to_end(&mut payload)?;
+    if payload.len() < length {
+        return Err(FrameError::Closed);
+    }
+    postcard::from_bytes(&payload).map_err(FrameError::Malformed)
+}
+
+fn read_exactly(stream: &mut impl Read, buffer: &mut [u8]) -> Result<(), FrameError> {
+    match stream.read_exact(buffer) {
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Err(FrameError::Closed),
+        other => Ok(other?),
+    }
+}
+
+/// Writes one message to a blocking stream.
+pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), FrameError> {
+    Ok(stream.write_all(&encode(message)?)?)
+}
+
+/// A socket that is never waited for: what arrives is gathered, what is sent is queued.
+#[derive(Debug)]
+pub struct Link {
+    stream: UnixStream,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    sent: usize,
+}
+
+impl Link {
+    /// Takes over a connected stream.
+    pub fn new(stream: UnixStream) -> io::Result<Link> {
+        stream.set_nonblocking(true)?;
+        Ok(Link { stream, incoming: Vec::new(), outgoing: Vec::new(), sent: 0 })
+    }
+
+    /// The stream, to ask the kernel who is at its other end.
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Queues a message and writes what the socket takes now.
+    pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), FrameError> {
+        self.outgoing.extend_from_slice(&encode(message)?);
+        Ok(self.flush()?)
+    }
+
+    /// Tells a peer of another version ours: a frame with nothing in it.
+    pub fn send_version(&mut self) {
+        self.outgoing.extend_from_slice(&header(0));
+        let _ = self.flush();
+    }
+
+    /// Writes what the socket takes now.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.wants_write() {
+            match self.write_some() {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(n) => self.sent += n,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if self.sent == self.outgoing.len() {
+            self.outgoing = Vec::new();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    fn write_some(&mut self) -> io::Result<usize> {
+        let rest = &self.outgoing[self.sent..];
+        let rest = &rest[..fault::length("socket.write", rest.len())?];
+        (&self.stream).write(rest)
+    }
+
+    /// Whether something queued has still to be written.
+    pub fn wants_write(&self) -> bool {
+        self.sent < self.outgoing.len()
+    }
+
+    /// Bytes queued and not yet written.
+    pub fn backlog(&self) -> usize {
+        self.outgoing.len() - self.sent
+    }
+
+    /// Bytes of a message that has not fully arrived.
+    pub fn partial(&self) -> usize {
+        self.incoming.len()
+    }
+
+    /// The messages that have fully arrived. After the other side has left, what it had sent is
+    /// delivered first and the next call says [`FrameError::Closed`].
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, FrameError> {
+        let ended = self.fill()?;
+        let mut messages = Vec::new();
+        let mut at = 0;
+        while let Some(header) = self.incoming[at..].first_chunk::<HEADER>() {
+            let end = at + HEADER + payload_length(header)?;
+            let Some(payload) = self.incoming.get(at + HEADER..end) else { break };
+            messages.push(postcard::from_bytes(payload).map_err(FrameError::Malformed)?);
+            at = end;
+        }
+        self.incoming.drain(..at);
+        if ended && messages.is_empty() {
+            return Err(FrameError::Closed);
+        }
+        Ok(messages)
+    }
+
+    /// Reads what is there; whether the other side has left.
+    fn fill(&mut self) -> Result<bool, FrameError> {
+        let mut buffer = [0; 16 << 10];
+        let mut gulped = 0;
+        while gulped < GULP {
+            let room = fault::length("socket.read", buffer.len())?;
+            match (&self.stream).read(&mut buffer[..room]) {
+                Ok(0) => return Ok(true),
+                Ok(n) => {
+                    self.incoming.extend_from_slice(&buffer[..n]);
+                    gulped += n;
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::ConnectionReset => return Ok(true),
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Link, UnixStream) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (Link::new(a).unwrap(), b)
+    }
+
+    #[test]
+    fn half_a_frame_waits_for_its_other_half() {
+        let (mut link, mut far) = pair();
+        let bytes = encode(&"hello".to_string()).unwrap();
+        far.write_all(&bytes[..9]).unwrap();
+        assert!(link.receive::<String>().unwrap().is_empty());
+        far.write_all(&bytes[9..]).unwrap();
+        far.write_all(&bytes).unwrap();
+        drop(far);
+        assert_eq!(link.receive::<String>().unwrap(), ["hello", "hello"]);
+        assert!(matches!(link.receive::<String>(), Err(FrameError::Closed)));
+    }
+
+    #[test]
+    fn garbage_gigabytes_and_other_versions_end_the_conversation() {
+        for (bytes, expected) in [
+            (*b"GET / HT", "does not speak"),
+            ([b'L', b'N', 1, 0, 255, 255, 255, 255], "more than"),
+            ([b'L', b'N', 9, 9, 0, 0, 0, 0], "speaks protocol"),
+        ] {
+            let (mut link, mut far) = pair();
+            far.write_all(&bytes).unwrap();
+            let error = link.receive::<String>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_payload_is_an_error_not_a_panic() {
+        let (mut link, mut far) = pair();
+        let mut bytes = encode(&u8::MAX).unwrap();
+        *bytes.last_mut().unwrap() = 0xff;
+        far.write_all(&bytes).unwrap();
+        assert!(matches!(link.receive::<String>(), Err(FrameError::Malformed(_))));
+    }
+}
