@@ -157,21 +157,26 @@ pub fn file_name(program: &Program) -> String {
     format!("{}.{}", program.name, program.section)
 }
 
+/// What every piece of roff begins with: an apostrophe that stays one.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
 /// The page of a program, as roff.
 pub fn page(program: &Program) -> io::Result<Vec<u8>> {
-    let man = Man::new((program.command)())
-        .title(program.name.to_uppercase())
-        .section(program.section.to_string())
-        .source(concat!("lanai ", env!("CARGO_PKG_VERSION")))
-        .manual("Lanai");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    extras(program).to_writer(&mut page)?;
-    Ok(page)
+    let man = Man::new((program.command)());
+    let mut body = Vec::new();
+    man.render_name_section(&mut body)?;
+    man.render_synopsis_section(&mut body)?;
+    man.render_description_section(&mut body)?;
+    man.render_options_section(&mut body)?;
+    extras(program).to_writer(&mut body)?;
+    let body = String::from_utf8_lossy(&body).replace(PREAMBLE, "");
+    Ok(format!("{PREAMBLE}{}\n{body}", title(program)).into_bytes())
+}
+
+/// The title line; the empty third field is the date.
+fn title(program: &Program) -> String {
+    let name = program.name.to_uppercase();
+    format!(".TH {name} {} \"\" \"lanai {}\" Lanai", program.section, env!("CARGO_PKG_VERSION"))
 }
 
 fn extras(program: &Program) -> Roff {
@@ -215,19 +220,32 @@ fn see_also(roff: &mut Roff, program: &Program) {
 mod tests {
     use super::*;
 
+    fn text(program: &Program) -> String {
+        String::from_utf8(page(program).unwrap()).unwrap()
+    }
+
     #[test]
     fn every_extra_section_belongs_to_a_program() {
-        let known = |name: &&str| PROGRAMS.iter().any(|program| program.name == *name);
+        let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         for extra in EXTRAS {
-            assert!(extra.programs.iter().all(|name| known(&name)), "{} of {:?}", extra.heading, extra.programs);
+            assert!(extra.programs.iter().all(|name| known.contains(name)), "{} of {known:?}", extra.heading);
         }
     }
 
     #[test]
-    fn a_page_tells_how_a_program_ends() {
+    fn a_page_tells_how_a_command_ends() {
         for program in PROGRAMS.iter().filter(|program| program.section == 1) {
-            let page = String::from_utf8(page(program).unwrap()).unwrap();
-            assert!(page.contains("EXIT STATUS"), "{}", program.name);
+            assert!(text(program).contains("EXIT STATUS"), "{}", program.name);
         }
+    }
+
+    #[test]
+    fn a_page_holds_options_then_extras_and_no_date() {
+        let command = || clap::Command::new("qsub").about("Submits").arg(clap::arg!(-N <NAME> "Its name"));
+        let page = text(&Program { name: "qsub", section: 1, command });
+        let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words} in {page}"));
+        assert!(page.contains(concat!(".TH QSUB 1 \"\" \"lanai ", env!("CARGO_PKG_VERSION"), "\" Lanai")), "{page}");
+        assert!(at(".SH OPTIONS") < at(".SH DIRECTIVES") && at(".SH DIRECTIVES") < at(".SH \"EXIT STATUS\""));
+        assert!(at("\\-W block=true") < at(".SH \"SEE ALSO\""));
     }
 }
