@@ -165,7 +165,7 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
     let man = Man::new((program.command)());
     let mut body = Vec::new();
     man.render_name_section(&mut body)?;
-    man.render_synopsis_section(&mut body)?;
+    synopsis(program).to_writer(&mut body)?;
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
     extras(program).to_writer(&mut body)?;
@@ -177,6 +177,18 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
 fn title(program: &Program) -> String {
     let name = program.name.to_uppercase();
     format!(".TH {name} {} \"\" \"lanai {}\" Lanai", program.section, env!("CARGO_PKG_VERSION"))
+}
+
+/// The usage as `--help` has it: a list of thirty letters in brackets would tell less.
+fn synopsis(program: &Program) -> Roff {
+    let usage = (program.command)().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage:").lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        roff.text([bold(name), roman(format!(" {rest}"))]).control("br", []);
+    }
+    roff
 }
 
 fn extras(program: &Program) -> Roff {
@@ -245,6 +257,7 @@ mod tests {
         let page = text(&Program { name: "qsub", section: 1, command });
         let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words} in {page}"));
         assert!(page.contains(concat!(".TH QSUB 1 \"\" \"lanai ", env!("CARGO_PKG_VERSION"), "\" Lanai")), "{page}");
+        assert!(at("\\fBqsub\\fR [OPTIONS]") < at(".SH OPTIONS"), "{page}");
         assert!(at(".SH OPTIONS") < at(".SH DIRECTIVES") && at(".SH DIRECTIVES") < at(".SH \"EXIT STATUS\""));
         assert!(at("\\-W block=true") < at(".SH \"SEE ALSO\""));
     }
