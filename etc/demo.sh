@@ -90,11 +90,12 @@ blocked=0
 qsub -N answer -W block=true -- /bin/sh -c 'exit 3' || blocked=$?
 echo "(qsub waited, and exited with the job's own status: $blocked)"
 echo
-[ "$blocked" -eq 3 ]
+[ "$blocked" -eq 3 ] || { echo "demo: it should have exited with 3" >&2; exit 1; }
 
 await "$id"
 show qstat -x
 show cat "primes.o${id%%.*}"
-grep -qx 148933 "primes.o${id%%.*}"
+grep -qx 148933 "primes.o${id%%.*}" || { echo "demo: there are 148933 primes below two million" >&2; exit 1; }
 echo "\$ qstat -x -f ${id%%.*} | grep Exit_status"
-qstat -x -f "$id" | grep 'Exit_status = 0$'
+qstat -x -f "$id" | grep Exit_status
+[ "$(attribute "$id" Exit_status)" = 0 ]

@@ -4,7 +4,7 @@
 
 use crate::support::{files, root};
 use lanai::cli::{PROGRAMS, completion, man};
-use lanai::model::config::{Config, KEYS};
+use lanai::model::config::{Config, KEYS, ServerConfig};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -72,14 +72,27 @@ fn the_manual_tells_of_every_key_of_the_configuration() {
 }
 
 #[test]
+fn hand_written_pages_are_of_this_version() {
+    for name in ["lanai.7", "lanai.toml.5"] {
+        let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
+        let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(page.lines().next().unwrap().contains(version), "write {version} into the first line of man/{name}");
+    }
+}
+
+#[test]
 fn the_example_configuration_shows_the_defaults() {
     let example = std::fs::read_to_string(root().join("etc/lanai.toml.example")).unwrap();
     assert_eq!(Config::parse(&example).unwrap(), Config::default(), "as it stands, it changes nothing");
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ");
-    let uncommented: Vec<&str> = example.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect();
-    let text = uncommented.join("\n");
-    Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
+    let text: String =
+        example.lines().map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line })).collect();
     for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
         assert!(text.contains(&format!("\n{key} = ")), "etc/lanai.toml.example lacks `{key}`");
     }
+    let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
+    let default = Config::default();
+    assert_eq!((taken.launch, taken.cycle), (default.launch, default.cycle));
+    let unnamed = ServerConfig { name: None, operators: Vec::new(), managers: Vec::new(), ..taken.server };
+    assert_eq!(unnamed, default.server);
 }
