@@ -75,8 +75,8 @@ cat >primes.sh <<'END'
 #PBS -l select=1:ncpus=1
 #PBS -l walltime=5:00
 #PBS -j oe
-echo "Job $PBS_JOBID counts the primes below two million:"
-seq 2 1999999 | factor | grep -c ': [0-9]*$'
+echo "Job $PBS_JOBID counts the primes below ten million:"
+seq 2 9999999 | factor | grep -c ': [0-9]*$'
 END
 
 show cat primes.sh
@@ -95,7 +95,7 @@ echo
 await "$id"
 show qstat -x
 show cat "primes.o${id%%.*}"
-grep -qx 148933 "primes.o${id%%.*}" || { echo "demo: there are 148933 primes below two million" >&2; exit 1; }
+grep -qx 664579 "primes.o${id%%.*}" || { echo "demo: there are 664579 primes below ten million" >&2; exit 1; }
 echo "\$ qstat -x -f ${id%%.*} | grep Exit_status"
 qstat -x -f "$id" | grep Exit_status
 [ "$(attribute "$id" Exit_status)" = 0 ]

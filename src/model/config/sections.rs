@@ -2,7 +2,7 @@
 
 use super::table::Section;
 use super::{
-    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_KB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
+    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
 };
 use crate::model::policy::Backfill;
 use crate::model::queue::Queue;
@@ -207,7 +207,7 @@ fn span_from_a_second(value: &DeValue) -> Option<Span> {
 }
 
 fn script_size(value: &DeValue) -> Option<Size> {
-    Size::parse(value.as_str()?).filter(|size| size.bytes() <= LARGEST_SCRIPT_KB * 1024)
+    Size::parse(value.as_str()?).filter(|size| size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes())
 }
 
 fn workdir(value: &DeValue) -> Option<Workdir> {
