@@ -8,7 +8,15 @@ pub mod resource;
 
 pub mod select;
 
+pub mod request;
+
+pub mod check;
+
+pub mod attribute;
+
 pub mod state;
+
+pub mod signal;
 
 pub mod job;
 

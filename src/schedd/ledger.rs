@@ -8,14 +8,14 @@ use super::clock::{Clock, Reading};
 use super::remarks;
 use super::setup::Setup;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
 use crate::model::time::{Time, Wall};
 use crate::sched::snapshot;
 use crate::spool::commit::Change;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The working state.
@@ -28,6 +28,8 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Arc<Job>>,
     nodes: BTreeMap<String, Node>,
     cluster: snapshot::State,
+    /// Jobs that wait for their begin time.
+    waiting: BTreeSet<(Wall, JobId)>,
     next: u64,
     tick: Tick,
     cycle_due: bool,
@@ -64,6 +66,7 @@ impl Ledger {
             jobs: jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect(),
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             cluster,
+            waiting: BTreeSet::new(),
             next,
             tick: Tick::default(),
             cycle_due: true,
@@ -171,6 +174,9 @@ impl Ledger {
     /// Changes a job in another way than by an event.
     pub fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let now = self.now;
+        if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
+            self.waiting.remove(&(begin, id));
+        }
         if let Some(job) = self.touch(id, true) {
             change(job);
             job.life.mtime = now;
@@ -179,7 +185,7 @@ impl Ledger {
     }
 
     /// Notes what a running job has used; nothing else depends on it.
-    pub fn used(&mut self, id: JobId, used: crate::model::job::Usage) {
+    pub fn used(&mut self, id: JobId, used: Usage) {
         if let Some(job) = self.touch(id, false) {
             job.life.used = used;
         }
@@ -211,9 +217,21 @@ impl Ledger {
         Some(Arc::make_mut(job))
     }
 
+    /// The jobs whose begin time has come.
+    pub fn due(&self) -> Vec<JobId> {
+        let now = self.wall();
+        self.waiting.iter().take_while(|(begin, _)| *begin <= now).map(|&(_, id)| id).collect()
+    }
+
+    /// When the next begin time comes.
+    pub fn next_begin(&self) -> Option<Time> {
+        self.waiting.first().map(|&(begin, _)| self.clock.table().time(begin))
+    }
+
     /// Brings the scheduler's view of a job in line with the job.
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
+        self.note_waiting(id);
         self.cluster.withdraw(id);
         let job = self.jobs.get(&id);
         let Some(run) = job.and_then(|job| job.life.open_run()) else {
@@ -228,6 +246,15 @@ impl Ledger {
         let exclusive = job.spec.request.place.sharing.is_exclusive();
         self.cluster.vacate(id);
         self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+    }
+
+    fn note_waiting(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(begin) = job.spec.begin else { return };
+        match job.life.state {
+            State::Waiting => self.waiting.insert((begin, id)),
+            _ => self.waiting.remove(&(begin, id)),
+        };
     }
 
     /// The rows this tick must write, in order.
@@ -264,6 +291,7 @@ impl Ledger {
             self.next = next;
         }
         for (id, touched) in tick.jobs {
+            self.waiting.retain(|&(_, waiting)| waiting != id);
             match touched.before {
                 Some(job) => self.jobs.insert(id, job),
                 None => self.jobs.remove(&id),

@@ -2,7 +2,7 @@
 //! server's time zone shows them.
 
 use crate::model::event::Event;
-use crate::model::job::{How, Job, Share, Want};
+use crate::model::job::{How, Job, Outcome, Share, Want};
 use crate::model::state::{Holds, State};
 use crate::model::time::{Time, Wall};
 use chrono::{DateTime, Local};
@@ -76,12 +76,12 @@ fn ended(
 
 /// A job back in its queue says why, until the scheduler has something newer to say.
 fn requeued(job: &Job, event: &Event) -> Option<Option<String>> {
-    let Event::Ended { outcome, .. } = event else { return Some(None) };
-    match &outcome.how {
-        How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => {
-            Some(Some(format!("job held, too many failed attempts to run: {why}")))
-        }
+    match event {
         _ if job.life.open_run().is_some() => None,
+        Event::Ended { outcome: Outcome { how: How::NodeFault(why), .. }, .. } => Some(Some(match job.life.holds {
+            holds if holds.contains(Holds::SYSTEM) => format!("job held, too many failed attempts to run: {why}"),
+            _ => format!("Not Running: Job start failed, tried again shortly: {why}"),
+        })),
         _ => Some(None),
     }
 }

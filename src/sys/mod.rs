@@ -1,6 +1,7 @@
 //! The operating system: the only clock, the only environment, the only `unsafe`.
 
 pub mod clock;
+pub mod daemon;
 pub mod env;
 pub mod fault;
 pub mod filesystem;
