@@ -16,6 +16,40 @@ pub mod operand;
 
 pub mod source;
 
+pub mod ask;
+
+pub mod qstat;
+
+pub mod listing;
+
+pub mod layout;
+
+pub mod alternate;
+
+pub mod queues;
+
+pub mod qselect;
+
+pub mod selection;
+
+pub mod pbsnodes;
+
+pub mod nodes;
+
+pub mod attributes;
+
+pub mod comment;
+
+pub mod place;
+
+pub mod when;
+
+pub mod full;
+
+pub mod dsv;
+
+pub mod json;
+
 /// One program of Lanai.
 #[derive(Debug)]
 pub struct Program {
@@ -28,7 +62,11 @@ pub struct Program {
 }
 
 /// All programs, in alphabetical order within a section.
-pub const PROGRAMS: &[Program] = &[];
+pub const PROGRAMS: &[Program] = &[
+    Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
+    Program { name: "qselect", section: 1, command: qselect::command },
+    Program { name: "qstat", section: 1, command: qstat::command },
+];
 
 #[cfg(test)]
 mod tests {

@@ -32,12 +32,13 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut spool = spool::open(&file).with_context(|| file.display().to_string())?;
     let reading = timers::read_clocks();
     let saved: Option<Saved> = load::meta(&spool, "clock")?;
+    let new = saved.is_none();
     let clock = match saved {
         Some(saved) => Clock::resume(saved, load::clock(&spool)?, &reading),
         None => Clock::new(&reading),
     };
     let epoch = load::meta::<u64>(&spool, "epoch")?.unwrap_or(0) + 1;
-    commit(&mut spool, &first_changes(&setup, &clock, saved.is_none(), epoch)?)?;
+    commit(&mut spool, &first_changes(&setup, &clock, new, epoch)?)?;
     let mut jobs = load::live_jobs(&spool)?;
     jobs.extend(load::unsettled_jobs(&spool)?);
     let mut nodes = load::nodes(&spool)?;

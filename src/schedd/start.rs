@@ -1,9 +1,9 @@
 //! The command `schedd`: start in the foreground or on its own, ask a running one, stop it.
 
+use super::Schedd;
 use super::listen::Listener;
 use super::recover::recover;
 use super::setup::Setup;
-use super::Schedd;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
@@ -13,7 +13,7 @@ use crate::wire::message::{Reply, Request, Status};
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use comfy_table::style::presets::NOTHING;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ fn status(home: &Home) -> Result<()> {
 
 fn status_table(status: &Status) -> Table {
     let mut table = Table::new();
-    table.load_preset(NOTHING);
+    table.load_style(NOTHING);
     let jobs = status.jobs.iter().map(|(state, count)| format!("{count} {}", state.letter())).collect::<Vec<_>>();
     let node = |(name, up): &(String, bool)| format!("{name} {}", if *up { "up" } else { "down" });
     let nodes = status.nodes.iter().map(node).collect::<Vec<_>>();

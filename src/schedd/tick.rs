@@ -254,7 +254,9 @@ impl Effects {
             Report::Attempt(job, attempt, standing) => {
                 reports::attempt_stands(ledger, *job, *attempt, standing, boot, &mut orders);
             }
-            Report::Usage(used) => used.iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used)),
+            Report::Usage(used) => {
+                used.iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used))
+            }
             Report::Pong | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (target, order)));

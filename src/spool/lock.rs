@@ -131,7 +131,8 @@ mod tests {
         drop(Lock::take(&home).unwrap());
         record::write(&home, Path::new("/s")).unwrap();
         drop(Lock::take(&home).unwrap());
-        let foreign = record::Record { machine: "elsewhere".into(), host: "ship".into(), ..record::read(&home).unwrap() };
+        let foreign =
+            record::Record { machine: "elsewhere".into(), host: "ship".into(), ..record::read(&home).unwrap() };
         std::fs::write(home.record(), serde_json::to_vec(&foreign).unwrap()).unwrap();
         let refused = Lock::take(&home).unwrap_err().to_string();
         assert!(refused.contains("host ship") && refused.contains("LANAI_HOME"), "{refused}");
