@@ -50,6 +50,16 @@ pub mod dsv;
 
 pub mod json;
 
+pub mod date;
+
+pub mod directives;
+
+pub mod environ;
+
+pub mod paths;
+
+pub mod script;
+
 /// One program of Lanai.
 #[derive(Debug)]
 pub struct Program {
