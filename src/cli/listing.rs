@@ -2,7 +2,8 @@
 
 use super::ask::Ask;
 use super::exit::Failure;
-use super::operand::{Operand, same_server};
+use super::operand::Operand;
+use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;

@@ -4,9 +4,13 @@
 //! all commands share comes first: how words of the command line are told apart ([`getopt`]), how
 //! job ids are read ([`operand`]), and how a command ends ([`exit`]).
 
+pub mod completion;
+
 pub mod exit;
 
 pub mod getopt;
+
+pub mod man;
 
 pub mod operand;
 
@@ -45,6 +49,16 @@ pub mod full;
 pub mod dsv;
 
 pub mod json;
+
+pub mod date;
+
+pub mod directives;
+
+pub mod environ;
+
+pub mod paths;
+
+pub mod script;
 
 /// One program of Lanai.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
 
 use super::exit::Failure;
+use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use std::ffi::OsStr;
 
@@ -70,13 +71,6 @@ fn is_host_character(c: char) -> bool {
 fn is_index(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     inner.is_some_and(|inner| inner.chars().all(|c| c.is_ascii_digit() || "-:,".contains(c)))
-}
-
-/// Whether two names mean one server: alike, or one is the other with its domain.
-pub fn same_server(a: &str, b: &str) -> bool {
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    let Some(head) = long.get(..short.len()) else { return false };
-    head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))
 }
 
 #[cfg(test)]

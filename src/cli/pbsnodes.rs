@@ -10,7 +10,7 @@ use super::json::{Document, Preamble};
 use super::layout::cut;
 use super::listing::unknown_host;
 use super::nodes::{self, Format, Group};
-use super::operand::same_server;
+use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::sys::clock;

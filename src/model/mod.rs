@@ -8,11 +8,21 @@ pub mod resource;
 
 pub mod select;
 
+pub mod request;
+
+pub mod check;
+
+pub mod attribute;
+
 pub mod state;
+
+pub mod signal;
 
 pub mod job;
 
 pub mod event;
+
+pub mod life;
 
 pub mod node;
 
@@ -23,3 +33,5 @@ pub mod policy;
 pub mod reason;
 
 pub mod refusal;
+
+pub mod config;

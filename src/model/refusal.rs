@@ -71,6 +71,14 @@ refusals! {
     place_without_select = 15111, "Cannot have \"place\" without \"select\"";
     /// `-l nodes` beside `-l select`.
     nodes_with_select = 15110, "Cannot be used with select or place: nodes";
+    /// `-l max_walltime` alone.
+    max_without_min_walltime = 15162, "Cannot have \"max_walltime\" without \"min_walltime\"";
+    /// `-l min_walltime` above `-l max_walltime`.
+    min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
+    /// An attribute of array jobs, set on another.
+    not_an_array = 15231, "Attribute has to be set on an array job";
+    /// `queue@server` names a server that is not this one.
+    other_server = 15008, "Access from host not allowed, or unknown host";
     /// A malformed `-l nodes=`.
     bad_nodes = 15089, "node(s) specification error";
 }
@@ -123,6 +131,11 @@ impl Refusal {
     pub fn duplicate_in_chunk(name: &str) -> Refusal {
         let text = "duplicated resource within a section of a select specification, resource is:";
         Refusal::new(15116, format!("{text} {name}"))
+    }
+
+    /// What PBS offers and this version does not.
+    pub fn unsupported(what: &str) -> Refusal {
+        Refusal::new(15029, format!("No support for requested service: {what}"))
     }
 
     /// The spool cannot take it now: nothing of the request was kept.

@@ -1,6 +1,7 @@
 //! The whole protocol on one screen: what clients ask of schedd, and what schedd and noded tell
 //! each other. No client message carries an identity: that comes from the kernel ([`super::peer`]).
 
+pub use crate::model::attribute::Setting;
 use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Program, Share, Usage};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
@@ -112,17 +113,6 @@ pub enum Payload {
     Script(Vec<u8>),
     /// A command and its arguments.
     Command(Vec<Text>),
-}
-
-/// One attribute to set: `Resource_List` has a resource, others have none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
-    /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
-    pub attribute: String,
-    /// The resource, for `Resource_List`.
-    pub resource: Option<String>,
-    /// The value's text.
-    pub value: Text,
 }
 
 /// What a reader wants to know. The same question goes to the spool directly or to schedd.

@@ -1,0 +1,149 @@
+//! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
+//!
+//! What is left out is taken from now; a moment that then lies behind rolls on to the next day,
+//! month or year.
+
+use crate::model::time::Wall;
+use chrono::{DateTime, Datelike, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
+
+/// The moment that `text` means at `now`, in `now`'s time zone; None if it is no date, or lies
+/// before 1970.
+pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
+    let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
+    let numeric = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if !numeric(digits) || !numeric(seconds) || seconds.len() != 2 {
+        return None;
+    }
+    // Two digits each, the last pair first: minutes, hours, days, ...
+    let pair = |place: usize| digits.len().checked_sub(2 * place + 2).and_then(|at| digits[at..at + 2].parse().ok());
+    let (minute, hour) = (pair(0)?, pair(1)?);
+    let today = now.naive_local();
+    let date = match digits.len() {
+        4 => next_day((hour, minute), today)?,
+        6 => next_month(pair(2)?, today.date())?,
+        8 => next_year(pair(3)?, pair(2)?, today.date())?,
+        10 => running_on(century(pair(4)?), pair(3)?, pair(2)?)?,
+        12 => running_on(100 * pair(5)? as i32 + pair(4)? as i32, pair(3)?, pair(2)?)?,
+        _ => return None,
+    };
+    let time = NaiveTime::from_hms_opt(hour, minute, seconds.parse().ok()?)?;
+    local(date.and_time(time), &now.timezone()).filter(|seconds| *seconds >= 0).map(Wall)
+}
+
+/// What `-a` sets: seconds since the Unix epoch, 0 for a moment that is not ahead.
+pub fn begin(text: &str, now: Wall) -> Option<String> {
+    let clock = Local.timestamp_opt(now.0, 0).single()?;
+    let begin = parse(text, &clock)?;
+    Some(if begin > now { begin.0 } else { 0 }.to_string())
+}
+
+fn next_day((hour, minute): (u32, u32), now: NaiveDateTime) -> Option<NaiveDate> {
+    let passed = (hour, minute) < (now.hour(), now.minute());
+    now.date().checked_add_days(Days::new(passed.into()))
+}
+
+fn next_month(day: u32, today: NaiveDate) -> Option<NaiveDate> {
+    let passed = day < today.day();
+    match today.month() {
+        12 if passed => running_on(today.year() + 1, 1, day),
+        month => running_on(today.year(), month + u32::from(passed), day),
+    }
+}
+
+fn next_year(month: u32, day: u32, today: NaiveDate) -> Option<NaiveDate> {
+    let passed = (month, day) < (today.month(), today.day());
+    running_on(today.year() + i32::from(passed), month, day)
+}
+
+fn century(year: u32) -> i32 {
+    if year > 68 { 1900 + year as i32 } else { 2000 + year as i32 }
+}
+
+/// A day that its month does not have runs on into the next: 30 February is 2 March, or 1 March.
+fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
+    let first = NaiveDate::from_ymd_opt(year, month, 1)?;
+    (1..=31).contains(&day).then(|| first.checked_add_days(Days::new(u64::from(day) - 1)))?
+}
+
+/// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.
+fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
+    let exact = zone.from_local_datetime(&moment).earliest();
+    let later = || zone.from_local_datetime(&(moment + TimeDelta::hours(1))).earliest();
+    exact.or_else(later).map(|moment| moment.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::{FixedOffset, Utc};
+
+    /// Friday 20 November 2026, 10:22.
+    fn now() -> DateTime<Utc> {
+        Utc.with_ymd_and_hms(2026, 11, 20, 10, 22, 5).unwrap()
+    }
+
+    fn shown(text: &str) -> Option<String> {
+        parse(text, &now()).map(|wall| Utc.timestamp_opt(wall.0, 0).unwrap().format("%Y-%m-%d %H:%M:%S").to_string())
+    }
+
+    #[test]
+    fn dates_mean_what_they_mean_in_pbs() {
+        for (text, expected) in [
+            ("2359", "2026-11-20 23:59:00"),
+            ("0000", "2026-11-21 00:00:00"),
+            ("1022", "2026-11-20 10:22:00"),
+            ("2359.30", "2026-11-20 23:59:30"),
+            ("312359", "2026-12-01 23:59:00"),
+            ("302359", "2026-11-30 23:59:00"),
+            ("010000", "2026-12-01 00:00:00"),
+            ("12312359", "2026-12-31 23:59:00"),
+            ("02300000", "2027-03-02 00:00:00"),
+            ("11200000", "2026-11-20 00:00:00"),
+            ("2612312359", "2026-12-31 23:59:00"),
+            ("2412312359", "2024-12-31 23:59:00"),
+            ("202612312359", "2026-12-31 23:59:00"),
+            ("203002290000", "2030-03-01 00:00:00"),
+            ("202802290000", "2028-02-29 00:00:00"),
+            ("197001010000", "1970-01-01 00:00:00"),
+            ("210001010000", "2100-01-01 00:00:00"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        for text in [
+            "2400",
+            "2360",
+            "2359.60",
+            "235",
+            "23:59",
+            "322359",
+            "1120235900",
+            "6901010000",
+            "190001010000",
+            "20261120",
+            " 2359",
+            "2359 ",
+            "",
+            "9999",
+            "2560",
+            "20",
+            "abc",
+            "202613011200",
+            "2359.5",
+            "1e10",
+            "000000",
+            "2359.",
+        ] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_zone_of_the_submitter_counts() {
+        let now = now().with_timezone(&FixedOffset::east_opt(2 * 3600).unwrap());
+        assert_eq!(parse("2359", &now), Some(Wall(parse("2159", &super::tests::now()).unwrap().0)));
+    }
+}

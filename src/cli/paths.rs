@@ -1,0 +1,71 @@
+//! Where output goes: the values of `-o` and `-e`, made absolute where qsub runs.
+
+use crate::model::text::Text;
+use std::ffi::OsStr;
+use std::net::ToSocketAddrs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// `host:/absolute/path` for a value `[host:]path`, relative to `workdir`; a folder ends in `/`.
+/// None for a malformed value or an unknown host.
+pub fn resolve(value: &OsStr, workdir: &Path, host: &str) -> Option<Text> {
+    let mut parts = value.as_bytes().split(|&b| b == b':');
+    let (first, second) = (parts.next()?, parts.next());
+    match (second, parts.next()) {
+        (_, Some(_)) => None,
+        (None, None) if first.is_empty() => None,
+        (None, None) => Some(named(host, &absolute(OsStr::from_bytes(first), workdir))),
+        (Some(path), None) => {
+            let known = std::str::from_utf8(first).ok().filter(|name| !path.is_empty() && is_host(name, host))?;
+            Some(named(known, path))
+        }
+    }
+}
+
+fn named(host: &str, path: &[u8]) -> Text {
+    Text([host.as_bytes(), b":", path].concat())
+}
+
+fn absolute(path: &OsStr, workdir: &Path) -> Vec<u8> {
+    let whole = workdir.join(path);
+    let folder = path.as_bytes().ends_with(b"/") || whole.is_dir();
+    let mut bytes = whole.components().collect::<PathBuf>().into_os_string().into_vec();
+    if folder && !bytes.ends_with(b"/") {
+        bytes.push(b'/');
+    }
+    bytes
+}
+
+/// Whether it is this host or one that the system can find.
+fn is_host(name: &str, own: &str) -> bool {
+    !name.is_empty() && (name == own || name == "localhost" || (name, 0).to_socket_addrs().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_made_absolute_and_folders_marked() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("od")).unwrap();
+        let root = folder.path().to_str().unwrap();
+        let shown = |value: &str| resolve(OsStr::new(value), folder.path(), "head").map(|text| text.to_string());
+        for (value, expected) in [
+            ("f", format!("head:{root}/f")),
+            ("od", format!("head:{root}/od/")),
+            ("od/", format!("head:{root}/od/")),
+            ("nodir/", format!("head:{root}/nodir/")),
+            ("nodir/f", format!("head:{root}/nodir/f")),
+            (".", format!("head:{root}/")),
+            ("/dev/null", "head:/dev/null".into()),
+            ("head:f", "head:f".into()),
+            ("head:/x/y", "head:/x/y".into()),
+        ] {
+            assert_eq!(shown(value), Some(expected), "{value}");
+        }
+        for bad in ["", "host:", "a:b:c", ":x", "no.such.host.invalid:/x"] {
+            assert_eq!(shown(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The attributes of a job that somebody may set, and what each does to it (`spec` section 4).
+//!
+//! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
+//! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
+
+use super::job::{Digest, Join, Program, Spec};
+use super::refusal::Refusal;
+use super::resource::{Resources, Value};
+use super::select::Request;
+use super::state::Holds;
+use super::text::Text;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+mod table;
+
+use table::{Attribute, Effect, TABLE, Who};
+
+/// One attribute to set: `Resource_List` has a resource, others have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// As PBS names it: `Job_Name`, `Priority`, `Resource_List`.
+    pub attribute: String,
+    /// The resource, for `Resource_List`.
+    pub resource: Option<String>,
+    /// The value's text.
+    pub value: Text,
+}
+
+impl Setting {
+    /// Sets `attribute` to `value`.
+    pub fn new(attribute: &str, value: impl Into<Text>) -> Setting {
+        Setting { attribute: attribute.into(), resource: None, value: value.into() }
+    }
+
+    /// Asks for `value` of `resource`.
+    pub fn resource(resource: &str, value: impl Into<Text>) -> Setting {
+        Setting { attribute: LIST.into(), resource: Some(resource.into()), value: value.into() }
+    }
+}
+
+/// What settings decide about a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// What is asked for.
+    pub spec: Spec,
+    /// What bars it from starting.
+    pub holds: Holds,
+    /// The count of starts.
+    pub run_count: u32,
+    /// The comment an operator gave it.
+    pub comment: Option<String>,
+}
+
+/// What a new job has besides its settings.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// What to run.
+    pub program: Program,
+    /// The environment handed on.
+    pub environ: Digest,
+    /// Where qsub ran.
+    pub workdir: Text,
+    /// The host where qsub ran.
+    pub submit_host: String,
+    /// The command line's arguments.
+    pub arguments: Text,
+}
+
+/// What the caller may do, and whether the job runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// The caller is an operator or a manager.
+    pub privileged: bool,
+    /// The job runs: few attributes may still change.
+    pub running: bool,
+}
+
+/// What settings are judged by.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// All resources known.
+    pub resources: &'a Resources,
+    /// Of the caller.
+    pub rights: Rights,
+    /// The job's owner: their user name.
+    pub owner: &'a str,
+    /// The name after the dot of every job id.
+    pub server: &'a str,
+    /// The queue of jobs that name none.
+    pub default_queue: Option<&'a str>,
+}
+
+/// The attribute whose settings name a resource each.
+const LIST: &str = "Resource_List";
+
+/// The project of jobs that name none.
+pub const DEFAULT_PROJECT: &str = "_pbs_project_default";
+
+/// The resources whose limits may change while the job runs.
+const RUNNING: [&str; 5] = ["walltime", "cput", "soft_walltime", "min_walltime", "max_walltime"];
+
+/// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
+/// exists is for the caller to find out.
+pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
+    let mut draft = blank(origin);
+    for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
+        match setting.attribute.as_str() {
+            "queue" => draft.spec.queue = destination(&setting.value.lossy(), context)?,
+            name => apply(&mut draft, permitted(name, context)?, &setting.value, context)?,
+        }
+    }
+    if draft.spec.queue.is_empty() {
+        draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
+    }
+    draft.spec.request = Request::parse(&asked(settings)?, context.resources)?;
+    Ok(draft)
+}
+
+/// The job changed: attributes that PBS lets nobody change, or not now, or not the caller, are
+/// refused, and with them the whole.
+pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Draft, Refusal> {
+    let mut draft = old.clone();
+    for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
+        let attribute = permitted(&setting.attribute, context)?;
+        if attribute.who == Who::Submitter {
+            return Err(Refusal::illegal_value(""));
+        }
+        if context.rights.running && !attribute.while_running {
+            return Err(Refusal::running(attribute.name));
+        }
+        apply(&mut draft, attribute, &setting.value, context)?;
+    }
+    let changes = asked(settings)?;
+    if !changes.is_empty() {
+        draft.spec.request = old.spec.request.alter(&changes, context.resources)?;
+        check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
+    }
+    Ok(draft)
+}
+
+/// Whether the attribute exists and the caller may set it: what a command can find out by itself
+/// before it asks the server.
+pub fn may_set(name: &str, privileged: bool) -> Result<(), Refusal> {
+    find(name, privileged).map(|_| ())
+}
+
+/// Whether two names mean one server: alike in any case, or one is the other with its domain.
+pub fn same_server(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let Some(head) = long.get(..short.len()) else { return false };
+    head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))
+}
+
+fn blank(origin: Origin) -> Draft {
+    let spec = Spec {
+        name: "STDIN".into(),
+        queue: String::new(),
+        account: None,
+        project: DEFAULT_PROJECT.into(),
+        priority: 0,
+        rerunnable: true,
+        begin: None,
+        join: Join::No,
+        output: None,
+        error: None,
+        shell: None,
+        umask: None,
+        block: false,
+        request: Request::default(),
+        program: origin.program,
+        environ: origin.environ,
+        workdir: origin.workdir,
+        submit_host: origin.submit_host,
+        arguments: origin.arguments,
+        other: BTreeMap::new(),
+    };
+    Draft { spec, holds: Holds::NONE, run_count: 0, comment: None }
+}
+
+/// The queue of a destination; empty when it names only a server.
+fn destination(text: &str, context: &Context) -> Result<String, Refusal> {
+    let (queue, server) = text.split_once('@').unwrap_or((text, context.server));
+    if same_server(server, context.server) { Ok(queue.to_string()) } else { Err(Refusal::other_server()) }
+}
+
+/// Names and texts of the settings that ask for resources.
+fn asked(settings: &[Setting]) -> Result<Vec<(String, String)>, Refusal> {
+    let asked = settings.iter().filter(|setting| setting.attribute == LIST);
+    asked
+        .map(|setting| {
+            let name = setting.resource.clone().unwrap_or_default();
+            let illegal = || Refusal::illegal_value(&format!("{LIST}.{name}"));
+            let text = String::from_utf8(setting.value.0.clone()).map_err(|_| illegal())?;
+            Ok((name, text))
+        })
+        .collect()
+}
+
+fn permitted(name: &str, context: &Context) -> Result<&'static Attribute, Refusal> {
+    find(name, context.rights.privileged)
+}
+
+fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
+    let attribute = TABLE.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name));
+    let attribute = attribute.ok_or_else(|| Refusal::unknown_attribute(name))?;
+    match attribute.who {
+        Who::Owner | Who::Submitter => Ok(attribute),
+        Who::Operator if privileged => Ok(attribute),
+        Who::Operator | Who::Server => Err(Refusal::read_only(attribute.name)),
+    }
+}
+
+fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Context) -> Result<(), Refusal> {
+    let illegal = || Refusal::illegal_value(attribute.name);
+    let text = || std::str::from_utf8(&value.0).map_err(|_| illegal());
+    match attribute.effect {
+        Effect::Spec(set) => set(&mut draft.spec, text()?).ok_or_else(illegal),
+        Effect::Bytes(set) => set(&mut draft.spec, value).ok_or_else(illegal),
+        Effect::Draft(set) => set(draft, text()?, context),
+        Effect::Kept(check) => keep(&mut draft.spec, attribute.name, text()?, check).ok_or_else(illegal),
+        Effect::Never => Err(Refusal::read_only(attribute.name)),
+    }
+}
+
+/// Keeps the text of an attribute that decides nothing here; an empty one forgets it.
+fn keep(spec: &mut Spec, name: &str, text: &str, check: fn(&str) -> bool) -> Option<()> {
+    if text.is_empty() {
+        spec.other.remove(name);
+        return Some(());
+    }
+    check(text).then(|| {
+        spec.other.insert(name.into(), text.into());
+    })
+}
+
+/// While a job runs only limits on its time may change, and only an operator may raise them.
+fn check_running(old: &Request, new: &Request, changes: &[(String, String)], rights: Rights) -> Result<(), Refusal> {
+    if !rights.running {
+        return Ok(());
+    }
+    for (name, _) in changes {
+        if !RUNNING.contains(&name.as_str()) {
+            return Err(Refusal::running(&format!("{LIST}.{name}")));
+        }
+        let limit = |request: &Request| request.list.get(name).and_then(Value::amount).unwrap_or(i64::MAX);
+        if limit(new) > limit(old) && !rights.privileged {
+            return Err(Refusal::unauthorized());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

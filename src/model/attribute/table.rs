@@ -1,0 +1,256 @@
+//! One row for each attribute: who may set it, whether also while the job runs, and what it does.
+
+use super::{Context, DEFAULT_PROJECT, Draft};
+use crate::model::check;
+use crate::model::job::Spec;
+use crate::model::refusal::Refusal;
+use crate::model::state::Holds;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+
+/// Who may set an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    /// The job's owner, and operators.
+    Owner,
+    /// The owner, when the job is submitted and never again.
+    Submitter,
+    /// Operators and managers.
+    Operator,
+    /// The server alone.
+    Server,
+}
+
+/// What setting an attribute does. Setters of the first two return None for a value that is none.
+#[derive(Clone, Copy)]
+pub(super) enum Effect {
+    /// Changes what is asked for.
+    Spec(fn(&mut Spec, &str) -> Option<()>),
+    /// The same, for values that need not be UTF-8.
+    Bytes(fn(&mut Spec, &Text) -> Option<()>),
+    /// Changes the draft, or refuses by its own reason.
+    Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
+    /// Decides nothing here: kept as given if the check passes, and shown.
+    Kept(fn(&str) -> bool),
+    /// Is not for anybody to set.
+    Never,
+}
+
+/// A row of the table.
+pub(super) struct Attribute {
+    /// As PBS names it.
+    pub(super) name: &'static str,
+    pub(super) who: Who,
+    /// May be changed while the job runs.
+    pub(super) while_running: bool,
+    pub(super) effect: Effect,
+}
+
+const fn row(name: &'static str, who: Who, while_running: bool, effect: Effect) -> Attribute {
+    Attribute { name, who, while_running, effect }
+}
+
+const fn server(name: &'static str) -> Attribute {
+    row(name, Who::Server, false, Effect::Never)
+}
+
+/// All attributes but `Resource_List`.
+pub(super) const TABLE: &[Attribute] = &[
+    row("Job_Name", Who::Owner, true, Effect::Spec(name)),
+    row("Account_Name", Who::Owner, false, Effect::Spec(account)),
+    row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
+    row("depend", Who::Owner, false, Effect::Draft(|_, _, _| Err(Refusal::unsupported("depend")))),
+    row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
+    row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
+    row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
+    row("group_list", Who::Owner, false, Effect::Kept(check::mail_users)),
+    row("User_List", Who::Owner, false, Effect::Draft(users)),
+    row("Hold_Types", Who::Owner, true, Effect::Draft(holds)),
+    row("interactive", Who::Submitter, false, Effect::Draft(interactive)),
+    row("block", Who::Submitter, false, Effect::Spec(block)),
+    row("Join_Path", Who::Owner, false, Effect::Spec(join)),
+    row("Keep_Files", Who::Owner, false, Effect::Kept(check::keep_files)),
+    row("Remove_Files", Who::Owner, false, Effect::Kept(check::remove_files)),
+    row("Mail_Points", Who::Owner, true, Effect::Kept(check::mail_points)),
+    row("Mail_Users", Who::Owner, true, Effect::Kept(check::mail_users)),
+    row("Priority", Who::Owner, true, Effect::Spec(priority)),
+    row("Rerunable", Who::Owner, true, Effect::Spec(rerunnable)),
+    row("Shell_Path_List", Who::Owner, true, Effect::Bytes(shell)),
+    row("sandbox", Who::Owner, false, Effect::Kept(check::sandbox)),
+    row("stagein", Who::Owner, false, Effect::Kept(check::staging)),
+    row("stageout", Who::Owner, false, Effect::Kept(check::staging)),
+    row("umask", Who::Owner, false, Effect::Spec(umask)),
+    row("project", Who::Owner, false, Effect::Spec(project)),
+    row("comment", Who::Operator, true, Effect::Draft(comment)),
+    row("run_count", Who::Owner, true, Effect::Draft(run_count)),
+    row("max_run_subjobs", Who::Owner, true, Effect::Draft(|_, _, _| Err(Refusal::not_an_array()))),
+    row("topjob_ineligible", Who::Operator, true, Effect::Kept(is_boolean)),
+    row("release_nodes_on_stageout", Who::Owner, true, Effect::Kept(is_boolean)),
+    row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
+    row("create_resv_from_job", Who::Owner, false, Effect::Kept(is_boolean)),
+    server("Job_Owner"),
+    server("resources_used"),
+    server("job_state"),
+    server("queue"),
+    server("server"),
+    server("ctime"),
+    server("mtime"),
+    server("qtime"),
+    server("etime"),
+    server("stime"),
+    server("obittime"),
+    server("exec_host"),
+    server("exec_vnode"),
+    server("schedselect"),
+    server("session_id"),
+    server("jobdir"),
+    server("substate"),
+    server("Variable_List"),
+    server("accounting_id"),
+    server("alt_id"),
+    server("eligible_time"),
+    server("accrue_type"),
+    server("Stageout_status"),
+    server("Exit_status"),
+    server("Submit_arguments"),
+    server("executable"),
+    server("argument_list"),
+    server("array"),
+    server("array_id"),
+    server("array_index"),
+    server("array_state_count"),
+    server("array_indices_submitted"),
+    server("array_indices_remaining"),
+    server("estimated"),
+    server("history_timestamp"),
+    server("reserve_ID"),
+    server("Submit_Host"),
+    server("euser"),
+    server("egroup"),
+    server("hashname"),
+    server("queue_rank"),
+    server("queue_type"),
+    server("run_version"),
+];
+
+fn is_boolean(text: &str) -> bool {
+    check::boolean(text).is_some()
+}
+
+fn name(spec: &mut Spec, text: &str) -> Option<()> {
+    check::job_name(text).ok()?;
+    spec.name = text.into();
+    Some(())
+}
+
+fn account(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.account = Some(text.to_string()).filter(|text| !text.is_empty());
+    Some(())
+}
+
+fn project(spec: &mut Spec, text: &str) -> Option<()> {
+    let given = if text.is_empty() { DEFAULT_PROJECT } else { text };
+    check::project(text).then(|| spec.project = given.into())
+}
+
+fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    if !check::checkpoint(text) || check::checkpoint_never(text) {
+        return Err(Refusal::illegal_value(""));
+    }
+    draft.spec.other.insert("Checkpoint".into(), text.into());
+    Ok(())
+}
+
+/// Files are given as `host:path`.
+fn output(spec: &mut Spec, path: &Text) -> Option<()> {
+    check::hosted_path(&path.0).then(|| spec.output = Some(path.clone()))
+}
+
+fn error(spec: &mut Spec, path: &Text) -> Option<()> {
+    check::hosted_path(&path.0).then(|| spec.error = Some(path.clone()))
+}
+
+/// In seconds since the Unix epoch; 0, or a moment before it, for at once.
+fn begin(spec: &mut Spec, text: &str) -> Option<()> {
+    let seconds: i64 = text.parse().ok()?;
+    spec.begin = (seconds > 0).then_some(Wall(seconds));
+    Some(())
+}
+
+/// A job runs as its owner; asking for that is fine.
+fn users(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let own = |entry: &str| entry.split('@').next() == Some(context.owner);
+    if !check::user_list(text) {
+        return Err(Refusal::illegal_value("User_List"));
+    }
+    if !text.split(',').all(own) {
+        return Err(Refusal::bad_uid());
+    }
+    draft.spec.other.insert("User_List".into(), text.into());
+    Ok(())
+}
+
+/// The owner sets and clears the user hold and leaves the others alone; an operator sets all.
+fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let asked = check::holds(text).ok_or_else(|| Refusal::illegal_value("Hold_Types"))?;
+    if context.rights.privileged {
+        draft.holds = asked;
+    } else if Holds::USER.contains(asked) {
+        draft.holds = draft.holds.without(Holds::USER).with(asked);
+    } else {
+        return Err(Refusal::unauthorized());
+    }
+    Ok(())
+}
+
+fn interactive(_: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    match check::boolean(text) {
+        Some(false) => Ok(()),
+        Some(true) => Err(Refusal::unsupported("interactive")),
+        None => Err(Refusal::illegal_value("interactive")),
+    }
+}
+
+fn block(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.block = check::boolean(text)?;
+    Some(())
+}
+
+fn join(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.join = check::join(text)?;
+    Some(())
+}
+
+fn priority(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.priority = check::priority(text)?;
+    Some(())
+}
+
+fn rerunnable(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.rerunnable = check::boolean(text)?;
+    Some(())
+}
+
+fn shell(spec: &mut Spec, path: &Text) -> Option<()> {
+    check::shell_list(&path.lossy()).then(|| spec.shell = Some(path.clone()))
+}
+
+fn umask(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.umask = Some(check::umask(text)?);
+    Some(())
+}
+
+fn comment(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    draft.comment = Some(text.to_string()).filter(|text| !text.is_empty());
+    Ok(())
+}
+
+/// An owner may raise the count, and so come nearer to a hold; not lower it.
+fn run_count(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let count = check::run_count(text).ok_or_else(|| Refusal::illegal_value("run_count"))?;
+    if count < draft.run_count && !context.rights.privileged {
+        return Err(Refusal::unauthorized());
+    }
+    draft.run_count = count;
+    Ok(())
+}

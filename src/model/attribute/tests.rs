@@ -1,0 +1,130 @@
+//! What settings make of a job.
+
+use super::*;
+use crate::model::time::{Span, Wall};
+
+fn origin() -> Origin {
+    Origin {
+        program: Program::Command(vec!["/bin/true".into()]),
+        environ: Digest([0; 32]),
+        workdir: "/home/alice/w".into(),
+        submit_host: "head".into(),
+        arguments: Text::default(),
+    }
+}
+
+/// `a=1 | Resource_List.b=2` as settings.
+fn settings(text: &str) -> Vec<Setting> {
+    let setting = |part: &str| {
+        let (name, value) = part.split_once('=').unwrap();
+        match name.trim().split_once('.') {
+            Some((_, resource)) => Setting::resource(resource, value.trim()),
+            None => Setting::new(name.trim(), value.trim()),
+        }
+    };
+    text.split('|').filter(|part| !part.is_empty()).map(setting).collect()
+}
+
+const OWNER: Rights = Rights { privileged: false, running: false };
+const OPERATOR: Rights = Rights { privileged: true, running: false };
+
+fn with<T>(rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
+    let resources = Resources::builtin();
+    body(&Context { resources: &resources, rights, owner: "alice", server: "head", default_queue: Some("workq") })
+}
+
+fn made(text: &str) -> Result<Draft, Refusal> {
+    with(OWNER, |context| submit(&settings(text), origin(), context))
+}
+
+fn altered(from: &str, to: &str, rights: Rights) -> Result<Draft, Refusal> {
+    let old = with(OPERATOR, |context| submit(&settings(from), origin(), context)).unwrap();
+    with(rights, |context| alter(&old, &settings(to), context))
+}
+
+#[test]
+fn a_job_without_settings_has_pbs_defaults() {
+    let draft = made("").unwrap();
+    let spec = &draft.spec;
+    assert_eq!((spec.name.as_str(), spec.queue.as_str()), ("STDIN", "workq"));
+    assert_eq!((spec.project.as_str(), spec.priority, spec.rerunnable), (DEFAULT_PROJECT, 0, true));
+    assert_eq!((draft.holds, draft.run_count, draft.comment), (Holds::NONE, 0, None));
+    let nowhere = with(OWNER, |context| submit(&[], origin(), &Context { default_queue: None, ..*context }));
+    assert_eq!(nowhere, Err(Refusal::no_default_queue()));
+}
+
+#[test]
+fn settings_arrive_where_they_belong() {
+    let draft = made(
+        "Job_Name=n | queue=q2@head | Account_Name=a b | Priority=-5 | Rerunable=n | Execution_Time=99 | Join_Path=oe \
+         | Output_Path=head:/tmp/ | Shell_Path_List=/bin/sh | umask=022 | block=true | Hold_Types=u | run_count=3 \
+         | Mail_Points=abe | Resource_List.walltime=60 | Resource_List.ncpus=2",
+    )
+    .unwrap();
+    let spec = &draft.spec;
+    assert_eq!((spec.name.as_str(), spec.queue.as_str(), spec.account.as_deref()), ("n", "q2", Some("a b")));
+    assert_eq!((spec.priority, spec.rerunnable, spec.begin), (-5, false, Some(Wall(99))));
+    assert_eq!((spec.join, spec.umask, spec.block), (Join::Output, Some(0o22), true));
+    assert_eq!(spec.output, Some("head:/tmp/".into()));
+    assert_eq!((draft.holds, draft.run_count), (Holds::USER, 3));
+    assert_eq!(spec.other.get("Mail_Points").map(String::as_str), Some("abe"));
+    assert_eq!((spec.walltime(), spec.request.select.chunks[0].long("ncpus")), (Some(Span::seconds(60)), 2));
+}
+
+#[test]
+fn every_fault_has_the_code_and_text_of_pbs() {
+    for (text, code, said) in [
+        ("foo=1", 154, "Undefined attribute  foo"),
+        ("comment=zz", 155, "Cannot set attribute, read only or insufficient permission  comment"),
+        ("job_state=R", 155, "Cannot set attribute, read only or insufficient permission  job_state"),
+        ("project=a/b", 166, "Illegal attribute or resource value project"),
+        ("Priority=5000", 166, "Illegal attribute or resource value Priority"),
+        ("Checkpoint=c=0", 166, "Illegal attribute or resource value"),
+        ("User_List=bob", 175, "Bad UID for job execution"),
+        ("Hold_Types=o", 159, "Unauthorized Request "),
+        ("max_run_subjobs=2", 127, "Attribute has to be set on an array job"),
+        ("queue=workq@nosuch", 160, "Access from host not allowed, or unknown host"),
+        ("Resource_List.ncpus=abc", 166, "Illegal attribute or resource value Resource_List.ncpus"),
+    ] {
+        let refusal = made(text).expect_err(text);
+        assert_eq!((refusal.exit_code(), refusal.text.as_str()), (code, said), "{text}");
+    }
+}
+
+#[test]
+fn few_things_change_while_a_job_runs() {
+    let running = Rights { running: true, ..OWNER };
+    let code = |to: &str, rights| altered("Resource_List.walltime=60", to, rights).map_err(|r| (r.exit_code(), r.text));
+    for to in ["Job_Name=x", "Priority=3", "Output_Path=head:/x", "Resource_List.walltime=30", "Resource_List.cput=5"] {
+        assert!(code(to, running).is_ok(), "{to}");
+    }
+    let fixed = |name: &str| Err((167, format!("Cannot modify attribute while job running  {name}")));
+    assert_eq!(code("Account_Name=x", running), fixed("Account_Name"));
+    assert_eq!(code("Join_Path=oe", Rights { running: true, ..OPERATOR }), fixed("Join_Path"));
+    assert_eq!(code("Resource_List.ncpus=2", running), fixed("Resource_List.ncpus"));
+    assert_eq!(code("Resource_List.walltime=61", running).unwrap_err().0, 159);
+    assert_eq!(code("Resource_List.walltime=", running).unwrap_err().0, 159);
+    assert!(code("Resource_List.walltime=61", Rights { running: true, ..OPERATOR }).is_ok());
+    assert!(code("Resource_List.walltime=61", OWNER).is_ok());
+}
+
+#[test]
+fn holds_and_counts_obey_rank() {
+    let holds = |from: &str, to: &str, rights| altered(from, to, rights).map(|draft| draft.holds.to_string());
+    assert_eq!(holds("Hold_Types=us", "Hold_Types=n", OWNER).unwrap(), "s");
+    assert_eq!(holds("Hold_Types=us", "Hold_Types=n", OPERATOR).unwrap(), "n");
+    assert_eq!(holds("", "Hold_Types=so", OPERATOR).unwrap(), "so");
+    assert_eq!(holds("run_count=5", "run_count=1", OWNER), Err(Refusal::unauthorized()));
+    assert_eq!(altered("run_count=5", "run_count=1", OPERATOR).unwrap().run_count, 1);
+    assert_eq!(altered("", "comment=hello", OPERATOR).unwrap().comment.as_deref(), Some("hello"));
+    assert_eq!(altered("", "block=true", OWNER), Err(Refusal::illegal_value("")));
+}
+
+#[test]
+fn every_attribute_of_the_table_is_there_once() {
+    let mut names: Vec<&str> = TABLE.iter().map(|attribute| attribute.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}

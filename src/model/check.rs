@@ -1,0 +1,188 @@
+//! The forms of attribute values, checked alike by the commands (which show their usage when one
+//! is wrong) and by the server.
+
+use super::job::Join;
+use super::state::Holds;
+use std::collections::BTreeSet;
+
+/// The longest name of a job, in characters.
+const NAME_LIMIT: usize = 230;
+
+/// What is wrong with the name of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFault {
+    /// Longer than 230 characters.
+    TooLong,
+    /// Empty, or a character that is not a letter, a digit or one of `- _ + .`.
+    Illegal,
+}
+
+/// Checks the name of a job.
+pub fn job_name(name: &str) -> Result<(), NameFault> {
+    if name.len() > NAME_LIMIT {
+        return Err(NameFault::TooLong);
+    }
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-_+.".contains(c);
+    if name.is_empty() || !name.chars().all(legal) { Err(NameFault::Illegal) } else { Ok(()) }
+}
+
+/// A priority: -1024 to 1023.
+pub fn priority(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|priority| (-1024..=1023).contains(priority))
+}
+
+/// `oe`, `eo` or `n`.
+pub fn join(text: &str) -> Option<Join> {
+    match text {
+        "n" => Some(Join::No),
+        "oe" => Some(Join::Output),
+        "eo" => Some(Join::Error),
+        _ => None,
+    }
+}
+
+/// `n`, or letters of `o e d` of which `d` is not alone.
+pub fn keep_files(text: &str) -> bool {
+    text == "n" || (letters(text, "oed") && text != "d")
+}
+
+/// Letters of `o e`.
+pub fn remove_files(text: &str) -> bool {
+    letters(text, "oe")
+}
+
+/// `n`, or letters of `a b e j`.
+pub fn mail_points(text: &str) -> bool {
+    text == "n" || letters(text, "abej")
+}
+
+fn letters(text: &str, allowed: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| allowed.contains(c))
+}
+
+/// `user[@host]` joined by commas, no host twice.
+pub fn user_list(text: &str) -> bool {
+    let mut hosts = BTreeSet::new();
+    text.split(',').all(|entry| host_of(entry).is_some_and(|host| hosts.insert(host)))
+}
+
+/// The host of `user[@host]`, empty when it names none; None if malformed.
+fn host_of(entry: &str) -> Option<&str> {
+    let (user, host) = entry.split_once('@').unwrap_or((entry, ""));
+    let word = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '@');
+    (word(user) && (!entry.contains('@') || word(host))).then_some(host)
+}
+
+/// `user[@host]` joined by commas, for mail: hosts may repeat.
+pub fn mail_users(text: &str) -> bool {
+    text.split(',').all(|entry| host_of(entry).is_some())
+}
+
+/// `path[@host]` joined by commas: absolute paths, at most one without a host.
+pub fn shell_list(text: &str) -> bool {
+    let entries = || text.split(',');
+    entries().all(|entry| entry.starts_with('/')) && entries().filter(|entry| !entry.contains('@')).count() <= 1
+}
+
+/// `n s c w`, or `c=MINUTES`, `w=MINUTES` (0 is refused by the server alone).
+pub fn checkpoint(text: &str) -> bool {
+    let minutes = text.strip_prefix("c=").or_else(|| text.strip_prefix("w="));
+    match minutes {
+        Some(minutes) => !minutes.is_empty() && minutes.bytes().all(|b| b.is_ascii_digit()),
+        None => ["n", "s", "c", "w"].contains(&text),
+    }
+}
+
+/// Whether a checkpoint interval is zero.
+pub fn checkpoint_never(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(_, minutes)| minutes.bytes().all(|b| b == b'0'))
+}
+
+/// A project: anything printable without `/ [ ] " ; : | < > + , ? *`.
+pub fn project(text: &str) -> bool {
+    !text.contains(|c: char| c.is_control() || "/[]\";:|<>+,?*".contains(c))
+}
+
+/// An octal umask, 0 to 777.
+pub fn umask(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| u32::from_str_radix(text, 8).ok()).flatten().filter(|&mask| mask <= 0o777)
+}
+
+/// A count of starts.
+pub fn run_count(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `y` or `n`, `True` or `False`.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "y" | "true" | "t" | "1" => Some(true),
+        "n" | "false" | "f" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Letters of `u o s p`, or `n`.
+pub fn holds(text: &str) -> Option<Holds> {
+    Holds::parse(text)
+}
+
+/// `PRIVATE`, `HOME` or `O_WORKDIR`.
+pub fn sandbox(text: &str) -> bool {
+    ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
+}
+
+/// `local@host:remote` joined by commas.
+pub fn staging(text: &str) -> bool {
+    text.split(',').all(|entry| {
+        let (local, remote) = entry.split_once('@').unwrap_or_default();
+        let (host, path) = remote.split_once(':').unwrap_or_default();
+        !local.is_empty() && !host.is_empty() && !path.is_empty()
+    })
+}
+
+/// `all`, `job_start` or `none`.
+pub fn tolerance(text: &str) -> bool {
+    ["all", "job_start", "none"].contains(&text)
+}
+
+/// `host:path`, the form in which the paths of output files are kept.
+pub fn hosted_path(bytes: &[u8]) -> bool {
+    let colon = bytes.iter().position(|&b| b == b':');
+    colon.is_some_and(|colon| colon > 0 && colon + 1 < bytes.len() && !bytes.contains(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each check on what PBS accepts and what it refuses.
+    #[test]
+    fn values_are_judged_as_pbs_judges_them() {
+        let name = |text: &str| job_name(text) == Ok(());
+        let cases: &[(&dyn Fn(&str) -> bool, &[&str], &[&str])] = &[
+            (&name, &["1abc", "a+b.c-d_e", "+x", ".x"], &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"]),
+            (&|t| priority(t).is_some(), &["-1024", "0", "1023"], &["1024", "-1025", "5.5", "", "abc", "5000"]),
+            (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
+            (&keep_files, &["oe", "eo", "n", "od", "oed"], &["x", "no", "d", ""]),
+            (&remove_files, &["o", "oe", "eo", "oo"], &["x", ""]),
+            (&mail_points, &["n", "abe", "aj"], &["x", "abn", ""]),
+            (&mail_users, &["a@b,c", "a,b"], &["", "a b", "a@", ",a"]),
+            (&user_list, &["bob", "alice@head"], &["", "alice,bob", "a@h,b@h"]),
+            (&shell_list, &["/bin/sh", "/bin/sh@head,/bin/bash"], &["sh", "", "/bin/sh,/bin/bash"]),
+            (&checkpoint, &["n", "s", "c", "w", "c=5", "w=5", "c=0"], &["u", "x", "c=abc", "", "wd"]),
+            (&project, &["", "a b", "ok_1"], &["a/b", "a:b", "a\nb"]),
+            (&|t| umask(t).is_some(), &["022", "0", "22", "777"], &["abc", "-1", "", "1777", "999"]),
+            (&|t| run_count(t).is_some(), &["0", "21"], &["-1", "+1", "x", ""]),
+            (&sandbox, &["PRIVATE", "O_WORKDIR"], &["FOO", ""]),
+            (&staging, &["a@head:b", "a@h:b,c@h:d"], &["x", "", "a@h:"]),
+        ];
+        for (number, (check, good, bad)) in cases.iter().enumerate() {
+            good.iter().for_each(|text| assert!(check(text), "case {number}: {text:?} should pass"));
+            bad.iter().for_each(|text| assert!(!check(text), "case {number}: {text:?} should fail"));
+        }
+        assert_eq!(job_name(&"a".repeat(231)), Err(NameFault::TooLong));
+        assert_eq!(job_name(&"a".repeat(230)), Ok(()));
+    }
+}

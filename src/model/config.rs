@@ -1,0 +1,219 @@
+//! `lanai.toml`: what it may say, and what holds where it says nothing.
+//!
+//! Reading is pure: text in, [`Config`] out, or a [`ConfigError`] that names the line, the key and
+//! the remedy. A file is accepted whole or not at all. [`KEYS`] is the list of all that is known;
+//! the manual `lanai.toml(5)` is held to it by a test.
+
+mod sections;
+mod table;
+
+pub use table::ConfigError;
+
+use super::policy::{Backfill, Policy};
+use super::queue::Queue;
+use super::resource::{Definition, ResourceList, Resources, Size};
+use super::time::Span;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The sections and the keys each may hold. A `[[node]]` may hold the name of any host-level
+/// resource besides.
+pub const KEYS: &[(&str, &[&str])] = &[
+    (
+        "server",
+        &[
+            "name",
+            "default_queue",
+            "operators",
+            "managers",
+            "history",
+            "workdir",
+            "jobscript_max_size",
+            "shared",
+            "idle",
+            "min_uid",
+        ],
+    ),
+    ("launch", &["login", "grace", "max_failed_starts", "retry"]),
+    ("cycle", &["poll_interval", "backfill", "default_walltime"]),
+    ("queue", &["name", "priority", "enabled", "started"]),
+    ("resource", &["name", "type", "consumable", "host_level"]),
+    ("node", &["name", "socket"]),
+];
+
+/// All that `lanai.toml` says, with the defaults filled in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// `[server]`.
+    pub server: ServerConfig,
+    /// `[launch]`.
+    pub launch: LaunchConfig,
+    /// `[cycle]`.
+    pub cycle: CycleConfig,
+    /// `[[node]]`, in the order given.
+    pub nodes: Vec<NodeConfig>,
+    queues: Vec<Queue>,
+    resources: Vec<(String, Definition)>,
+}
+
+/// `[server]`: the installation as a whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// What follows the dot of a job id; None for the host's name.
+    pub name: Option<String>,
+    /// The queue of a job submitted without `-q`.
+    pub default_queue: String,
+    /// Who may act on others' jobs.
+    pub operators: Vec<Person>,
+    /// Who may do anything.
+    pub managers: Vec<Person>,
+    /// How long finished jobs are kept.
+    pub history: Span,
+    /// Where a job starts.
+    pub workdir: Workdir,
+    /// The largest job script accepted.
+    pub jobscript_max_size: Size,
+    /// Many users; the file `/etc/lanai/lanai.toml` implies it.
+    pub shared: bool,
+    /// How long the daemons of a personal installation stay without work.
+    pub idle: Span,
+    /// Jobs of users below this number are not run in a shared installation.
+    pub min_uid: u32,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            name: None,
+            default_queue: "workq".to_string(),
+            operators: Vec::new(),
+            managers: Vec::new(),
+            history: Span::seconds(90 * 24 * 3600),
+            workdir: Workdir::Submit,
+            jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
+            shared: false,
+            idle: Span::seconds(600),
+            min_uid: 1000,
+        }
+    }
+}
+
+/// The default and the most that `jobscript_max_size` may be, in megabytes: a script travels in
+/// one frame, and frames are bounded.
+const LARGEST_SCRIPT_MB: u64 = 16;
+
+/// Where a job starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workdir {
+    /// Where `qsub` ran.
+    Submit,
+    /// In the owner's home folder, PBS's own rule.
+    Home,
+}
+
+/// `[launch]`: how jobs are started and ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LaunchConfig {
+    /// Whether the owner's login shell reads its profile before a script.
+    pub login: bool,
+    /// How long a job may take to heed TERM before KILL.
+    pub grace: Span,
+    /// Failed starts in a row after which a job is held.
+    pub max_failed_starts: u32,
+    /// The delay after the first failed start; it doubles with each further one.
+    pub retry: Span,
+}
+
+impl Default for LaunchConfig {
+    fn default() -> LaunchConfig {
+        LaunchConfig { login: true, grace: Span::seconds(10), max_failed_starts: 20, retry: Span::seconds(5) }
+    }
+}
+
+/// `[cycle]`: how the scheduler decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CycleConfig {
+    /// The longest time between two cycles when nothing happens.
+    pub poll_interval: Span,
+    /// Whether lower jobs may start around a blocked one.
+    pub backfill: Backfill,
+    /// What a job without walltime is planned with.
+    pub default_walltime: Span,
+}
+
+impl Default for CycleConfig {
+    fn default() -> CycleConfig {
+        let Policy { backfill, default_walltime, .. } = Policy::default();
+        CycleConfig { poll_interval: Span::seconds(60), backfill, default_walltime }
+    }
+}
+
+/// `[[node]]`: a node and what the administrator says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeConfig {
+    /// As its noded presents it.
+    pub name: String,
+    /// The absolute path of its noded's socket; None for the noded of this host.
+    pub socket: Option<PathBuf>,
+    /// Laid over what noded measured.
+    pub available: ResourceList,
+}
+
+/// Somebody named in `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    user: String,
+    host: Option<String>,
+}
+
+impl Person {
+    /// Whether `user` at `host` is meant. Without a host, any host is.
+    pub fn is(&self, user: &str, host: &str) -> bool {
+        let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
+        fits(&self.user, user) && self.host.as_deref().is_none_or(|pattern| fits(pattern, host))
+    }
+}
+
+/// As it stands in the file.
+impl fmt::Display for Person {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "{}@{host}", self.user),
+            None => f.write_str(&self.user),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a `lanai.toml`; an empty one gives the defaults.
+    pub fn parse(text: &str) -> Result<Config, ConfigError> {
+        sections::read(text)
+    }
+
+    /// PBS's own resources and the site's.
+    pub fn resources(&self) -> Resources {
+        let mut all = Resources::builtin();
+        for (name, definition) in &self.resources {
+            all.define(name, definition.clone());
+        }
+        all
+    }
+
+    /// What the cycle goes by.
+    pub fn policy(&self) -> Policy {
+        let CycleConfig { backfill, default_walltime, .. } = self.cycle;
+        Policy { backfill, default_walltime, ..Policy::default() }
+    }
+
+    /// The queues in the order given; the default queue is always among them.
+    pub fn queues(&self) -> Vec<Queue> {
+        let mut queues = self.queues.clone();
+        if !queues.iter().any(|queue| queue.name == self.server.default_queue) {
+            queues.push(Queue { name: self.server.default_queue.clone(), priority: 0, enabled: true, started: true });
+        }
+        queues
+    }
+}
+
+#[cfg(test)]
+mod tests;

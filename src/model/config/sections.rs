@@ -1,0 +1,288 @@
+//! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
+
+use super::table::Section;
+use super::{
+    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
+};
+use crate::model::policy::Backfill;
+use crate::model::queue::Queue;
+use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value};
+use crate::model::time::Span;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use toml::de::{DeTable, DeValue};
+
+/// The longest name of a queue.
+const QUEUE_NAME: usize = 15;
+
+/// Reads the whole file.
+pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
+    let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
+    let root = Section::root(text, table.get_ref());
+    root.only(&KEYS.iter().map(|(section, _)| *section).collect::<Vec<_>>())?;
+    let mut config = Config {
+        server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
+        launch: root.section("launch")?.map(|s| launch(&s)).transpose()?.unwrap_or_default(),
+        cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
+        queues: each(&root, "queue", queue)?,
+        resources: each(&root, "resource", resource)?,
+        nodes: Vec::new(),
+    };
+    let resources = config.resources();
+    config.nodes = each(&root, "node", |section| node(section, &resources))?;
+    Ok(config)
+}
+
+/// Reads every `[[kind]]`; no two may have the same name.
+fn each<T>(
+    root: &Section,
+    kind: &str,
+    read: impl Fn(&Section) -> Result<T, ConfigError>,
+) -> Result<Vec<T>, ConfigError> {
+    let mut names = BTreeSet::new();
+    let mut all = Vec::new();
+    for section in root.sections(kind)? {
+        all.push(read(&section)?);
+        let name = section.require("name", "a name", text)?;
+        if !names.insert(name.clone()) {
+            let said = format!("there are two [[{kind}]] named `{name}`: remove one or rename it");
+            return Err(section.wrong_at("name", said));
+        }
+    }
+    Ok(all)
+}
+
+fn keys(section: &str) -> &'static [&'static str] {
+    KEYS.iter().find(|(name, _)| *name == section).map_or(&[], |(_, keys)| keys)
+}
+
+fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
+    section.only(keys("server"))?;
+    let default = ServerConfig::default();
+    let people = |key| section.read(key, "a list of \"user\", \"user@host\" or \"*\"", list(person));
+    let queue = section.read("default_queue", NAME_OF_QUEUE, queue_name)?;
+    let history = section.read("history", "a time, as \"90d\"", span)?;
+    let workdir = section.read("workdir", "\"submit\" or \"home\"", workdir)?;
+    let script = section.read("jobscript_max_size", "a size, as \"1mb\", of at most 16mb", script_size)?;
+    Ok(ServerConfig {
+        name: section.read("name", "a host name: letters, digits, `-`, `_` and `.`", host_name)?,
+        default_queue: queue.unwrap_or(default.default_queue),
+        operators: people("operators")?.unwrap_or_default(),
+        managers: people("managers")?.unwrap_or_default(),
+        history: history.unwrap_or(default.history),
+        workdir: workdir.unwrap_or(default.workdir),
+        jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
+        shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
+        idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
+        min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
+    })
+}
+
+fn launch(section: &Section) -> Result<LaunchConfig, ConfigError> {
+    section.only(keys("launch"))?;
+    let default = LaunchConfig::default();
+    let starts = section.read("max_failed_starts", "a whole number from 1 on", |v| whole(v).filter(|n| *n > 0))?;
+    Ok(LaunchConfig {
+        login: section.read("login", BOOLEAN, boolean)?.unwrap_or(default.login),
+        grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(default.grace),
+        max_failed_starts: starts.unwrap_or(default.max_failed_starts),
+        retry: section.read("retry", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.retry),
+    })
+}
+
+fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
+    section.only(keys("cycle"))?;
+    let default = CycleConfig::default();
+    let interval = section.read("poll_interval", A_SECOND_OR_MORE, span_from_a_second)?;
+    let walltime = section.read("default_walltime", A_SECOND_OR_MORE, span_from_a_second)?;
+    Ok(CycleConfig {
+        poll_interval: interval.unwrap_or(default.poll_interval),
+        backfill: section.read("backfill", "\"none\" or \"firstfit\"", backfill)?.unwrap_or(default.backfill),
+        default_walltime: walltime.unwrap_or(default.default_walltime),
+    })
+}
+
+fn queue(section: &Section) -> Result<Queue, ConfigError> {
+    section.only(keys("queue"))?;
+    let priority = |v: &DeValue| whole(v).filter(|n| (-1024..=1023).contains(n));
+    Ok(Queue {
+        name: section.require("name", NAME_OF_QUEUE, queue_name)?,
+        priority: section.read("priority", "a whole number from -1024 to 1023", priority)?.unwrap_or(0),
+        enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
+        started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
+    })
+}
+
+fn resource(section: &Section) -> Result<(String, Definition), ConfigError> {
+    section.only(keys("resource"))?;
+    let wanted = "a letter, then letters, digits, `-` and `_`";
+    let name = section.require("name", wanted, resource_name)?;
+    if Resources::builtin().get(&name).is_some() || keys("node").contains(&name.as_str()) {
+        return Err(section.wrong_at("name", format!("`{name}` is built in: choose another name")));
+    }
+    let kind = section.require("type", "\"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\"", kind)?;
+    let consumable = section.read("consumable", BOOLEAN, boolean)?.unwrap_or(false);
+    let host_level = section.read("host_level", BOOLEAN, boolean)?.unwrap_or(true);
+    if consumable && !matches!(kind, Kind::Long | Kind::Size) {
+        let said = format!("only `long` and `size` can be counted: give `{name}` one of them, or consumable = false");
+        return Err(section.wrong_at("consumable", said));
+    }
+    if consumable && !host_level {
+        let said = format!("what jobs take, they take from a node: `{name}` is consumable and needs host_level = true");
+        return Err(section.wrong_at("host_level", said));
+    }
+    Ok((name, Definition { kind, host_level, consumable, requestable: true }))
+}
+
+fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigError> {
+    let wanted = "the absolute path of a socket";
+    Ok(NodeConfig {
+        name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
+        socket: section.read("socket", wanted, socket)?,
+        available: available(section, resources)?,
+    })
+}
+
+/// The resources among the keys of a `[[node]]`.
+fn available(section: &Section, resources: &Resources) -> Result<ResourceList, ConfigError> {
+    let own = keys("node");
+    let settable = |(name, d): &(&str, &Definition)| d.host_level && d.requestable && !["host", "vnode"].contains(name);
+    let names: Vec<&str> = resources.iter().filter(settable).map(|(name, _)| name).collect();
+    let mut available = ResourceList::new();
+    for (key, value) in section.rest(own) {
+        let definition = names.contains(&key).then(|| resources.get(key)).flatten();
+        let definition = definition.ok_or_else(|| section.unknown(key, &[own, names.as_slice()].concat()))?;
+        let amount = resource_value(definition.kind, value.get_ref());
+        available.insert(key.to_string(), amount.ok_or_else(|| section.refuse(key, value, wanted(definition.kind)))?);
+    }
+    Ok(available)
+}
+
+// ---------------------------------------------------------------- kinds of values
+
+const BOOLEAN: &str = "true or false";
+const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
+const NAME_OF_QUEUE: &str =
+    "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15";
+
+fn wanted(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Time => "a time, as \"1:00:00\"",
+        Kind::Size => "a size, as \"8gb\"",
+        Kind::Long => "a whole number from 0 on",
+        Kind::Float => "a number from 0 on",
+        Kind::Boolean => BOOLEAN,
+        Kind::String => "a text",
+    }
+}
+
+fn text(value: &DeValue) -> Option<String> {
+    value.as_str().map(str::to_string)
+}
+
+fn boolean(value: &DeValue) -> Option<bool> {
+    value.as_bool()
+}
+
+fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
+    let number = value.as_integer()?;
+    N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
+}
+
+/// What `humantime` reads (`90d`, `1h 30m`), or `HH:MM:SS`.
+fn span(value: &DeValue) -> Option<Span> {
+    let text = value.as_str()?;
+    if text.contains(':') {
+        return Span::parse(text);
+    }
+    let length = humantime::parse_duration(text).ok()?;
+    i64::try_from(length.as_millis()).ok().map(Span)
+}
+
+fn span_from_a_second(value: &DeValue) -> Option<Span> {
+    span(value).filter(|length| *length >= Span::seconds(1))
+}
+
+fn script_size(value: &DeValue) -> Option<Size> {
+    Size::parse(value.as_str()?).filter(|size| size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes())
+}
+
+fn workdir(value: &DeValue) -> Option<Workdir> {
+    match value.as_str()? {
+        "submit" => Some(Workdir::Submit),
+        "home" => Some(Workdir::Home),
+        _ => None,
+    }
+}
+
+fn backfill(value: &DeValue) -> Option<Backfill> {
+    match value.as_str()? {
+        "none" => Some(Backfill::None),
+        "firstfit" => Some(Backfill::FirstFit),
+        _ => None,
+    }
+}
+
+fn kind(value: &DeValue) -> Option<Kind> {
+    let name = value.as_str()?;
+    let kinds = [
+        ("time", Kind::Time),
+        ("size", Kind::Size),
+        ("long", Kind::Long),
+        ("float", Kind::Float),
+        ("boolean", Kind::Boolean),
+        ("string", Kind::String),
+    ];
+    kinds.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
+}
+
+fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> Option<Vec<T>> {
+    move |value| value.as_array()?.iter().map(|item| read(item.get_ref())).collect()
+}
+
+fn person(value: &DeValue) -> Option<Person> {
+    let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace());
+    let (user, host) = match value.as_str()?.split_once('@') {
+        Some((user, host)) => (user, Some(host)),
+        None => (value.as_str()?, None),
+    };
+    let valid = is_name(user) && host.is_none_or(is_name);
+    valid.then(|| Person { user: user.to_string(), host: host.map(str::to_string) })
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
+fn host_name(value: &DeValue) -> Option<String> {
+    text(value).filter(|name| !name.is_empty() && name.len() <= 255 && name.chars().all(is_plain))
+}
+
+fn queue_name(value: &DeValue) -> Option<String> {
+    let valid = |name: &String| name.len() <= QUEUE_NAME && name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    host_name(value).filter(valid)
+}
+
+fn resource_name(value: &DeValue) -> Option<String> {
+    host_name(value).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.'))
+}
+
+fn socket(value: &DeValue) -> Option<PathBuf> {
+    text(value).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// A resource's value, written as TOML's own kind or as PBS's text; nothing below zero.
+fn resource_value(kind: Kind, value: &DeValue) -> Option<Value> {
+    let text = match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(_) => whole::<i64>(value)?.to_string(),
+        DeValue::Float(number) => number.as_str().to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        _ => return None,
+    };
+    Value::parse(kind, &text).filter(|value| match value {
+        Value::Long(number) => *number >= 0,
+        Value::Float(number) => *number >= 0.0,
+        _ => true,
+    })
+}

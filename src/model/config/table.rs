@@ -1,0 +1,162 @@
+//! TOML tables read key by key, with errors that name the place.
+
+use std::fmt;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, Error};
+
+/// What is wrong with a `lanai.toml`, where, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and the remedy.
+    pub text: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.text)
+    }
+}
+
+impl ConfigError {
+    /// An error at the byte `offset` of `source`.
+    fn at(source: &str, offset: usize, text: String) -> ConfigError {
+        let before = source.as_bytes().iter().take(offset);
+        ConfigError { line: 1 + before.filter(|&&byte| byte == b'\n').count(), text }
+    }
+
+    /// What the TOML reader found wrong with the syntax.
+    pub(super) fn syntax(source: &str, error: &Error) -> ConfigError {
+        let offset = error.span().map_or(0, |span| span.start);
+        ConfigError::at(source, offset, error.message().trim_end().replace('\n', "; "))
+    }
+}
+
+/// A table of the file.
+pub(super) struct Section<'a> {
+    source: &'a str,
+    /// As a person would write it: `[server]`, `[[queue]]`; empty for the file itself.
+    title: String,
+    offset: usize,
+    table: &'a DeTable<'a>,
+}
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+impl<'a> Section<'a> {
+    /// The file itself.
+    pub(super) fn root(source: &'a str, table: &'a DeTable<'a>) -> Section<'a> {
+        Section { source, title: String::new(), offset: 0, table }
+    }
+
+    /// `[name]`; None when the file has none.
+    pub(super) fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
+        let Some(value) = self.table.get(name) else { return Ok(None) };
+        let title = format!("[{name}]");
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.error(value, format!("`{name}` is a table and stands once: write {title}")));
+        };
+        Ok(Some(Section { source: self.source, title, offset: value.span().start, table }))
+    }
+
+    /// All `[[name]]`, in the order of the file.
+    pub(super) fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
+        let Some(value) = self.table.get(name) else { return Ok(Vec::new()) };
+        let title = format!("[[{name}]]");
+        let refusal = |value| self.error(value, format!("there may be many `{name}`: write {title}"));
+        let DeValue::Array(array) = value.get_ref() else { return Err(refusal(value)) };
+        let section = |value: &'a Value<'a>| match value.get_ref() {
+            DeValue::Table(table) => {
+                Ok(Section { source: self.source, title: title.clone(), offset: value.span().start, table })
+            }
+            _ => Err(refusal(value)),
+        };
+        array.iter().map(section).collect()
+    }
+
+    /// Refuses keys that are not among `known`.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+        match self.rest(known).next() {
+            Some((key, _)) => Err(self.unknown(key, known)),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys that are not among `known`, with their values.
+    pub(super) fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a Value<'a>)> {
+        self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).filter(|(key, _)| !known.contains(key))
+    }
+
+    /// The error for a key that is none of `known`.
+    pub(super) fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
+        let offset = self.table.get_key_value(key).map_or(self.offset, |(key, _)| key.span().start);
+        let place = if self.title.is_empty() { String::new() } else { format!(" in {}", self.title) };
+        let remedy = nearest(key, known).map(|near| format!("; the nearest known one is `{near}`")).unwrap_or_default();
+        ConfigError::at(self.source, offset, format!("unknown key `{key}`{place}{remedy}"))
+    }
+
+    /// The value of `key`, if it is set: read by `read`, which takes what `wanted` describes.
+    pub(super) fn read<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        read(value.get_ref()).map(Some).ok_or_else(|| self.refuse(key, value, wanted))
+    }
+
+    /// The value of `key`, which must be set.
+    pub(super) fn require<T>(
+        &self,
+        key: &str,
+        wanted: &str,
+        read: impl Fn(&DeValue) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let missing = || self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title));
+        self.read(key, wanted, read)?.ok_or_else(missing)
+    }
+
+    /// The error for a `value` of `key` that is not what is `wanted`.
+    pub(super) fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+        let found: String = self.source.get(value.span()).unwrap_or_default().chars().take(60).collect();
+        self.error(value, format!("`{key}` in {} must be {wanted}, not {found}", self.title))
+    }
+
+    /// An error about `key`'s value.
+    pub(super) fn wrong_at(&self, key: &str, text: String) -> ConfigError {
+        let offset = self.table.get(key).map_or(self.offset, |value| value.span().start);
+        ConfigError::at(self.source, offset, text)
+    }
+
+    /// An error about the section as a whole.
+    pub(super) fn wrong(&self, text: String) -> ConfigError {
+        ConfigError::at(self.source, self.offset, text)
+    }
+
+    fn error(&self, value: &Value, text: String) -> ConfigError {
+        ConfigError::at(self.source, value.span().start, text)
+    }
+}
+
+/// The one of `known` that takes the fewest changes to come to from `word`.
+fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    known.iter().copied().min_by_key(|candidate| distance(word, candidate))
+}
+
+/// How many letters must be put in, left out or changed to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(100).enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

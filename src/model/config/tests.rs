@@ -1,0 +1,158 @@
+//! What `lanai.toml` accepts, and what it says of what it does not.
+
+use super::*;
+use crate::model::resource::{Kind, Value};
+
+fn refusal(text: &str) -> String {
+    Config::parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn an_empty_file_is_the_defaults() {
+    assert_eq!(Config::parse("").unwrap(), Config::default());
+    assert_eq!(Config::parse("[server]\n[launch]\n[cycle]\n").unwrap(), Config::default());
+    let default = Config::default();
+    assert_eq!(default.policy(), Policy::default());
+    assert_eq!(default.resources(), Resources::builtin());
+    assert_eq!(default.queues().len(), 1);
+    assert_eq!(default.queues()[0].name, "workq");
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = Config::parse(
+        r#"
+        [server]
+        name = "head"
+        default_queue = "short"
+        operators = ["ann@head", "*@desk"]
+        managers = ["*"]
+        history = "2d"
+        workdir = "home"
+        jobscript_max_size = "1mb"
+        shared = true
+        idle = "1h 30m"
+        min_uid = 0
+        [launch]
+        login = false
+        grace = "0s"
+        max_failed_starts = 3
+        retry = "1s"
+        [cycle]
+        poll_interval = "5s"
+        backfill = "none"
+        default_walltime = "1:00:00"
+        [[queue]]
+        name = "short"
+        priority = -3
+        enabled = false
+        started = false
+        [[resource]]
+        name = "scratch"
+        type = "size"
+        consumable = true
+        host_level = true
+        [[node]]
+        name = "n1"
+        socket = "/run/n1.sock"
+        ncpus = 4
+        mem = "8gb"
+        scratch = "1tb"
+        "#,
+    )
+    .unwrap();
+    let server = &config.server;
+    assert_eq!((server.name.as_deref(), server.default_queue.as_str()), (Some("head"), "short"));
+    assert_eq!((server.history, server.idle), (Span::seconds(172_800), Span::seconds(5400)));
+    assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
+    assert_eq!(server.jobscript_max_size.to_string(), "1mb");
+    let launch = LaunchConfig { login: false, grace: Span(0), max_failed_starts: 3, retry: Span::seconds(1) };
+    assert_eq!(config.launch, launch);
+    assert_eq!(config.cycle.poll_interval, Span::seconds(5));
+    assert_eq!(config.policy().backfill, Backfill::None);
+    assert_eq!(config.policy().default_walltime, Span::seconds(3600));
+    let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
+    assert_eq!(config.queues(), vec![short]);
+    let scratch = Definition { kind: Kind::Size, host_level: true, consumable: true, requestable: true };
+    assert_eq!(config.resources().get("scratch"), Some(&scratch));
+    let node = &config.nodes[0];
+    assert_eq!(node.socket.as_deref(), Some(std::path::Path::new("/run/n1.sock")));
+    assert_eq!(node.available.get("ncpus"), Some(&Value::Long(4)));
+    assert_eq!(node.available.get("scratch").map(ToString::to_string).as_deref(), Some("1tb"));
+}
+
+#[test]
+fn persons_may_be_bound_to_a_host() {
+    let config = Config::parse("[server]\noperators = [\"ann@head\", \"bob\", \"*@desk\"]").unwrap();
+    let is_operator = |user, host| config.server.operators.iter().any(|person| person.is(user, host));
+    assert!(is_operator("ann", "head") && !is_operator("ann", "hut"));
+    assert!(is_operator("bob", "hut") && is_operator("eve", "desk") && !is_operator("eve", "hut"));
+    assert_eq!(config.server.operators[0].to_string(), "ann@head");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
+    let cases = [
+        ("[sevrer]\n", "line 1: unknown key `sevrer`; the nearest known one is `server`"),
+        (
+            "[server]\nname = \"a\"\ndefualt_queue = \"x\"\n",
+            "line 3: unknown key `defualt_queue` in [server]; the nearest known one is `default_queue`",
+        ),
+        (
+            "\n[[queue]]\nname = \"a\"\nenable = true\n",
+            "line 4: unknown key `enable` in [[queue]]; the nearest known one is `enabled`",
+        ),
+        (
+            "[[node]]\nname = \"a\"\nncpu = 4\n",
+            "line 3: unknown key `ncpu` in [[node]]; the nearest known one is `ncpus`",
+        ),
+    ];
+    for (text, said) in cases {
+        assert_eq!(refusal(text), said);
+    }
+}
+
+#[test]
+fn a_bad_value_is_named_with_its_line_and_what_to_write() {
+    let cases = [
+        ("[server]\nhistory = 90", "line 2: `history` in [server] must be a time, as \"90d\", not 90"),
+        ("[server]\nmin_uid = -1", "line 2: `min_uid` in [server] must be a user number from 0 on, not -1"),
+        ("[launch]\nlogin = \"yes\"", "line 2: `login` in [launch] must be true or false, not \"yes\""),
+        (
+            "[cycle]\nbackfill = \"best\"",
+            "line 2: `backfill` in [cycle] must be \"none\" or \"firstfit\", not \"best\"",
+        ),
+        (
+            "[[node]]\nname = \"a\"\nmem = \"much\"",
+            "line 3: `mem` in [[node]] must be a size, as \"8gb\", not \"much\"",
+        ),
+        ("[[node]]\nname = \"a\"\nncpus = -2", "line 3: `ncpus` in [[node]] must be a whole number from 0 on, not -2"),
+        ("[queue]\nname = \"a\"", "line 1: there may be many `queue`: write [[queue]]"),
+        ("[[server]]", "line 1: `server` is a table and stands once: write [server]"),
+        ("[[resource]]\nname = \"ncpus\"\ntype = \"long\"", "line 2: `ncpus` is built in: choose another name"),
+        (
+            "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"",
+            "line 4: there are two [[queue]] named `a`: remove one or rename it",
+        ),
+    ];
+    for (text, said) in cases {
+        assert_eq!(refusal(text), said);
+    }
+}
+
+#[test]
+fn what_would_break_later_is_refused_now() {
+    let script = "[server]\njobscript_max_size = \"17mb\"";
+    let queue = "[[queue]]\nname = \"a_name_of_sixteen\"";
+    let poll = "[cycle]\npoll_interval = \"0s\"";
+    let counted = "[[resource]]\nname = \"f\"\ntype = \"float\"\nconsumable = true";
+    let global = "[[resource]]\nname = \"l\"\ntype = \"long\"\nconsumable = true\nhost_level = false";
+    let socket = "[[node]]\nname = \"a\"\nsocket = \"n1.sock\"";
+    let nameless = "[[node]]\nncpus = 1";
+    let identity = "[[node]]\nname = \"a\"\nvnode = \"b\"";
+    for text in [script, queue, poll, counted, global, socket, nameless, identity, "[server", "a = 1\na = 2"] {
+        assert!(refusal(text).starts_with("line "), "{text}");
+    }
+    assert!(refusal("[server]\nshared = true\nshared = true").starts_with("line 3: duplicate key"));
+    assert!(refusal("[server]\nhistory = \"99999999999y\"").contains("`history`"));
+}

@@ -1,0 +1,203 @@
+//! The only transition table: what each event makes of a job.
+//!
+//! [`Job::apply`] is total and pure. Whether a request is allowed has been decided before; what
+//! must be done about the new state (orders to nodes, answers to clients) is derived from it
+//! afterwards and may be repeated, so recovery is: load, derive, go on.
+
+use super::event::Event;
+use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Want};
+use super::state::{Holds, State};
+use super::time::{Span, Time, Wall};
+
+/// When an event happens, on both clocks, and the rules for failed starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// schedd's clock.
+    pub now: Time,
+    /// The wall clock, for `-a`.
+    pub wall: Wall,
+    /// After so many failed starts in a row the job is held.
+    pub max_failed_starts: u32,
+    /// The wait after the first failed start; it doubles with each further one.
+    pub retry: Span,
+}
+
+/// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
+pub const DELETED: i32 = 271;
+
+/// `Exit_status` of a job over its walltime.
+pub const OVER_WALLTIME: i32 = -29;
+
+/// `Exit_status` of a job that was lost with its node and may not be run again.
+pub const LOST: i32 = -4;
+
+impl Life {
+    /// A job just submitted.
+    pub fn new(holds: Holds, run_count: u32, now: Time) -> Life {
+        Life {
+            state: State::Held,
+            holds,
+            run_count,
+            attempt: 0,
+            failed_starts: 0,
+            run: None,
+            want: Want::Run,
+            used: Default::default(),
+            exit: None,
+            comment: None,
+            ctime: now,
+            mtime: now,
+            qtime: now,
+            etime: None,
+            not_before: None,
+            obittime: None,
+        }
+    }
+
+    /// The attempt that is not over yet.
+    pub fn open_run(&self) -> Option<&Run> {
+        self.run.as_ref().filter(|run| run.open)
+    }
+}
+
+impl Job {
+    /// Takes note of what happened. An event about an attempt that is not the open one changes
+    /// nothing.
+    pub fn apply(&mut self, event: &Event, moment: Moment) {
+        self.life.mtime = moment.now;
+        match event {
+            Event::Submitted | Event::Due | Event::Altered { .. } => self.settle(moment),
+            Event::Held { holds, .. } => {
+                self.life.holds = self.life.holds.with(*holds);
+                self.settle(moment);
+            }
+            Event::Released { holds, .. } => {
+                self.life.holds = self.life.holds.without(*holds);
+                self.settle(moment);
+            }
+            Event::Started { attempt, shares } => {
+                let shares = shares.clone();
+                let (attempt, started) = (*attempt, moment.now);
+                self.start(Run { attempt, shares, started, session: None, boot: None, open: true });
+            }
+            Event::Launched { attempt, session, boot } => {
+                if let Some(run) = self.run(*attempt) {
+                    run.session = Some(*session);
+                    run.boot = Some(boot.clone());
+                    self.life.failed_starts = 0;
+                }
+            }
+            Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
+            Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
+            Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
+            Event::RerunWanted { by } => {
+                if self.life.open_run().is_some() && self.life.want == Want::Run {
+                    self.life.want = Want::Requeue(by.clone());
+                }
+            }
+            Event::Signalled { .. } => {}
+        }
+    }
+
+    /// The open attempt, if it is this one.
+    fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
+        self.life.run.as_mut().filter(|run| run.open && run.attempt == attempt)
+    }
+
+    /// Where a job that does not run stands: held, waiting or queued, in this order.
+    fn settle(&mut self, moment: Moment) {
+        if matches!(self.life.state, State::Running | State::Finished) {
+            return;
+        }
+        self.life.state = match self.spec.begin {
+            _ if !self.life.holds.is_none() => State::Held,
+            Some(begin) if begin > moment.wall => State::Waiting,
+            _ => State::Queued,
+        };
+        self.life.etime = match self.life.state {
+            State::Queued => self.life.etime.or(Some(moment.now)),
+            _ => None,
+        };
+    }
+
+    fn start(&mut self, run: Run) {
+        self.life.state = State::Running;
+        self.life.attempt = run.attempt;
+        self.life.run_count = self.life.run_count.saturating_add(1);
+        self.life.want = Want::Run;
+        self.life.used = Default::default();
+        self.life.not_before = None;
+        self.life.run = Some(run);
+    }
+
+    fn ended(&mut self, attempt: Attempt, outcome: &Outcome, moment: Moment) {
+        let Some(run) = self.run(attempt) else { return };
+        run.open = false;
+        if self.life.state == State::Finished {
+            return;
+        }
+        self.life.used = outcome.used;
+        match (&outcome.how, self.life.want.clone()) {
+            (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
+            (How::NodeFault(_), _) => self.start_failed(moment),
+            (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
+            (How::ShepherdLost | How::Cancelled, _) | (_, Want::Requeue(_)) => self.requeue(moment),
+            (_, Want::Run) => self.finish(exit_status(outcome).unwrap_or(LOST), false, moment),
+        }
+    }
+
+    fn vanished(&mut self, attempt: Attempt, moment: Moment) {
+        let Some(run) = self.run(attempt) else { return };
+        run.open = false;
+        match self.life.want {
+            _ if self.life.state == State::Finished => {}
+            Want::Gone(_) => self.finish(DELETED, true, moment),
+            _ if self.spec.rerunnable => self.requeue(moment),
+            _ => self.finish(LOST, false, moment),
+        }
+    }
+
+    fn delete(&mut self, by: &str, force: bool, moment: Moment) {
+        self.life.want = Want::Gone(by.to_string());
+        if force || self.life.open_run().is_none() {
+            self.finish(DELETED, true, moment);
+        }
+    }
+
+    fn start_failed(&mut self, moment: Moment) {
+        self.life.failed_starts += 1;
+        if self.life.failed_starts >= moment.max_failed_starts {
+            self.life.holds = self.life.holds.with(Holds::SYSTEM);
+            self.life.failed_starts = 0;
+        } else {
+            let doublings = (self.life.failed_starts - 1).min(10);
+            let wait = Span(moment.retry.0.saturating_mul(1 << doublings));
+            self.life.not_before = Some(moment.now + wait);
+        }
+        self.requeue(moment);
+    }
+
+    fn requeue(&mut self, moment: Moment) {
+        self.life.state = State::Queued;
+        self.life.want = Want::Run;
+        self.settle(moment);
+    }
+
+    fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {
+        self.life.state = State::Finished;
+        self.life.exit = Some(Exit { status, deleted });
+        self.life.obittime = Some(moment.now);
+    }
+}
+
+/// `Exit_status` of an attempt that began; None for one that did not.
+fn exit_status(outcome: &Outcome) -> Option<i32> {
+    match &outcome.how {
+        How::Exited(code) => Some(*code),
+        How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),
+        How::Signaled(signal) => Some(128 + signal),
+        How::Overran { .. } => Some(OVER_WALLTIME),
+        How::CannotStart { status, .. } => Some(*status),
+        How::NodeFault(_) | How::Cancelled | How::ShepherdLost => None,
+    }
+}

@@ -1,0 +1,252 @@
+//! From what `-l` said to a [`Request`]: a typed list, chunks and a place (`spec` 1.6).
+//!
+//! Three ways to ask, never mixed: `select` (and `place`) names the chunks; `nodes`, the old way,
+//! is rewritten as a select; with neither, all host-level resources named make one chunk. Whatever
+//! the way, the result has chunks, a place, and totals over the chunks in its list.
+
+use super::refusal::Refusal;
+use super::resource::{Definition, Kind, ResourceList, Resources, Value};
+use super::select::{Chunk, Request, Select};
+
+mod chunk;
+
+mod place;
+
+mod nodes;
+
+/// The most of one resource that a job may ask for, over all chunks: sums of many jobs' requests
+/// stay far from what 64 bits hold.
+const MAX_AMOUNT: i64 = 1 << 53;
+
+/// The most names a job may ask for.
+const MAX_NAMES: usize = 1000;
+
+/// Names and texts.
+type Asked = Vec<(String, String)>;
+
+impl Request {
+    /// Reads what `-l` asked: (name, text) in the order given; of a name given twice the last
+    /// counts. Refusals are those of `spec` 1.6.
+    pub fn parse(asked: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
+        let asked = unglue(asked, resources);
+        if asked.len() > MAX_NAMES {
+            return Err(Refusal::illegal_value("Resource_List"));
+        }
+        let asked = merge(&asked, resources);
+        let values = values(&asked, resources)?;
+        check_walltimes(&values)?;
+        let mut request = shape(&asked, values, resources)?;
+        total(&mut request, resources)?;
+        request.asked = asked;
+        Ok(request)
+    }
+
+    /// The same request with some names asked anew. A new `select` or `nodes` replaces all that
+    /// shaped the chunks before; the place stays unless it is asked anew too.
+    pub fn alter(&self, changes: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
+        let changed = |name: &str| changes.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+        let mut asked = self.asked.clone();
+        let selected = asked.iter().any(|(name, _)| name == "select");
+        if changed("select") || changed("nodes") || (changed("place") && !selected) {
+            asked.retain(|(name, _)| !shapes_chunks(name, resources));
+        }
+        if changed("select") && !changed("place") {
+            asked.push(("place".into(), self.place.text.clone()));
+        }
+        if changed("place") && !selected && !changed("select") && !changed("nodes") {
+            asked.push(("select".into(), chunk::spell(&self.select.chunks)));
+        }
+        asked.extend_from_slice(changes);
+        Request::parse(&asked, resources)
+    }
+}
+
+/// Whether `-l name=` decides what the chunks are.
+fn shapes_chunks(name: &str, resources: &Resources) -> bool {
+    ["select", "place", "nodes"].contains(&name) || resources.get(name).is_some_and(|d| d.host_level)
+}
+
+/// The definition of `name` with the name's own spelling; names match in any case.
+fn find<'a>(name: &str, resources: &'a Resources) -> Option<(&'a str, &'a Definition)> {
+    let exact = resources.iter().find(|(known, _)| *known == name);
+    exact.or_else(|| resources.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)))
+}
+
+/// `ncpus=2:mem=64mb`, which some clients send for a chunk, taken apart into its resources.
+fn unglue(asked: &[(String, String)], resources: &Resources) -> Asked {
+    let mut plain = Asked::new();
+    for (name, text) in asked {
+        let host_level = find(name, resources).is_some_and(|(_, d)| d.host_level);
+        let mut parts = text.split(':');
+        let first = parts.next().unwrap_or_default();
+        let rest: Option<Vec<_>> = parts.map(|part| part.split_once('=')).collect();
+        match rest {
+            Some(rest) if host_level && !rest.is_empty() => {
+                plain.push((name.clone(), first.to_string()));
+                plain.extend(rest.iter().map(|(name, text)| (name.to_string(), text.to_string())));
+            }
+            _ => plain.push((name.clone(), text.clone())),
+        }
+    }
+    plain
+}
+
+/// Each name once, in its own spelling, where it first stood, with its last text. `wd`, which
+/// TORQUE's scripts ask for, says where the job starts: there it starts anyway.
+fn merge(asked: &Asked, resources: &Resources) -> Asked {
+    let mut merged = Asked::new();
+    for (name, text) in asked {
+        let name = find(name, resources).map_or(name.as_str(), |(known, _)| known);
+        if name == "wd" && text.is_empty() && resources.get(name).is_none() {
+            continue;
+        }
+        match merged.iter_mut().find(|(n, _)| n == name) {
+            Some(pair) => pair.1.clone_from(text),
+            None => merged.push((name.to_string(), text.clone())),
+        }
+    }
+    merged
+}
+
+/// The typed values, `select`, `place` and `nodes` aside. An empty time or string asks for nothing.
+fn values(asked: &Asked, resources: &Resources) -> Result<ResourceList, Refusal> {
+    let mut values = ResourceList::new();
+    for (name, text) in asked {
+        if !is_name(name) {
+            return Err(Refusal::illegal_value(&format!("Resource_List.{name}")));
+        }
+        if ["select", "place", "nodes"].contains(&name.as_str()) {
+            continue;
+        }
+        let kind = resources.get(name).map(|d| d.kind);
+        if text.is_empty() && matches!(kind, Some(Kind::Time | Kind::String)) {
+            continue;
+        }
+        let value = resources.parse(name, text)?;
+        if !in_range(name, &value) {
+            return Err(Refusal::illegal_value(&format!("Resource_List.{name}")));
+        }
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// Nothing is asked for less than nothing, `nice` aside, nor beyond all measure.
+fn in_range(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Long(number) if name == "nice" => (-MAX_AMOUNT..=MAX_AMOUNT).contains(number),
+        Value::Long(number) => (0..=MAX_AMOUNT).contains(number),
+        Value::Size(size) => i64::try_from(size.bytes()).is_ok_and(|bytes| bytes <= MAX_AMOUNT),
+        Value::Float(number) => *number >= 0.0,
+        Value::Time(_) | Value::Boolean(_) | Value::String(_) => true,
+    }
+}
+
+fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
+    let amount = |name| values.get(name).and_then(Value::amount);
+    match (amount("min_walltime"), amount("max_walltime")) {
+        (None, Some(_)) => Err(Refusal::max_without_min_walltime()),
+        (Some(min), Some(max)) if min > max => Err(Refusal::min_above_max_walltime()),
+        _ => Ok(()),
+    }
+}
+
+/// Chunks and place, by one of the three ways.
+fn shape(asked: &Asked, values: ResourceList, resources: &Resources) -> Result<Request, Refusal> {
+    let text = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
+    match (text("select"), text("nodes"), text("place")) {
+        (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),
+        (None, Some(nodes), None) => of_nodes(nodes, values, resources),
+        (Some(select), None, place) => of_select(select, place, values, resources),
+        (None, None, Some(_)) => {
+            beside_select(&values, resources)?;
+            Err(Refusal::place_without_select())
+        }
+        (None, None, None) => Ok(of_values(values, resources)),
+    }
+}
+
+fn beside_select(values: &ResourceList, resources: &Resources) -> Result<(), Refusal> {
+    match values.keys().find(|name| shapes_chunks(name, resources)) {
+        Some(name) => Err(Refusal::beside_select(name)),
+        None => Ok(()),
+    }
+}
+
+fn of_select(
+    select: &str,
+    place: Option<&str>,
+    values: ResourceList,
+    resources: &Resources,
+) -> Result<Request, Refusal> {
+    beside_select(&values, resources)?;
+    let select = chunk::parse(select, resources)?;
+    let place = place::parse(place.unwrap_or("free"), resources)?;
+    Ok(Request { list: values, select, place, asked: Asked::new() })
+}
+
+fn of_nodes(text: &str, mut values: ResourceList, resources: &Resources) -> Result<Request, Refusal> {
+    let (select, place) = nodes::as_select(text, &values, resources)?;
+    let select = chunk::parse(&select, resources)?;
+    values.insert("nodes".into(), Value::String(text.to_string()));
+    Ok(Request { list: values, select, place: place::parse(place, resources)?, asked: Asked::new() })
+}
+
+/// One chunk of every host-level resource named, in alphabetical order.
+fn of_values(mut values: ResourceList, resources: &Resources) -> Request {
+    values.entry("ncpus".into()).or_insert(Value::Long(1));
+    let host_level = |name: &str| resources.get(name).is_some_and(|d| d.host_level);
+    let taken = values.iter().filter(|(name, _)| host_level(name));
+    let chunk = Chunk { count: 1, resources: taken.map(|(name, value)| (name.clone(), value.clone())).collect() };
+    let text = chunk.resources.iter().fold("1".to_string(), |text, (name, value)| format!("{text}:{name}={value}"));
+    Request { list: values, select: Select { chunks: vec![chunk], text }, place: place::pack(), asked: Asked::new() }
+}
+
+/// Writes the totals over the chunks, and the texts of select and place, into the list.
+fn total(request: &mut Request, resources: &Resources) -> Result<(), Refusal> {
+    let mut totals = ResourceList::new();
+    let summed = |name: &str| name == "mpiprocs" || resources.get(name).is_some_and(|d| d.consumable);
+    for chunk in &request.select.chunks {
+        for (name, value) in chunk.resources.iter().filter(|(name, _)| summed(name)) {
+            let sum = times(value, chunk.count).and_then(|value| match totals.get(name) {
+                Some(sum) => plus(sum, &value),
+                None => Some(value),
+            });
+            let sum = sum.filter(|sum| in_range(name, sum));
+            let too_much = || Refusal::illegal_value("Resource_List.select");
+            totals.insert(name.clone(), sum.ok_or_else(too_much)?);
+        }
+    }
+    let nodect = request.select.chunks.iter().map(|chunk| i64::from(chunk.count)).sum();
+    request.list.extend(totals);
+    request.list.insert("nodect".into(), Value::Long(nodect));
+    request.list.insert("select".into(), Value::String(request.select.text.clone()));
+    request.list.insert("place".into(), Value::String(request.place.text.clone()));
+    Ok(())
+}
+
+fn times(value: &Value, count: u32) -> Option<Value> {
+    Some(match value {
+        Value::Long(number) => Value::Long(number.checked_mul(count.into())?),
+        Value::Size(size) => Value::Size(size.times(count.into())?),
+        Value::Float(number) => Value::Float(number * f64::from(count)),
+        other => other.clone(),
+    })
+}
+
+fn plus(a: &Value, b: &Value) -> Option<Value> {
+    Some(match (a, b) {
+        (Value::Long(a), Value::Long(b)) => Value::Long(a.checked_add(*b)?),
+        (Value::Size(a), Value::Size(b)) => Value::Size(a.plus(*b)?),
+        (Value::Float(a), Value::Float(b)) => Value::Float(a + b),
+        _ => b.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

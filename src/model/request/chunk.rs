@@ -1,0 +1,97 @@
+//! `select`: chunks joined by `+`, each a count and resources joined by `:`.
+
+use super::{find, in_range};
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Kind, Resources, Value};
+use crate::model::select::{Chunk, Select};
+
+/// The most chunks a job may ask for, all counts together.
+const MAX_CHUNKS: u32 = 1_000_000;
+
+/// The most parts joined by `+`.
+const MAX_PARTS: usize = 10_000;
+
+/// Reads a select. A chunk that does not name `ncpus` gets one.
+pub(super) fn parse(text: &str, resources: &Resources) -> Result<Select, Refusal> {
+    if text.split('+').nth(MAX_PARTS).is_some() {
+        return Err(malformed());
+    }
+    let chunks = text.split('+').map(|part| chunk(part, resources)).collect::<Result<Vec<_>, _>>()?;
+    let within = |total: u32, chunk: &Chunk| total.checked_add(chunk.count).filter(|&total| total <= MAX_CHUNKS);
+    chunks.iter().try_fold(0, within).ok_or_else(malformed)?;
+    Ok(Select { chunks, text: text.replace(['"', '\''], "") })
+}
+
+fn malformed() -> Refusal {
+    Refusal::illegal_value("Resource_List.select")
+}
+
+fn chunk(text: &str, resources: &Resources) -> Result<Chunk, Refusal> {
+    let parts = split(text).ok_or_else(malformed)?;
+    let counted = !parts[0].is_empty() && parts[0].bytes().all(|b| b.is_ascii_digit());
+    let count = if counted { count(&parts[0])? } else { 1 };
+    let mut chunk = Chunk { count, resources: Vec::new() };
+    for part in &parts[usize::from(counted)..] {
+        add(&mut chunk, part, resources)?;
+    }
+    if chunk.get("ncpus").is_none() {
+        chunk.resources.push(("ncpus".into(), Value::Long(1)));
+    }
+    Ok(chunk)
+}
+
+/// Zero chunks are refused without saying where, as PBS does.
+fn count(digits: &str) -> Result<u32, Refusal> {
+    match digits.parse() {
+        Ok(0) => Err(Refusal::illegal_value("")),
+        Ok(count) => Ok(count),
+        Err(_) => Err(malformed()),
+    }
+}
+
+fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refusal> {
+    let (name, text) =
+        part.split_once('=').filter(|(name, text)| !name.is_empty() && !text.is_empty()).ok_or_else(malformed)?;
+    let (name, definition) = find(name, resources).ok_or_else(|| Refusal::unknown_in_select(name))?;
+    if !definition.host_level {
+        return Err(Refusal::invalid_in_select(name));
+    }
+    if chunk.get(name).is_some() {
+        return Err(Refusal::duplicate_in_chunk(name));
+    }
+    let shown = if definition.kind == Kind::Boolean { String::new() } else { format!("select.{name}") };
+    let value = Value::parse(definition.kind, text).filter(|value| in_range(name, value));
+    chunk.resources.push((name.to_string(), value.ok_or_else(|| Refusal::illegal_value(&shown))?));
+    Ok(())
+}
+
+/// The parts between colons, quotes taken off: None when a quote stays open or a blank stands
+/// outside of quotes.
+fn split(text: &str) -> Option<Vec<String>> {
+    let (mut parts, mut quote) = (vec![String::new()], None);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, ':') => parts.push(String::new()),
+            (None, _) if c.is_whitespace() => return None,
+            _ => parts.last_mut()?.push(c),
+        }
+    }
+    quote.is_none().then_some(parts)
+}
+
+/// The text of a select that reads as `chunks`, with quotes where they are needed.
+pub(super) fn spell(chunks: &[Chunk]) -> String {
+    let one = |chunk: &Chunk| {
+        let spelled = chunk.resources.iter().map(|(name, value)| format!(":{name}={}", quoted(value)));
+        format!("{}{}", chunk.count, spelled.collect::<String>())
+    };
+    chunks.iter().map(one).collect::<Vec<_>>().join("+")
+}
+
+fn quoted(value: &Value) -> String {
+    let text = value.to_string();
+    let plain = !text.contains(|c: char| c.is_whitespace() || c == ':');
+    if plain { text } else { format!("\"{text}\"") }
+}

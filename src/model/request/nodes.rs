@@ -1,0 +1,127 @@
+//! `nodes`, the old way to ask: `2:ppn=4:gpus=1+host7:bigmem#excl`, rewritten as a select.
+
+use super::find;
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Kind, ResourceList, Resources, Value};
+
+/// One part between `+`.
+struct Item<'a> {
+    count: u64,
+    host: Option<&'a str>,
+    /// `ppn`: processes.
+    processes: u64,
+    /// `cpp` or `ncpus`: processors of each process; 0 when not given.
+    processors: u64,
+    gpus: u64,
+    properties: Vec<&'a str>,
+}
+
+/// The select and the place that `nodes=text` stands for. `ncpus` and `mem` beside it are totals
+/// and shared out evenly over the nodes.
+pub(super) fn as_select(
+    text: &str,
+    values: &ResourceList,
+    resources: &Resources,
+) -> Result<(String, &'static str), Refusal> {
+    let (items, suffix) = text.split_once('#').map_or((text, None), |(items, suffix)| (items, Some(suffix)));
+    let place = match suffix {
+        None => "scatter",
+        Some("excl") => "scatter:excl",
+        Some("shared") => "free",
+        Some(other) => return Err(Refusal::unknown_in_select(other)),
+    };
+    let items = items.split('+').map(|item| read(item, resources)).collect::<Result<Vec<_>, _>>()?;
+    let nodes = items.iter().try_fold(0u64, |sum, item| sum.checked_add(item.count)).ok_or_else(Refusal::bad_nodes)?;
+    let share = Share::of(values, nodes)?;
+    let chunks: Option<Vec<String>> = items.iter().map(|item| spell(item, &share)).collect();
+    Ok((chunks.ok_or_else(Refusal::bad_nodes)?.join("+"), place))
+}
+
+fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
+    let mut item = Item { count: 1, host: None, processes: 1, processors: 0, gpus: 0, properties: Vec::new() };
+    let mut words = text.split(':');
+    let first = words.next().unwrap_or_default();
+    if first.bytes().all(|b| b.is_ascii_digit()) {
+        item.count = positive(first)?;
+    } else if first.contains('=') || !resources_know(first, resources) && !is_host(first) {
+        return Err(Refusal::bad_nodes());
+    } else if resources_know(first, resources) {
+        item.properties.push(first);
+    } else {
+        item.host = Some(first);
+    }
+    words.try_for_each(|word| qualify(&mut item, word, resources)).map(|()| item)
+}
+
+fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Result<(), Refusal> {
+    match word.split_once('=') {
+        Some(("ppn", number)) => item.processes = positive(number)?,
+        Some(("cpp" | "ncpus", number)) => item.processors = positive(number)?,
+        Some(("gpus", number)) => item.gpus = positive(number)?,
+        Some(_) => return Err(Refusal::bad_nodes()),
+        None if resources_know(word, resources) => item.properties.push(word),
+        None => return Err(Refusal::unknown_in_select(word)),
+    }
+    Ok(())
+}
+
+fn positive(digits: &str) -> Result<u64, Refusal> {
+    digits.parse().ok().filter(|&number| number > 0).ok_or_else(Refusal::bad_nodes)
+}
+
+/// Whether the word is a property: a resource that a node may have without an amount.
+fn resources_know(word: &str, resources: &Resources) -> bool {
+    find(word, resources).is_some_and(|(_, d)| d.host_level && matches!(d.kind, Kind::Boolean | Kind::String))
+}
+
+fn is_host(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c))
+}
+
+/// What each node gets of the totals beside `nodes`.
+struct Share {
+    processors: u64,
+    /// In kilobytes.
+    memory: Option<u64>,
+}
+
+impl Share {
+    fn of(values: &ResourceList, nodes: u64) -> Result<Share, Refusal> {
+        let processors = match values.get("ncpus") {
+            Some(Value::Long(total)) => u64::try_from(*total).unwrap_or(0),
+            _ => nodes,
+        };
+        if processors % nodes != 0 {
+            return Err(Refusal::bad_nodes());
+        }
+        let memory = match values.get("mem") {
+            Some(Value::Size(total)) => Some(total.bytes().div_ceil(1024).div_ceil(nodes)),
+            _ => None,
+        };
+        Ok(Share { processors: processors / nodes, memory })
+    }
+}
+
+/// None when the processors are more than can be counted.
+fn spell(item: &Item, share: &Share) -> Option<String> {
+    let given = item.processors > 0 || item.processes > 1;
+    let processors = if given { item.processes.checked_mul(item.processors.max(1))? } else { share.processors };
+    let mut text = format!("{}:ncpus={processors}", item.count);
+    if let Some(kilobytes) = share.memory {
+        text.push_str(&format!(":mem={kilobytes}KB"));
+    }
+    for property in &item.properties {
+        text.push_str(&format!(":{property}=True"));
+    }
+    if let Some(host) = item.host {
+        text.push_str(&format!(":host={host}"));
+    }
+    if item.gpus > 0 {
+        text.push_str(&format!(":ngpus={}", item.gpus));
+    }
+    if item.processes > 1 {
+        text.push_str(&format!(":mpiprocs={}", item.processes));
+    }
+    Some(text)
+}

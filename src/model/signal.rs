@@ -1,0 +1,35 @@
+//! Signals, as people name them.
+
+/// The number of a signal given by name, with or without `SIG`, or by number; None for no signal.
+/// The numbers are Linux's, which every architecture we build for shares.
+pub fn parse(text: &str) -> Option<i32> {
+    if let Ok(number) = text.parse::<i32>() {
+        return (0..=64).contains(&number).then_some(number);
+    }
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    if name == "NULL" {
+        return Some(0);
+    }
+    NAMES.iter().position(|&known| known == name).map(|index| index as i32 + 1)
+}
+
+const NAMES: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
+    "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",
+    "PWR", "SYS",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_the_same_signals() {
+        for (text, number) in [("SIGTERM", 15), ("TERM", 15), ("9", 9), ("USR1", 10), ("NULL", 0), ("SIGSYS", 31)] {
+            assert_eq!(parse(text), Some(number), "{text}");
+        }
+        for bad in ["", "SIG", "term", "65", "-1", "NOSUCH"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

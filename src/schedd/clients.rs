@@ -1,0 +1,143 @@
+//! The connections of clients: accepted, read, answered, and bounded in number, size and time.
+
+use super::caller::{Caller, Callers};
+use super::setup::Setup;
+use crate::model::job::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
+use crate::sys::clock;
+use crate::wire::frame::{FrameError, Link};
+use crate::wire::message::{Reply, Request};
+use crate::wire::peer;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Connections in all, and of one user (root and ourselves excepted).
+const MOST: usize = 2000;
+const MOST_OF_ONE: usize = 200;
+/// A message must have arrived whole after this long.
+const SLOWEST: Span = Span::seconds(30);
+/// A connection that asks nothing is closed after this long.
+const IDLE: Span = Span::seconds(300);
+/// A client that reads no answers is let go at this many bytes.
+const BACKLOG: usize = 4 << 20;
+
+/// Names a connection for as long as the daemon lives.
+pub type Token = u64;
+
+/// All connected clients.
+#[derive(Default)]
+pub struct Clients {
+    connections: BTreeMap<Token, Connection>,
+    callers: Callers,
+    last: Token,
+}
+
+struct Connection {
+    link: Link,
+    caller: Caller,
+    /// The job whose end it awaits.
+    awaits: Option<JobId>,
+    /// When it last said or heard something whole.
+    active: Span,
+}
+
+impl Clients {
+    /// Accepts whoever knocks, within the bounds.
+    pub fn accept(&mut self, listener: &UnixListener, setup: &Setup) {
+        while let Ok((stream, _)) = listener.accept() {
+            if let Err(error) = self.admit(stream, setup) {
+                tracing::debug!("a connection was not admitted: {error}");
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: UnixStream, setup: &Setup) -> Result<(), FrameError> {
+        let caller = self.callers.of(peer::of(&stream)?, setup);
+        let mut link = Link::new(stream)?;
+        let same = self.connections.values().filter(|other| other.caller.owner.uid == caller.owner.uid).count();
+        if self.connections.len() >= MOST || (same >= MOST_OF_ONE && !caller.privileged) {
+            return link.send(&Reply::Refused(Refusal::spool("too many connections; try again in a moment")));
+        }
+        self.last += 1;
+        self.connections.insert(self.last, Connection { link, caller, awaits: None, active: clock::monotonic() });
+        Ok(())
+    }
+
+    /// What to watch for reading, and whether also for writing.
+    pub fn watched(&self) -> impl Iterator<Item = (Token, BorrowedFd<'_>, bool)> {
+        self.connections.iter().map(|(&token, client)| (token, client.link.as_fd(), client.link.wants_write()))
+    }
+
+    /// Whether anybody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// What a client has asked. One that is gone, talks nonsense or speaks another version is let go.
+    pub fn receive(&mut self, token: Token) -> Vec<(Caller, Request)> {
+        let Some(client) = self.connections.get_mut(&token) else { return Vec::new() };
+        let received = client.link.flush().map_err(FrameError::from).and_then(|()| client.link.receive::<Request>());
+        match received {
+            Ok(requests) => {
+                if !requests.is_empty() {
+                    client.active = clock::monotonic();
+                }
+                requests.into_iter().map(|request| (client.caller.clone(), request)).collect()
+            }
+            Err(error) => {
+                if matches!(error, FrameError::Version { .. } | FrameError::Foreign) {
+                    client.link.send_version();
+                }
+                self.connections.remove(&token);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Answers a client; one that takes no answers is let go.
+    pub fn answer(&mut self, token: Token, reply: &Reply) {
+        let Some(client) = self.connections.get_mut(&token) else { return };
+        client.active = clock::monotonic();
+        if client.link.send(reply).is_err() || client.link.backlog() > BACKLOG {
+            self.connections.remove(&token);
+        }
+    }
+
+    /// Answers a client when this job is over.
+    pub fn await_end(&mut self, token: Token, job: JobId) {
+        if let Some(client) = self.connections.get_mut(&token) {
+            client.awaits = Some(job);
+        }
+    }
+
+    /// The clients that await the end of this job; they no longer do.
+    pub fn take_awaiting(&mut self, job: JobId) -> Vec<Token> {
+        let awaiting = |client: &&mut Connection| client.awaits == Some(job);
+        let mut tokens = Vec::new();
+        for (&token, client) in &mut self.connections {
+            if awaiting(&client) {
+                client.awaits = None;
+                tokens.push(token);
+            }
+        }
+        tokens
+    }
+
+    /// Hands a connection over to a reader: it is no longer ours.
+    pub fn take(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
+        let client = self.connections.remove(&token)?;
+        let stream = client.link.stream().try_clone().ok()?;
+        Some((stream, client.caller))
+    }
+
+    /// Lets go of those that have been silent too long.
+    pub fn expire(&mut self) {
+        let now = clock::monotonic();
+        self.connections.retain(|_, client| {
+            let bound = if client.link.partial() > 0 || client.link.wants_write() { SLOWEST } else { IDLE };
+            (client.awaits.is_some() && client.link.partial() == 0) || now <= client.active + bound
+        });
+    }
+}

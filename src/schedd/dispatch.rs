@@ -1,0 +1,81 @@
+//! Orders to nodes, derived from how jobs stand. Every order may be sent again: after a restart,
+//! after a connection was lost, after any change of the job.
+
+use super::ledger::Ledger;
+use super::reports::first_node;
+use super::setup::Setup;
+use crate::model::config::Workdir;
+use crate::model::job::{Job, Program, Run, Want};
+use crate::model::text::Text;
+use crate::spool::{SpoolError, load};
+use crate::wire::message::{Launch, Order, Payload};
+use rusqlite::Connection;
+
+/// What the node of this job must be told, if anything, and which node that is.
+pub fn order(ledger: &Ledger, spool: &Connection, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
+    let (Some(run), Some(node)) = (job.life.open_run(), first_node(job)) else { return Ok(None) };
+    let (id, attempt) = (job.id, run.attempt);
+    let order = match (&job.life.want, run.session) {
+        (Want::Run, Some(_)) => return Ok(None),
+        (Want::Run, None) => Order::Start(Box::new(launch(&ledger.setup, spool, job, run)?)),
+        _ => Order::Cancel { job: id, attempt, grace: ledger.setup.config.launch.grace },
+    };
+    Ok(Some((node.to_string(), order)))
+}
+
+/// The walltime of a running job, told anew: it may have been altered.
+pub fn walltime(job: &Job) -> Option<(String, Order)> {
+    let (run, node) = (job.life.open_run()?, first_node(job)?);
+    let order = Order::Walltime { job: job.id, attempt: run.attempt, limit: job.spec.walltime() };
+    Some((node.to_string(), order))
+}
+
+fn launch(setup: &Setup, spool: &Connection, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
+    let lost = || SpoolError::Io(std::io::Error::other(format!("the script or environment of job {} is gone", job.id)));
+    let payload = match &job.spec.program {
+        Program::Command(words) => Payload::Command(words.clone()),
+        Program::Script(digest) => Payload::Script(load::blob(spool, *digest)?.ok_or_else(lost)?),
+    };
+    let in_home = setup.config.server.workdir == Workdir::Home;
+    let first = job.spec.request.select.chunks.first();
+    let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
+        Some(_) => chunk.long("ompthreads"),
+        None => chunk.long("ncpus"),
+    });
+    Ok(Launch {
+        job: job.id,
+        attempt: run.attempt,
+        full_id: job.id.full(&setup.name),
+        name: job.spec.name.clone(),
+        queue: job.spec.queue.clone(),
+        account: job.spec.account.clone(),
+        owner: job.owner.clone(),
+        payload,
+        shell: job.spec.shell.clone(),
+        login: setup.config.launch.login,
+        environ: load::blob(spool, job.spec.environ)?.ok_or_else(lost)?,
+        workdir: if in_home { Text::default() } else { job.spec.workdir.clone() },
+        output: stream(job, job.spec.output.as_ref(), 'o'),
+        error: stream(job, job.spec.error.as_ref(), 'e'),
+        join: job.spec.join,
+        umask: job.spec.umask,
+        walltime: job.spec.walltime(),
+        grace: setup.config.launch.grace,
+        shares: run.shares.clone(),
+        threads: u32::try_from(threads).unwrap_or(1),
+    })
+}
+
+/// Where a stream goes: the path behind `host:`, else `<name>.o<number>` where qsub ran.
+fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
+    let Some(given) = given else {
+        let mut path = job.spec.workdir.0.clone();
+        path.extend_from_slice(format!("/{}.{letter}{}", job.spec.name, job.id).as_bytes());
+        return Text(path);
+    };
+    let host_ends = given.0.iter().position(|&byte| byte == b':' || byte == b'/');
+    match host_ends {
+        Some(at) if given.0[at] == b':' => Text(given.0[at + 1..].to_vec()),
+        _ => given.clone(),
+    }
+}

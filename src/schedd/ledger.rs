@@ -1,0 +1,313 @@
+//! What schedd knows, in memory, and what the current tick has changed of it.
+//!
+//! The spool is the durable twin: every change made here is also a row to be written, and until
+//! that has happened the tick can be taken back whole ([`Ledger::roll_back`]), as if nobody had
+//! asked.
+
+use super::clock::{Clock, Reading};
+use super::remarks;
+use super::setup::Setup;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId, Usage};
+use crate::model::life::Moment;
+use crate::model::node::Node;
+use crate::model::state::State;
+use crate::model::time::{Time, Wall};
+use crate::sched::snapshot;
+use crate::spool::commit::Change;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The working state.
+pub struct Ledger {
+    /// What the configuration says.
+    pub setup: Setup,
+    /// The time of this tick.
+    pub now: Time,
+    clock: Clock,
+    jobs: BTreeMap<JobId, Arc<Job>>,
+    nodes: BTreeMap<String, Node>,
+    cluster: snapshot::State,
+    /// Jobs that wait for their begin time.
+    waiting: BTreeSet<(Wall, JobId)>,
+    next: u64,
+    tick: Tick,
+    cycle_due: bool,
+}
+
+/// What this tick has changed, and how it was before.
+#[derive(Default)]
+struct Tick {
+    jobs: BTreeMap<JobId, Touched>,
+    nodes: BTreeMap<String, Option<Node>>,
+    next: Option<u64>,
+    changes: Vec<Change>,
+}
+
+/// A job changed in this tick.
+struct Touched {
+    before: Option<Arc<Job>>,
+    /// The whole row must be written, not only the `life`.
+    whole: bool,
+}
+
+impl Ledger {
+    /// A ledger of what the spool held. `next` is the number of the next job.
+    pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
+        let mut cluster = snapshot::State::new(&setup.resources);
+        setup.queues.iter().for_each(|queue| cluster.set_queue(queue));
+        for node in &nodes {
+            cluster.set_node(&node.facts, usable(node));
+        }
+        let mut ledger = Ledger {
+            setup,
+            now: Time(0),
+            clock,
+            jobs: jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect(),
+            nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
+            cluster,
+            waiting: BTreeSet::new(),
+            next,
+            tick: Tick::default(),
+            cycle_due: true,
+        };
+        let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
+        ids.into_iter().for_each(|id| ledger.reschedule(id));
+        ledger
+    }
+
+    /// Begins a tick at this reading of the clocks.
+    pub fn begin(&mut self, reading: &Reading) {
+        self.now = self.now.max(self.clock.now(reading));
+        if let Some((since, ahead)) = self.clock.observe(reading) {
+            tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
+            self.tick.changes.push(Change::ClockStep(since, ahead));
+        }
+    }
+
+    /// The clock, to be saved with the tick.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What a watch shows now.
+    pub fn wall(&self) -> Wall {
+        self.clock.wall(self.now)
+    }
+
+    /// This tick's moment, for [`Job::apply`].
+    pub fn moment(&self) -> Moment {
+        let launch = &self.setup.config.launch;
+        Moment { now: self.now, wall: self.wall(), max_failed_starts: launch.max_failed_starts, retry: launch.retry }
+    }
+
+    /// A job that is not over, or whose last attempt is not.
+    pub fn job(&self, id: JobId) -> Option<&Arc<Job>> {
+        self.jobs.get(&id)
+    }
+
+    /// All those jobs, in the order of their numbers.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.jobs.values()
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// The scheduler's view.
+    pub fn cluster(&self) -> &snapshot::State {
+        &self.cluster
+    }
+
+    /// Whether something changed that a cycle could act on; asked once.
+    pub fn take_cycle_due(&mut self) -> bool {
+        std::mem::take(&mut self.cycle_due)
+    }
+
+    /// Asks for a cycle though nothing changed: a timer.
+    pub fn want_cycle(&mut self) {
+        self.cycle_due = true;
+    }
+
+    /// The number for a new job.
+    pub fn take_number(&mut self) -> JobId {
+        self.tick.next.get_or_insert(self.next);
+        let id = JobId(self.next);
+        self.next += 1;
+        id
+    }
+
+    /// Adds a new job.
+    pub fn insert(&mut self, job: Job) {
+        let id = job.id;
+        self.tick.jobs.insert(id, Touched { before: None, whole: true });
+        self.jobs.insert(id, Arc::new(job));
+        self.happen(id, Event::Submitted);
+    }
+
+    /// Takes note of what happened to a job.
+    pub fn happen(&mut self, id: JobId, event: Event) {
+        let moment = self.moment();
+        let clock = self.clock.clone();
+        let server = self.setup.name.clone();
+        let Some(job) = self.touch(id, false) else { return };
+        job.apply(&event, moment);
+        if let Some(comment) = remarks::comment(job, &event, &server, |time| clock.wall(time)) {
+            job.life.comment = comment;
+        }
+        self.tick.changes.push(Change::Event(moment.now, id, event));
+        self.reschedule(id);
+    }
+
+    /// Changes a job in another way than by an event.
+    pub fn change(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        let now = self.now;
+        if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
+            self.waiting.remove(&(begin, id));
+        }
+        if let Some(job) = self.touch(id, true) {
+            change(job);
+            job.life.mtime = now;
+            self.reschedule(id);
+        }
+    }
+
+    /// Notes what a running job has used; nothing else depends on it.
+    pub fn used(&mut self, id: JobId, used: Usage) {
+        if let Some(job) = self.touch(id, false) {
+            job.life.used = used;
+        }
+    }
+
+    /// A change of the spool that memory need not know.
+    pub fn also(&mut self, change: Change) {
+        self.tick.changes.push(change);
+    }
+
+    /// Adds or changes a node.
+    pub fn set_node(&mut self, node: Node) {
+        if self.nodes.get(&node.facts.name) == Some(&node) {
+            return;
+        }
+        let name = node.facts.name.clone();
+        let before = self.nodes.get(&name).cloned();
+        self.tick.nodes.entry(name.clone()).or_insert(before);
+        self.cluster.set_node(&node.facts, usable(&node));
+        self.tick.changes.push(Change::Node(node.clone()));
+        self.nodes.insert(name, node);
+        self.cycle_due = true;
+    }
+
+    fn touch(&mut self, id: JobId, whole: bool) -> Option<&mut Job> {
+        let job = self.jobs.get_mut(&id)?;
+        let touched = self.tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
+        touched.whole |= whole;
+        Some(Arc::make_mut(job))
+    }
+
+    /// The jobs whose begin time has come.
+    pub fn due(&self) -> Vec<JobId> {
+        let now = self.wall();
+        self.waiting.iter().take_while(|(begin, _)| *begin <= now).map(|&(_, id)| id).collect()
+    }
+
+    /// When the next begin time comes.
+    pub fn next_begin(&self) -> Option<Time> {
+        self.waiting.first().map(|&(begin, _)| self.clock.table().time(begin))
+    }
+
+    /// Brings the scheduler's view of a job in line with the job.
+    fn reschedule(&mut self, id: JobId) {
+        self.cycle_due = true;
+        self.note_waiting(id);
+        self.cluster.withdraw(id);
+        let job = self.jobs.get(&id);
+        let Some(run) = job.and_then(|job| job.life.open_run()) else {
+            self.cluster.vacate(id);
+            if let Some(job) = job.filter(|job| job.life.state == State::Queued) {
+                self.cluster.enqueue(job);
+            }
+            return;
+        };
+        let Some(job) = job else { return };
+        let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
+        let exclusive = job.spec.request.place.sharing.is_exclusive();
+        self.cluster.vacate(id);
+        self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+    }
+
+    fn note_waiting(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(begin) = job.spec.begin else { return };
+        match job.life.state {
+            State::Waiting => self.waiting.insert((begin, id)),
+            _ => self.waiting.remove(&(begin, id)),
+        };
+    }
+
+    /// The rows this tick must write, in order.
+    pub fn changes(&mut self) -> Vec<Change> {
+        let mut changes = std::mem::take(&mut self.tick.changes);
+        if self.tick.next.is_some() {
+            changes.push(Change::Meta("next", self.next.to_string()));
+        }
+        for (id, touched) in &self.tick.jobs {
+            let Some(job) = self.jobs.get(id).cloned() else { continue };
+            let class = self.cluster.class_of(*id).map(|class| class.0);
+            // A job's class is known while it is queued; it is written when the row is.
+            changes.push(if touched.whole || class.is_some() { Change::Job(job, class) } else { Change::Life(job) });
+        }
+        changes
+    }
+
+    /// The tick is on disk: what it changed. Jobs that are over leave memory.
+    pub fn settle(&mut self) -> Vec<Arc<Job>> {
+        let tick = std::mem::take(&mut self.tick);
+        let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
+        for job in &touched {
+            if job.life.state == State::Finished && job.life.open_run().is_none() {
+                self.jobs.remove(&job.id);
+            }
+        }
+        touched
+    }
+
+    /// The tick could not be written: everything is as it was before it.
+    pub fn roll_back(&mut self) {
+        let tick = std::mem::take(&mut self.tick);
+        if let Some(next) = tick.next {
+            self.next = next;
+        }
+        for (id, touched) in tick.jobs {
+            self.waiting.retain(|&(_, waiting)| waiting != id);
+            match touched.before {
+                Some(job) => self.jobs.insert(id, job),
+                None => self.jobs.remove(&id),
+            };
+            self.reschedule(id);
+        }
+        for (name, before) in tick.nodes {
+            match before {
+                Some(node) => {
+                    self.cluster.set_node(&node.facts, usable(&node));
+                    self.nodes.insert(name, node);
+                }
+                None => {
+                    self.cluster.remove_node(&name);
+                    self.nodes.remove(&name);
+                }
+            }
+        }
+    }
+}
+
+fn usable(node: &Node) -> bool {
+    node.up && !node.offline
+}

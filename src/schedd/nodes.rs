@@ -1,0 +1,222 @@
+//! The connections to the nodeds. schedd dials; a noded that is its own and does not answer is
+//! started.
+
+use super::setup::Setup;
+use crate::model::time::Span;
+use crate::sys::{clock, daemon, socket};
+use crate::wire::frame::{FrameError, Link};
+use crate::wire::message::{Order, Report};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+
+/// How long a noded may be silent before its connection counts as lost.
+const SILENCE: Span = Span::seconds(30);
+/// How often a noded is asked whether it is there.
+const PING: Span = Span::seconds(10);
+/// The pause between two attempts to connect, while one is expected to succeed soon.
+const REDIAL: Span = Span(10);
+/// The longest pause between two attempts.
+const LONGEST_REDIAL: Span = Span::seconds(5);
+/// The pause between two starts of our own noded.
+const RESTART: Span = Span::seconds(2);
+
+/// All nodeds this schedd talks to.
+pub struct Nodes {
+    targets: Vec<Target>,
+    epoch: u64,
+}
+
+/// One noded.
+struct Target {
+    socket: PathBuf,
+    /// Node names it may present; empty: any.
+    bound: Vec<String>,
+    /// Ours to start.
+    own: bool,
+    /// Nodes it presents.
+    presents: Vec<String>,
+    link: Option<Link>,
+    boot: String,
+    heard: Span,
+    pinged: Span,
+    dial_at: Span,
+    pause: Span,
+    started: Option<Span>,
+}
+
+/// News of one noded.
+#[derive(Debug)]
+pub enum News {
+    /// It said something.
+    Report(usize, Report),
+    /// It does not answer any more; these are its nodes.
+    Lost(Vec<String>),
+}
+
+impl Nodes {
+    /// The nodeds of the configuration: those with a socket of their own, and this host's.
+    pub fn new(setup: &Setup, epoch: u64) -> Nodes {
+        let mut targets: Vec<Target> = Vec::new();
+        for node in &setup.config.nodes {
+            let Some(socket) = &node.socket else { continue };
+            match targets.iter_mut().find(|target| &target.socket == socket) {
+                Some(target) => target.bound.push(node.name.clone()),
+                None => targets.push(Target::new(socket.clone(), vec![node.name.clone()], false)),
+            }
+        }
+        if targets.is_empty() {
+            targets.push(Target::new(setup.home.runtime.join("noded.sock"), Vec::new(), !setup.home.system));
+        }
+        Nodes { targets, epoch }
+    }
+
+    /// Connects where a connection is due.
+    pub fn dial(&mut self) {
+        let now = clock::monotonic();
+        for target in self.targets.iter_mut().filter(|target| target.link.is_none() && target.dial_at <= now) {
+            target.dial(self.epoch, now);
+        }
+    }
+
+    /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
+    pub fn next(&self) -> Span {
+        let when = |target: &Target| if target.link.is_some() { target.pinged + PING } else { target.dial_at };
+        self.targets.iter().map(when).min().unwrap_or(PING)
+    }
+
+    /// What to watch for reading, and whether also for writing.
+    pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
+        self.targets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, target)| target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write())))
+    }
+
+    /// Takes in what a noded has sent.
+    pub fn receive(&mut self, index: usize) -> Vec<News> {
+        let Some(target) = self.targets.get_mut(index) else { return Vec::new() };
+        let Some(link) = &mut target.link else { return Vec::new() };
+        let received = link.flush().map_err(FrameError::from).and_then(|()| link.receive::<Report>());
+        match received {
+            Ok(reports) => {
+                target.heard = clock::monotonic();
+                reports.into_iter().map(|report| target.admit(index, report)).collect()
+            }
+            Err(error) => vec![target.lose(&error.to_string())],
+        }
+    }
+
+    /// Asks silent nodeds whether they are there, and gives up on those that were asked in vain.
+    pub fn ping(&mut self) -> Vec<News> {
+        let now = clock::monotonic();
+        let mut news = Vec::new();
+        for target in self.targets.iter_mut().filter(|target| target.link.is_some() && target.pinged + PING <= now) {
+            if target.heard + SILENCE < now {
+                news.push(target.lose("it is silent"));
+            } else {
+                target.pinged = now;
+                news.extend(target.send(&Order::Ping));
+            }
+        }
+        news
+    }
+
+    /// Sends an order to the noded that presents `node`; one that is not connected will be told
+    /// when it is.
+    pub fn send(&mut self, node: &str, order: &Order) -> Vec<News> {
+        let target = self.targets.iter_mut().find(|target| target.presents.iter().any(|name| name == node));
+        target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
+    }
+
+    /// Sends an order to one noded.
+    pub fn send_to(&mut self, index: usize, order: &Order) -> Vec<News> {
+        self.targets.get_mut(index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
+    }
+
+    /// The kernel boot id a noded gave.
+    pub fn boot(&self, index: usize) -> String {
+        self.targets.get(index).map(|target| target.boot.clone()).unwrap_or_default()
+    }
+
+    /// Tells our own noded to leave with us.
+    pub fn leave(&mut self) {
+        for target in self.targets.iter_mut().filter(|target| target.own) {
+            target.send(&Order::Leave);
+        }
+    }
+}
+
+impl Target {
+    fn new(socket: PathBuf, bound: Vec<String>, own: bool) -> Target {
+        let zero = Span(0);
+        Target {
+            socket,
+            bound,
+            own,
+            presents: Vec::new(),
+            link: None,
+            boot: String::new(),
+            heard: zero,
+            pinged: zero,
+            dial_at: zero,
+            pause: REDIAL,
+            started: None,
+        }
+    }
+
+    fn dial(&mut self, epoch: u64, now: Span) {
+        let connected = socket::connect(&self.socket).and_then(Link::new);
+        match connected {
+            Ok(link) => {
+                self.link = Some(link);
+                (self.heard, self.pinged, self.pause) = (now, now, REDIAL);
+                self.send(&Order::Hello { epoch });
+            }
+            Err(error) => {
+                self.start_own(now);
+                self.dial_at = now + self.pause;
+                self.pause = Span((self.pause.0 * 5 / 4).min(LONGEST_REDIAL.0));
+                tracing::debug!("{}: {error}", self.socket.display());
+            }
+        }
+    }
+
+    /// Starts our own noded, unless that was done a moment ago.
+    fn start_own(&mut self, now: Span) {
+        if !self.own || self.started.is_some_and(|started| now < started + RESTART) {
+            return;
+        }
+        (self.started, self.pause) = (Some(now), REDIAL);
+        match daemon::start("noded", &[]) {
+            Ok(()) => tracing::info!("started noded"),
+            Err(error) => tracing::error!("noded cannot be started: {error:#}"),
+        }
+    }
+
+    fn send(&mut self, order: &Order) -> Option<News> {
+        let sent = self.link.as_mut()?.send(order);
+        sent.err().map(|error| self.lose(&error.to_string()))
+    }
+
+    /// A noded presents only nodes that its socket stands for: a tunnel attests where it leads,
+    /// not who answers at its far end.
+    fn admit(&mut self, index: usize, report: Report) -> News {
+        match report {
+            Report::Hello { boot, mut nodes, attempts } => {
+                nodes.retain(|facts| self.bound.is_empty() || self.bound.contains(&facts.name));
+                self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
+                self.boot = boot.clone();
+                News::Report(index, Report::Hello { boot, nodes, attempts })
+            }
+            Report::Fenced { epoch } => self.lose(&format!("it follows a newer schedd (epoch {epoch})")),
+            other => News::Report(index, other),
+        }
+    }
+
+    fn lose(&mut self, why: &str) -> News {
+        tracing::warn!("lost the noded at {}: {why}", self.socket.display());
+        self.link = None;
+        (self.dial_at, self.pause, self.started) = (Span(0), REDIAL, None);
+        News::Lost(std::mem::take(&mut self.presents))
+    }
+}

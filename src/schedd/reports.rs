@@ -1,0 +1,124 @@
+//! What nodes report, and what it means for their jobs.
+
+use super::ledger::Ledger;
+use crate::model::event::Event;
+use crate::model::job::{Attempt, Job, JobId, Run};
+use crate::model::node::{Node, NodeFacts};
+use crate::wire::message::{Order, Standing};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a node says of all attempts it has: the first report after a connection.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// The kernel's boot id.
+    pub boot: String,
+    /// The nodes presented.
+    pub nodes: Vec<NodeFacts>,
+    /// Every attempt not yet confirmed.
+    pub attempts: Vec<(JobId, Attempt, Standing)>,
+}
+
+/// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
+/// but has not is gone.
+pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut Vec<Order>) {
+    for facts in &inventory.nodes {
+        node_up(ledger, facts, &inventory.boot);
+    }
+    for (job, attempt, standing) in &inventory.attempts {
+        attempt_stands(ledger, *job, *attempt, standing, &inventory.boot, orders);
+    }
+    let known: BTreeSet<(JobId, Attempt)> =
+        inventory.attempts.iter().map(|&(job, attempt, _)| (job, attempt)).collect();
+    for job in running_on(ledger, |node| inventory.nodes.iter().any(|facts| facts.name == node)) {
+        let Some(run) = job.life.open_run().filter(|run| !known.contains(&(job.id, run.attempt))) else { continue };
+        not_in_inventory(ledger, &job, run, &inventory.boot);
+    }
+}
+
+/// One that never reported its launch will be ordered again, under the same attempt; one that did
+/// is gone.
+fn not_in_inventory(ledger: &mut Ledger, job: &Job, run: &Run, boot: &str) {
+    if run.session.is_none() {
+        return;
+    }
+    let why = match run.boot.as_deref() == Some(boot) {
+        true => "its node no longer knows of it",
+        false => "its node was rebooted",
+    };
+    ledger.happen(job.id, Event::Vanished { attempt: run.attempt, why: why.to_string() });
+}
+
+/// The jobs whose script runs on a node that `here` tells.
+pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
+    let runs_here = |job: &&Arc<Job>| first_node(job).is_some_and(&here);
+    ledger.jobs().filter(runs_here).cloned().collect()
+}
+
+/// The node that runs a job's script.
+pub fn first_node(job: &Job) -> Option<&str> {
+    job.life.open_run().and_then(|run| run.shares.first()).map(|share| share.node.as_str())
+}
+
+/// Takes in what a node says of one attempt.
+pub fn attempt_stands(
+    ledger: &mut Ledger,
+    id: JobId,
+    attempt: Attempt,
+    standing: &Standing,
+    boot: &str,
+    orders: &mut Vec<Order>,
+) {
+    let open = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt).cloned();
+    match (standing, open) {
+        (Standing::Ended(outcome), open) => {
+            if open.is_some() {
+                ledger.happen(id, Event::Ended { attempt, outcome: outcome.clone() });
+            }
+            orders.push(Order::Confirm { job: id, attempt });
+        }
+        (Standing::Running(session), Some(run)) if run.session.is_none() => {
+            ledger.happen(id, Event::Launched { attempt, session: *session, boot: boot.to_string() });
+        }
+        // An attempt we know nothing of, or have given up: it must not run on.
+        (_, None) => orders.push(Order::Cancel { job: id, attempt, grace: ledger.setup.config.launch.grace }),
+        (Standing::Running(_), Some(_)) => {
+            let limit = ledger.job(id).and_then(|job| job.spec.walltime());
+            orders.push(Order::Walltime { job: id, attempt, limit });
+        }
+        (Standing::Starting, Some(_)) => {}
+    }
+}
+
+fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
+    let facts = with_overrides(ledger, facts);
+    let now = ledger.now;
+    let node = match ledger.node(&facts.name).cloned() {
+        Some(node) => {
+            let changed = if node.up { node.changed } else { now };
+            Node { facts, up: true, boot: boot.to_string(), changed, ..node }
+        }
+        None => {
+            let boot = boot.to_string();
+            Node { facts, offline: false, up: true, boot, comment: None, changed: now, used: None }
+        }
+    };
+    ledger.set_node(node);
+}
+
+/// The administrator's values stand above what was measured.
+fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
+    let mut facts = facts.clone();
+    if let Some(config) = ledger.setup.config.nodes.iter().find(|node| node.name == facts.name) {
+        facts.available.extend(config.available.clone());
+    }
+    facts
+}
+
+/// A node stopped answering: its jobs stay as they are until it answers again.
+pub fn node_down(ledger: &mut Ledger, name: &str) {
+    let now = ledger.now;
+    if let Some(node) = ledger.node(name).filter(|node| node.up).cloned() {
+        ledger.set_node(Node { up: false, changed: now, ..node });
+    }
+}

@@ -1,0 +1,264 @@
+//! What clients ask, one function each. A request changes the ledger or is refused; it is
+//! acknowledged once the tick is on disk.
+
+use super::caller::Caller;
+use super::ledger::Ledger;
+use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
+use crate::model::event::Event;
+use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::refusal::Refusal;
+use crate::model::state::{Holds, State};
+use crate::spool::commit::Change;
+use crate::spool::load;
+use crate::wire::message::{Payload, Request, Submission};
+use rusqlite::Connection;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+
+/// What a granted request comes to.
+#[derive(Clone, Debug)]
+pub enum Granted {
+    /// A new job.
+    Job(JobId),
+    /// Done.
+    Done,
+    /// Changed: the node of a running job has to be told.
+    Altered(JobId),
+    /// To be answered when this job is over.
+    Wait(JobId),
+    /// Done; the node of a running job has to pass on a signal.
+    Signal(JobId, Attempt, i32),
+}
+
+/// Applies a request. `room` is false when the disk is full: then nothing new is accepted.
+pub fn apply(
+    ledger: &mut Ledger,
+    spool: &Connection,
+    caller: &Caller,
+    request: &Request,
+    room: bool,
+) -> Result<Granted, Refusal> {
+    let mut desk = Desk { ledger, spool, caller };
+    match request {
+        Request::Submit(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Submit(submission) => desk.submit(submission),
+        Request::Alter(id, settings) => desk.alter(*id, settings),
+        Request::Hold(id, holds) => desk.hold(*id, *holds),
+        Request::Release(id, holds) => desk.release(*id, *holds),
+        Request::Delete { job, force, purge } => desk.delete(*job, *force, *purge),
+        Request::Rerun { job, .. } => desk.rerun(*job),
+        Request::Signal(id, name) => desk.signal(*id, name),
+        Request::Wait(id) => desk.wait(*id),
+        Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
+        Request::Ask(_) | Request::Status | Request::Stop => Err(Refusal::invalid_request()),
+    }
+}
+
+/// One request in hand: what it may change, where history is looked up, who asks.
+struct Desk<'a> {
+    ledger: &'a mut Ledger,
+    spool: &'a Connection,
+    caller: &'a Caller,
+}
+
+impl Desk<'_> {
+    fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
+        let owner = self.admit()?;
+        let origin = self.origin(submission)?;
+        let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
+        let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        if !queue.enabled {
+            return Err(Refusal::queue_disabled());
+        }
+        if let Payload::Script(text) = &submission.payload {
+            self.keep(text);
+        }
+        let environ = self.keep(&with_queue(&submission.environ, &draft.spec.queue));
+        let id = self.ledger.take_number();
+        let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
+        life.comment = draft.comment;
+        self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life });
+        Ok(Granted::Job(id))
+    }
+
+    /// Root's jobs, and those of system accounts, are not run for many users.
+    fn admit(&self) -> Result<Owner, Refusal> {
+        let owner = self.caller.owner.clone();
+        let setup = &self.ledger.setup;
+        match setup.shared && owner.uid < setup.config.server.min_uid.max(1) {
+            true => Err(Refusal::bad_uid()),
+            false => Ok(owner),
+        }
+    }
+
+    fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
+        let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
+        let program = match &submission.payload {
+            Payload::Command(words) => Program::Command(words.clone()),
+            Payload::Script(text) if text.len() as u64 > most => return Err(Refusal::script_too_large()),
+            Payload::Script(text) => Program::Script(digest(text)),
+        };
+        Ok(Origin {
+            program,
+            environ: digest(&submission.environ),
+            workdir: submission.workdir.clone(),
+            submit_host: submission.submit_host.clone(),
+            arguments: submission.arguments.clone(),
+        })
+    }
+
+    fn context<'a>(&'a self, owner: &'a Owner, running: bool) -> Context<'a> {
+        let setup = &self.ledger.setup;
+        Context {
+            resources: &setup.resources,
+            rights: Rights { privileged: self.caller.privileged, running },
+            owner: &owner.user,
+            server: &setup.name,
+            default_queue: Some(&setup.config.server.default_queue),
+        }
+    }
+
+    /// Stores bytes by their digest: a hundred thousand equal environments are one.
+    fn keep(&mut self, bytes: &[u8]) -> Digest {
+        let digest = digest(bytes);
+        self.ledger.also(Change::Blob(digest, bytes.into()));
+        digest
+    }
+
+    /// The job, if it is not over; else why it cannot be acted on.
+    fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        match self.ledger.job(id) {
+            Some(job) if job.life.state != State::Finished => Ok(job.clone()),
+            Some(_) => Err(Refusal::finished()),
+            None => Err(match self.past(id)? {
+                Some(_) => Refusal::finished(),
+                None => Refusal::unknown_job(),
+            }),
+        }
+    }
+
+    fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
+        match i64::try_from(id.0) {
+            Ok(_) => load::job(self.spool, id).map_err(Refusal::spool),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.live(id)?;
+        self.caller.must_own(&job)?;
+        Ok(job)
+    }
+
+    fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        let before = Draft {
+            spec: (*job.spec).clone(),
+            holds: job.life.holds,
+            run_count: job.life.run_count,
+            comment: job.life.comment.clone(),
+        };
+        let context = self.context(&job.owner, job.life.state == State::Running);
+        let after = attribute::alter(&before, settings, &context)?;
+        let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
+        may_hold(self.caller, changed)?;
+        self.ledger.change(id, |job| {
+            job.spec = Arc::new(after.spec);
+            job.life.holds = after.holds;
+            job.life.run_count = after.run_count;
+            job.life.comment = after.comment;
+        });
+        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
+        self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
+        Ok(Granted::Altered(id))
+    }
+
+    fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
+        self.owned(id)?;
+        may_hold(self.caller, holds)?;
+        self.ledger.happen(id, Event::Held { holds, by: self.caller.shown() });
+        Ok(Granted::Done)
+    }
+
+    fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
+        self.owned(id)?;
+        may_hold(self.caller, holds)?;
+        self.ledger.happen(id, Event::Released { holds, by: self.caller.shown() });
+        Ok(Granted::Done)
+    }
+
+    fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
+        match self.owned(id) {
+            Ok(_) => self.ledger.happen(id, Event::DeleteWanted { by: self.caller.shown(), force }),
+            Err(refusal) if purge && refusal == Refusal::finished() => self.purge(id)?,
+            Err(refusal) => return Err(refusal),
+        }
+        Ok(Granted::Done)
+    }
+
+    /// Out of the history. A job whose node has still to report stays until it has.
+    fn purge(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.past(id)?.ok_or_else(Refusal::unknown_job)?;
+        self.caller.must_own(&job)?;
+        if self.ledger.job(id).is_some() {
+            return Err(Refusal::bad_state());
+        }
+        self.ledger.also(Change::Forget(id));
+        Ok(())
+    }
+
+    fn rerun(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        let job = self.live(id)?;
+        self.caller.must_be_privileged()?;
+        match () {
+            () if job.life.state != State::Running => return Err(Refusal::bad_state()),
+            () if !job.spec.rerunnable => return Err(Refusal::not_rerunnable()),
+            () => self.ledger.happen(id, Event::RerunWanted { by: self.caller.shown() }),
+        }
+        Ok(Granted::Done)
+    }
+
+    fn signal(&mut self, id: JobId, name: &str) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        let signal = crate::model::signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
+        let run = job.life.open_run().filter(|run| run.session.is_some()).ok_or_else(Refusal::bad_state)?;
+        self.ledger.happen(id, Event::Signalled { by: self.caller.shown(), signal });
+        Ok(Granted::Signal(id, run.attempt, signal))
+    }
+
+    fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
+        match self.live(id) {
+            Err(refusal) if refusal != Refusal::finished() => Err(refusal),
+            _ => Ok(Granted::Wait(id)),
+        }
+    }
+
+    fn mark_node(&mut self, name: &str, offline: Option<bool>, comment: Option<&str>) -> Result<Granted, Refusal> {
+        self.caller.must_be_privileged()?;
+        let mut node = self.ledger.node(name).cloned().ok_or_else(Refusal::unknown_node)?;
+        if let Some(offline) = offline.filter(|&offline| offline != node.offline) {
+            (node.offline, node.changed) = (offline, self.ledger.now);
+        }
+        if let Some(comment) = comment {
+            node.comment = Some(comment.to_string()).filter(|comment| !comment.is_empty());
+        }
+        self.ledger.set_node(node);
+        Ok(Granted::Done)
+    }
+}
+
+/// The owner sets and releases user holds; the others are for operators.
+fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
+    if Holds::USER.contains(holds) { Ok(()) } else { caller.must_be_privileged() }
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// `PBS_O_QUEUE` is known only here.
+fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
+    let mut environ = environ.to_vec();
+    environ.extend_from_slice(format!("PBS_O_QUEUE={queue}\0").as_bytes());
+    environ
+}

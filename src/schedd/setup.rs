@@ -1,0 +1,77 @@
+//! What the configuration comes to: names, resources, policy, who may do what.
+
+use crate::model::config::Config;
+use crate::model::policy::Policy;
+use crate::model::queue::Queue;
+use crate::model::resource::Resources;
+use crate::model::time::ClockTable;
+use crate::sys::home::Home;
+use crate::sys::record;
+use crate::wire::message::ServerFacts;
+use anyhow::{Context, Result};
+use std::io::ErrorKind;
+
+/// The configuration, resolved.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where the installation lives.
+    pub home: Home,
+    /// The name after the dot of every job id.
+    pub name: String,
+    /// This host.
+    pub host: String,
+    /// Many users: jobs run as their owners, root's not at all.
+    pub shared: bool,
+    /// All resources known.
+    pub resources: Resources,
+    /// What the cycle goes by.
+    pub policy: Policy,
+    /// All queues.
+    pub queues: Vec<Queue>,
+    /// As written in `lanai.toml`.
+    pub config: Config,
+}
+
+impl Setup {
+    /// Reads `lanai.toml`; a missing one is an empty one.
+    pub fn read(home: Home) -> Result<Setup> {
+        let place = home.config.display().to_string();
+        let text = match std::fs::read_to_string(&home.config) {
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            other => other.with_context(|| place.clone())?,
+        };
+        let config = Config::parse(&text).with_context(|| place)?;
+        let host = record::host();
+        Ok(Setup {
+            name: config.server.name.clone().unwrap_or_else(|| host.clone()),
+            host,
+            shared: home.system || config.server.shared,
+            resources: config.resources(),
+            policy: config.policy(),
+            queues: config.queues(),
+            home,
+            config,
+        })
+    }
+
+    /// The queue of this name.
+    pub fn queue(&self, name: &str) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.name == name)
+    }
+
+    /// What every display needs to know; the spool keeps it for those who read it directly.
+    pub fn facts(&self) -> ServerFacts {
+        let names = |people: &[crate::model::config::Person]| people.iter().map(ToString::to_string).collect();
+        ServerFacts {
+            name: self.name.clone(),
+            host: self.host.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            default_queue: Some(self.config.server.default_queue.clone()),
+            clock: ClockTable::default(),
+            resources: self.resources.clone(),
+            managers: names(&self.config.server.managers),
+            operators: names(&self.config.server.operators),
+            privileged: false,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Starting our own daemons.
+
+#![allow(clippy::disallowed_methods, reason = "the one place that starts programs of ours")]
+
+use super::env;
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The log grows to this many bytes before it is begun anew.
+const LARGEST_LOG: u64 = 8 << 20;
+
+/// The program file of one of our daemons: beside this program, else wherever `PATH` has it.
+fn program(name: &str) -> PathBuf {
+    let beside = env::program().ok().map(|own| own.with_file_name(name)).filter(|path| path.exists());
+    beside.unwrap_or_else(|| name.into())
+}
+
+/// Starts a daemon that lives on its own: in a session of its own, with none of our descriptors.
+pub fn start(name: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = detached(name, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
+    Ok(())
+}
+
+/// Starts a daemon and waits until it says on its standard output that it is ready; what it says
+/// instead is the error.
+pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<()> {
+    let mut command = detached(name, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(log)?);
+    let mut child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
+    let mut said = Vec::new();
+    if let Some(mut out) = child.stdout.take() {
+        out.read_to_end(&mut said)?;
+    }
+    match String::from_utf8_lossy(&said).trim() {
+        "ready" => Ok(()),
+        "" => bail!("{name} ended without a word; see {}", log.display()),
+        error => bail!("{error}"),
+    }
+}
+
+fn open_log(log: &Path) -> Result<File> {
+    if let Some(folder) = log.parent() {
+        super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
+    }
+    let large = std::fs::metadata(log).is_ok_and(|metadata| metadata.len() > LARGEST_LOG);
+    if large {
+        std::fs::rename(log, log.with_extension("log.old"))?;
+    }
+    File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())
+}
+
+/// A command in a session of its own that inherits no descriptor beyond the standard three:
+/// `id=$(qsub job.sh)` must not wait for a daemon that holds the pipe open.
+fn detached(name: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program(name));
+    command.args(arguments).current_dir("/");
+    if let Some(home) = env::var("LANAI_HOME").and_then(|home| std::path::absolute(home).ok()) {
+        command.env("LANAI_HOME", home);
+    }
+    // SAFETY: between fork and exec only system calls are made, none of which allocates.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            signal(Signal::SIGCHLD, SigHandler::SigDfl)?;
+            signal(Signal::SIGHUP, SigHandler::SigDfl)?;
+            nix::libc::close_range(3, nix::libc::c_uint::MAX, nix::libc::CLOSE_RANGE_CLOEXEC as nix::libc::c_int);
+            Ok(())
+        });
+    }
+    command
+}
+
+/// Says on standard output that this daemon is ready, or why it never will be, and lets go of it:
+/// [`start_and_wait`] at its other end goes on.
+pub fn report(text: &str) -> Result<()> {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdout(&null)?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Rust source as far as the architecture test must understand it: what is code, what is comment
+//! or text, what is only compiled for tests.
+
+/// A source file.
+pub struct Source {
+    /// Relative to `src/`, with `/` between folders.
+    pub path: String,
+    /// As it stands.
+    pub text: String,
+    /// The same lines without comments and without the contents of literals.
+    pub code: String,
+}
+
+impl Source {
+    /// A file and its text.
+    pub fn new(path: String, text: String) -> Source {
+        let code = scrub(&text);
+        Source { path, text, code }
+    }
+
+    /// The code in front of the unit tests, which end a file.
+    pub fn production(&self) -> &str {
+        if self.path.ends_with("tests.rs") {
+            return "";
+        }
+        self.code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+    }
+
+    /// Lines that hold code.
+    pub fn code_lines(&self) -> usize {
+        self.code.lines().filter(|line| !line.trim().is_empty()).count()
+    }
+
+    /// The first line of `code` where `phrase` stands, not as part of longer words; from 1.
+    pub fn line_of(code: &str, phrase: &str) -> Option<usize> {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let stands_alone = |&(at, _): &(usize, &str)| {
+            let before = code[..at].chars().next_back();
+            let after = code[at + phrase.len()..].chars().next();
+            let open_start = !phrase.starts_with(is_word) || !before.is_some_and(is_word);
+            open_start && (!phrase.ends_with(is_word) || !after.is_some_and(is_word))
+        };
+        let (at, _) = code.match_indices(phrase).find(stands_alone)?;
+        Some(1 + code[..at].matches('\n').count())
+    }
+}
+
+/// Blanks out comments and the contents of literals, keeping line ends.
+fn scrub(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let length = opaque(rest);
+        let (piece, tail) = rest.split_at(length.unwrap_or(first.len_utf8()));
+        match length {
+            Some(_) => code.extend(piece.chars().map(|c| if c == '\n' { '\n' } else { ' ' })),
+            None => code.push_str(piece),
+        }
+        let in_word = first.is_alphanumeric() || first == '_';
+        rest = if in_word && length.is_none() { copy_word(tail, &mut code) } else { tail };
+    }
+    code
+}
+
+/// Copies the rest of a word, so that the `r` of `for` does not begin a raw string.
+fn copy_word<'t>(rest: &'t str, code: &mut String) -> &'t str {
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    code.push_str(&rest[..end]);
+    &rest[end..]
+}
+
+/// The length of the comment or literal that `rest` begins with.
+fn opaque(rest: &str) -> Option<usize> {
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return Some(rest.find("*/").map_or(rest.len(), |end| end + 2));
+    }
+    let prefix = rest.find(|c| !"bcr".contains(c)).filter(|&end| end <= 2)?;
+    let (prefix, body) = rest.split_at(prefix);
+    let length = match body.chars().next()? {
+        '"' | '#' if prefix.contains('r') => raw_string(body)?,
+        '"' => quoted(body, '"')?,
+        '\'' if prefix.is_empty() || prefix == "b" => character(body)?,
+        _ => return None,
+    };
+    Some(prefix.len() + length)
+}
+
+fn raw_string(body: &str) -> Option<usize> {
+    let hashes = body.find(|c| c != '#')?;
+    let inner = body[hashes..].strip_prefix('"')?;
+    let end = format!("\"{}", &body[..hashes]);
+    Some(hashes + 1 + inner.find(&end)? + end.len())
+}
+
+/// The length of a literal up to the closing `quote` that no backslash precedes.
+fn quoted(body: &str, quote: char) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in body.char_indices().skip(1) {
+        if c == quote && !escaped {
+            return Some(at + 1);
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    None
+}
+
+/// The length of a character literal; None for a lifetime.
+fn character(body: &str) -> Option<usize> {
+    let length = quoted(body, '\'')?;
+    let inner = &body[1..length - 1];
+    (inner.starts_with('\\') || inner.chars().count() == 1).then_some(length)
+}
+
+#[test]
+fn comments_and_literals_are_no_code() {
+    let text = "fn f<'a>(x: &'a str) { for r in 0..1 {} } // unsafe\nlet s = \"unsafe \\\" {\"; let c = '\"'; b\"x\"; r#\"unsafe\"#;\n";
+    let code = scrub(text);
+    assert_eq!(code.lines().count(), 2);
+    assert!(!code.contains("unsafe") && !code.contains('"'), "{code}");
+    assert!(code.contains("fn f<'a>(x: &'a str) { for r in 0..1 {} }"), "{code}");
+    assert_eq!(Source::line_of("a\nunsafely\nunsafe {", "unsafe"), Some(3));
+}
