@@ -16,7 +16,7 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
-use crate::sys::clock;
+use crate::sys::{clock, record};
 use crate::wire::message::{Detail, History, Question, QueueCounts, Record, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
@@ -373,9 +373,7 @@ fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
 
 /// The document of a server that does not answer.
 fn frame(now: Wall) -> Vec<u8> {
-    let host = nix::unistd::gethostname().unwrap_or_default();
-    let host = host.to_string_lossy();
-    let server = host.split('.').next().unwrap_or_default();
+    let server = &record::host();
     Document::begin(&Preamble { timestamp: now, version: env!("CARGO_PKG_VERSION"), server }).end()
 }
 
