@@ -1,8 +1,10 @@
 //! All tests that see Lanai from outside, in one binary: one link instead of a dozen.
 
 #![allow(clippy::disallowed_methods, reason = "tests start programs and read the clock")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod generated;
 mod support;
 
 use std::collections::BTreeSet;

@@ -39,10 +39,10 @@ const EXTRAS: &[Extra] = &[
     Extra {
         programs: &["qsub"],
         heading: "DIRECTIVES",
-        parts: &[
-            Text("Lines at the top of a script that begin with #PBS hold options, as on the command line, up to the \
-                  first line that is a command. The command line beats a directive."),
-        ],
+        parts: &[Text(
+            "Lines at the top of a script that begin with #PBS hold options, as on the command line, up to the \
+                  first line that is a command. The command line beats a directive.",
+        )],
     },
     Extra {
         programs: ACTORS,
@@ -51,9 +51,12 @@ const EXTRAS: &[Extra] = &[
             Term("0", "Done. What qsub was asked to do is on disk when it prints the job id."),
             Term("1", "A job id is malformed, or a file cannot be read."),
             Term("2", "The command line is wrong."),
-            Term("N", "The request was refused: PBS's error number modulo 256, as 153 for an unknown job id, \
+            Term(
+                "N",
+                "The request was refused: PBS's error number modulo 256, as 153 for an unknown job id, \
                   159 for a request that the caller may not make, 35 for a job that has finished. With several \
-                  operands all are tried, and the last failure counts."),
+                  operands all are tried, and the last failure counts.",
+            ),
         ],
     },
     Extra {
@@ -62,22 +65,33 @@ const EXTRAS: &[Extra] = &[
         parts: &[
             Term("0", "Done. Nothing to show is no failure, and prints nothing."),
             Term("1, 2", "The command line is wrong."),
-            Term("N", "PBS's error number modulo 256, as 153 for an unknown job id and 35 for a job that has \
-                  finished (ask again with -x). With several operands all are shown, and the last failure counts."),
+            Term(
+                "N",
+                "PBS's error number modulo 256, as 153 for an unknown job id and 35 for a job that has \
+                  finished (ask again with -x). With several operands all are shown, and the last failure counts.",
+            ),
         ],
     },
     Extra {
         programs: &["qsub"],
         heading: "EXAMPLES",
         parts: &[
-            Example("Submit a script that asks for four processors and 8 GiB for at most an hour:",
-                &["qsub -l select=1:ncpus=4:mem=8gb -l walltime=1:00:00 job.sh"]),
-            Example("Submit a command without a script, wait for it, and exit as it does:",
-                &["qsub -W block=true -- /usr/bin/make -j4"]),
-            Example("Submit from standard input, one output file for both streams:",
-                &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"]),
-            Example("Two nodes of their own, with all that is on them:",
-                &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"]),
+            Example(
+                "Submit a script that asks for four processors and 8 GiB for at most an hour:",
+                &["qsub -l select=1:ncpus=4:mem=8gb -l walltime=1:00:00 job.sh"],
+            ),
+            Example(
+                "Submit a command without a script, wait for it, and exit as it does:",
+                &["qsub -W block=true -- /usr/bin/make -j4"],
+            ),
+            Example(
+                "Submit from standard input, one output file for both streams:",
+                &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"],
+            ),
+            Example(
+                "Two nodes of their own, with all that is on them:",
+                &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"],
+            ),
         ],
     },
     Extra {
@@ -106,18 +120,27 @@ const EXTRAS: &[Extra] = &[
         programs: &[],
         heading: "ENVIRONMENT",
         parts: &[
-            Term("LANAI_HOME", "A folder that holds spool, sockets and lanai.toml of an installation of its own. \
-                  Set, it is used whatever /etc/lanai says."),
-            Term("XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME", "Where a personal installation keeps its spool, \
-                  its sockets and its lanai.toml, each in a folder lanai."),
+            Term(
+                "LANAI_HOME",
+                "A folder that holds spool, sockets and lanai.toml of an installation of its own. \
+                  Set, it is used whatever /etc/lanai says.",
+            ),
+            Term(
+                "XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME",
+                "Where a personal installation keeps its spool, \
+                  its sockets and its lanai.toml, each in a folder lanai.",
+            ),
         ],
     },
     Extra {
         programs: &[],
         heading: "FILES",
         parts: &[
-            Term("/etc/lanai/lanai.toml", "Configuration of a shared installation. Where it exists, commands speak to \
-                  the shared schedd."),
+            Term(
+                "/etc/lanai/lanai.toml",
+                "Configuration of a shared installation. Where it exists, commands speak to \
+                  the shared schedd.",
+            ),
             Term("~/.config/lanai/lanai.toml", "Configuration of a personal installation; need not exist."),
             Term("~/.local/state/lanai/", "The spool of a personal installation."),
         ],
@@ -134,21 +157,38 @@ pub fn file_name(program: &Program) -> String {
     format!("{}.{}", program.name, program.section)
 }
 
+/// What every piece of roff begins with: an apostrophe that stays one.
+const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
+
 /// The page of a program, as roff.
 pub fn page(program: &Program) -> io::Result<Vec<u8>> {
-    let man = Man::new((program.command)())
-        .title(program.name.to_uppercase())
-        .section(program.section.to_string())
-        .source(concat!("lanai ", env!("CARGO_PKG_VERSION")))
-        .manual("Lanai");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    extras(program).to_writer(&mut page)?;
-    Ok(page)
+    let man = Man::new((program.command)());
+    let mut body = Vec::new();
+    man.render_name_section(&mut body)?;
+    synopsis(program).to_writer(&mut body)?;
+    man.render_description_section(&mut body)?;
+    man.render_options_section(&mut body)?;
+    extras(program).to_writer(&mut body)?;
+    let body = String::from_utf8_lossy(&body).replace(PREAMBLE, "");
+    Ok(format!("{PREAMBLE}{}\n{body}", title(program)).into_bytes())
+}
+
+/// The title line; the empty third field is the date.
+fn title(program: &Program) -> String {
+    let name = program.name.to_uppercase();
+    format!(".TH {name} {} \"\" \"lanai {}\" Lanai", program.section, env!("CARGO_PKG_VERSION"))
+}
+
+/// The usage as `--help` has it: a list of thirty letters in brackets would tell less.
+fn synopsis(program: &Program) -> Roff {
+    let usage = (program.command)().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage:").lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        roff.text([bold(name), roman(format!(" {rest}"))]).control("br", []);
+    }
+    roff
 }
 
 fn extras(program: &Program) -> Roff {
@@ -192,19 +232,33 @@ fn see_also(roff: &mut Roff, program: &Program) {
 mod tests {
     use super::*;
 
+    fn text(program: &Program) -> String {
+        String::from_utf8(page(program).unwrap()).unwrap()
+    }
+
     #[test]
     fn every_extra_section_belongs_to_a_program() {
-        let known = |name: &&str| PROGRAMS.iter().any(|program| program.name == *name);
+        let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         for extra in EXTRAS {
-            assert!(extra.programs.iter().all(|name| known(&name)), "{} of {:?}", extra.heading, extra.programs);
+            assert!(extra.programs.iter().all(|name| known.contains(name)), "{} of {known:?}", extra.heading);
         }
     }
 
     #[test]
-    fn a_page_tells_how_a_program_ends() {
+    fn a_page_tells_how_a_command_ends() {
         for program in PROGRAMS.iter().filter(|program| program.section == 1) {
-            let page = String::from_utf8(page(program).unwrap()).unwrap();
-            assert!(page.contains("EXIT STATUS"), "{}", program.name);
+            assert!(text(program).contains("EXIT STATUS"), "{}", program.name);
         }
+    }
+
+    #[test]
+    fn a_page_holds_options_then_extras_and_no_date() {
+        let command = || clap::Command::new("qsub").about("Submits").arg(clap::arg!(-N <NAME> "Its name"));
+        let page = text(&Program { name: "qsub", section: 1, command });
+        let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words} in {page}"));
+        assert!(page.contains(concat!(".TH QSUB 1 \"\" \"lanai ", env!("CARGO_PKG_VERSION"), "\" Lanai")), "{page}");
+        assert!(at("\\fBqsub\\fR [OPTIONS]") < at(".SH OPTIONS"), "{page}");
+        assert!(at(".SH OPTIONS") < at(".SH DIRECTIVES") && at(".SH DIRECTIVES") < at(".SH \"EXIT STATUS\""));
+        assert!(at("\\-W block=true") < at(".SH \"SEE ALSO\""));
     }
 }

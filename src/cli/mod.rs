@@ -12,23 +12,25 @@ pub mod operand;
 
 pub mod source;
 
-pub mod date;
-
-pub mod directives;
-
-pub mod environ;
-
-pub mod resources;
+pub mod qsub;
 
 pub mod options;
 
-pub mod each;
+pub mod resources;
+
+pub mod directives;
+
+pub mod script;
+
+pub mod environ;
+
+pub mod paths;
+
+pub mod date;
 
 pub mod submission;
 
 pub mod block;
-
-pub mod qsub;
 
 pub mod qalter;
 
@@ -42,9 +44,45 @@ pub mod qrerun;
 
 pub mod qsig;
 
-pub mod paths;
+pub mod each;
 
-pub mod script;
+pub mod ask;
+
+pub mod qstat;
+
+pub mod listing;
+
+pub mod layout;
+
+pub mod alternate;
+
+pub mod queues;
+
+pub mod qselect;
+
+pub mod selection;
+
+pub mod pbsnodes;
+
+pub mod nodes;
+
+pub mod attributes;
+
+pub mod comment;
+
+pub mod place;
+
+pub mod when;
+
+pub mod full;
+
+pub mod dsv;
+
+pub mod json;
+
+pub mod man;
+
+pub mod completion;
 
 /// One program of Lanai.
 #[derive(Debug)]
@@ -59,14 +97,20 @@ pub struct Program {
 
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[Program] = &[
+    Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
     Program { name: "qalter", section: 1, command: qalter::command },
     Program { name: "qdel", section: 1, command: qdel::command },
     Program { name: "qhold", section: 1, command: qhold::command },
     Program { name: "qrerun", section: 1, command: qrerun::command },
     Program { name: "qrls", section: 1, command: qrls::command },
+    Program { name: "qselect", section: 1, command: qselect::command },
     Program { name: "qsig", section: 1, command: qsig::command },
+    Program { name: "qstat", section: 1, command: qstat::command },
     Program { name: "qsub", section: 1, command: qsub::command },
 ];
+
+#[cfg(test)]
+mod example;
 
 #[cfg(test)]
 mod tests {

@@ -1,12 +1,26 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::model::time::ClockTable;
+use crate::spool::query::{self, Viewer};
+use crate::spool::{self, SpoolError};
 use crate::sys::home::Home;
+use crate::sys::{filesystem, record};
+use crate::wire::client::Client;
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use rusqlite::Connection;
+use std::os::unix::fs::MetadataExt;
 
 /// A place to ask.
-pub struct Source {}
+pub enum Source {
+    /// The caller's own spool, with or without schedd running.
+    Spool(Box<Connection>),
+    /// schedd.
+    Schedd(Box<Client>),
+    /// A personal installation in which nothing has been submitted yet.
+    Nothing,
+}
 
 /// All parts of an answer, put together.
 #[derive(Debug)]
@@ -26,13 +40,66 @@ pub struct Answers {
 impl Source {
     /// Opens the spool, or else a connection to schedd.
     pub fn open(home: &Home) -> Result<Source> {
-        let _ = home;
-        todo!()
+        if is_own(home) && filesystem::network(&home.spool())?.is_none() {
+            let file = spool::file(home);
+            if let Some(connection) = spool::open_for_reading(&file).with_context(|| file.display().to_string())? {
+                return Ok(Source::Spool(Box::new(connection)));
+            }
+        }
+        if !home.system && !home.spool().exists() {
+            return Ok(Source::Nothing);
+        }
+        Ok(Source::Schedd(Box::new(Client::connect(home)?)))
     }
 
     /// Asks; the answer is complete.
     pub fn ask(&mut self, question: &Question) -> Result<Answers> {
-        let _: (&Question, Option<Answer>) = (question, None);
-        todo!()
+        let mut answers = Answers::empty();
+        match self {
+            Source::Nothing => {}
+            Source::Schedd(client) => client.ask(question, |part| answers.add(part))?,
+            Source::Spool(connection) => {
+                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+                query::answer(connection, question, viewer, &mut |part| {
+                    answers.add(part);
+                    Ok::<_, SpoolError>(())
+                })?;
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Whether the spool is the caller's: nobody else may read its files.
+fn is_own(home: &Home) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    std::fs::metadata(home.spool()).is_ok_and(|metadata| metadata.uid() == own)
+}
+
+impl Answers {
+    fn empty() -> Answers {
+        let host = record::host();
+        let server = ServerFacts {
+            name: host.clone(),
+            host,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            default_queue: None,
+            clock: ClockTable::default(),
+            resources: Default::default(),
+            managers: Vec::new(),
+            operators: Vec::new(),
+            privileged: true,
+        };
+        Answers { server, rows: Vec::new(), jobs: Vec::new(), queues: Vec::new(), nodes: Vec::new() }
+    }
+
+    fn add(&mut self, part: Answer) {
+        match part {
+            Answer::Server(server) => self.server = *server,
+            Answer::Rows(rows) => self.rows.extend(rows),
+            Answer::Jobs(jobs) => self.jobs.extend(jobs),
+            Answer::Queues(queues) => self.queues.extend(queues),
+            Answer::Nodes(nodes) => self.nodes.extend(nodes),
+        }
     }
 }

@@ -90,7 +90,7 @@ impl Default for ServerConfig {
             managers: Vec::new(),
             history: Span::seconds(90 * 24 * 3600),
             workdir: Workdir::Submit,
-            jobscript_max_size: Size::kilobytes(LARGEST_SCRIPT_KB),
+            jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             shared: false,
             idle: Span::seconds(600),
             min_uid: 1000,
@@ -98,9 +98,9 @@ impl Default for ServerConfig {
     }
 }
 
-/// The default and the most that `jobscript_max_size` may be, in kilobytes: a script travels in
+/// The default and the most that `jobscript_max_size` may be, in megabytes: a script travels in
 /// one frame, and frames are bounded.
-const LARGEST_SCRIPT_KB: u64 = 16 * 1024;
+const LARGEST_SCRIPT_MB: u64 = 16;
 
 /// Where a job starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -116,6 +116,11 @@ impl Size {
         Size { count, scale: 1, words: false }
     }
 
+    /// So many times 1024 kilobytes.
+    pub fn megabytes(count: u64) -> Size {
+        Size { count, scale: 2, words: false }
+    }
+
     /// Reads an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
     /// None for anything else, and for what no 64-bit number of bytes holds.
     pub fn parse(text: &str) -> Option<Size> {

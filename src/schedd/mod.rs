@@ -1,1 +1,291 @@
-//! The daemon that decides: one loop, one writer.
+//! The daemon that decides: one loop, one writer, the working state in memory.
+//!
+//! What arrives (requests of [`clients`], reports of [`nodes`], timers) is gathered by the loop
+//! here and becomes a [`tick`]: applied to the [`ledger`], committed, acknowledged; then the cycle
+//! of [`crate::sched`] decides, its plan is committed, and the nodes are told ([`dispatch`]).
+
+pub mod setup;
+
+pub mod clock;
+
+pub mod ledger;
+
+pub mod remarks;
+
+pub mod caller;
+
+pub mod requests;
+
+pub mod reports;
+
+pub mod dispatch;
+
+pub mod verdicts;
+
+pub mod tick;
+
+pub mod clients;
+
+pub mod readers;
+
+pub mod nodes;
+
+pub mod timers;
+
+pub mod checkpoints;
+
+pub mod recover;
+
+pub mod reserve;
+
+pub mod listen;
+
+pub mod start;
+
+pub use start::{command, main};
+
+use crate::model::state::State;
+use crate::model::time::{Span, Time};
+use crate::spool::lock::Lock;
+use crate::sys::signals::Signals;
+use crate::sys::{clock as machine, record};
+use crate::wire::message::{Reply, Request, Status};
+use anyhow::Result;
+use checkpoints::Checkpoints;
+use clients::{Clients, Token};
+use ledger::Ledger;
+use listen::Listener;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nodes::{News, Nodes};
+use readers::Readers;
+use recover::Recovered;
+use reserve::Reserve;
+use rusqlite::Connection;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use tick::Input;
+use timers::Timers;
+use verdicts::Verdicts;
+
+/// The daemon.
+pub struct Schedd {
+    ledger: Ledger,
+    spool: Connection,
+    listener: Listener,
+    clients: Clients,
+    nodes: Nodes,
+    readers: Readers,
+    checkpoints: Checkpoints,
+    reserve: Reserve,
+    verdicts: Verdicts,
+    timers: Timers,
+    signals: Signals,
+    /// What waits for the next tick.
+    inbox: Vec<Input>,
+    /// When a cycle could decide something though nothing happens.
+    next_cycle: Option<Time>,
+    /// When there was last something to do.
+    busy: Span,
+    started: Span,
+    leaving: bool,
+    _lock: Lock,
+}
+
+/// What the kernel was asked to watch.
+enum Watched {
+    Listener,
+    Signals,
+    Client(Token),
+    Node(usize),
+}
+
+impl Schedd {
+    fn new(recovered: Recovered, listener: Listener, signals: Signals) -> Result<Schedd> {
+        let Recovered { lock, spool, ledger, epoch, verdicts } = recovered;
+        let home = &ledger.setup.home;
+        let now = machine::monotonic();
+        Ok(Schedd {
+            nodes: Nodes::new(&ledger.setup, epoch),
+            readers: Readers::start(crate::spool::file(home))?,
+            checkpoints: Checkpoints::start(crate::spool::file(home))?,
+            reserve: Reserve::of(home),
+            verdicts: Verdicts::new(verdicts),
+            timers: Timers::new(ledger.setup.config.cycle.poll_interval),
+            clients: Clients::default(),
+            inbox: Vec::new(),
+            next_cycle: None,
+            busy: now,
+            started: now,
+            leaving: false,
+            listener,
+            signals,
+            ledger,
+            spool,
+            _lock: lock,
+        })
+    }
+
+    /// Serves until told to leave, or idle for long enough.
+    fn serve(&mut self) {
+        while !self.leaving {
+            self.nodes.dial();
+            let ready = self.watch();
+            self.gather(ready);
+            self.keep_house();
+            let inputs = std::mem::take(&mut self.inbox);
+            self.tick(inputs);
+        }
+        self.leave();
+    }
+
+    /// Waits until something is there to be read, or a timer runs out.
+    fn watch(&self) -> Vec<Watched> {
+        let mut watched = vec![Watched::Listener, Watched::Signals];
+        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        for (index, fd, writes) in self.nodes.watched() {
+            watched.push(Watched::Node(index));
+            fds.push(PollFd::new(fd, flags(writes)));
+        }
+        for (token, fd, writes) in self.clients.watched() {
+            watched.push(Watched::Client(token));
+            fds.push(PollFd::new(fd, flags(writes)));
+        }
+        if poll(&mut fds, self.patience()).is_err() {
+            return Vec::new();
+        }
+        let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        watched.into_iter().zip(is_ready).filter(|&(_, ready)| ready).map(|(what, _)| what).collect()
+    }
+
+    /// How long there is nothing to do unless somebody asks.
+    fn patience(&self) -> PollTimeout {
+        let now = machine::monotonic();
+        let moment = [self.next_cycle, self.ledger.next_begin()].into_iter().flatten().min();
+        let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
+        let timers = [self.timers.retry, self.verdicts.due, moment];
+        let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
+        let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
+        // Housekeeping comes round every second, so this always fits.
+        PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
+    }
+
+    fn gather(&mut self, ready: Vec<Watched>) {
+        for what in ready {
+            match what {
+                Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
+                Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Node(index) => {
+                    let news = self.nodes.receive(index);
+                    self.note(news);
+                }
+                Watched::Client(token) => {
+                    for (caller, request) in self.clients.receive(token) {
+                        self.busy = machine::monotonic();
+                        self.hear(token, caller, request);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Requests that change nothing are served at once, the others wait for the tick.
+    fn hear(&mut self, token: Token, caller: caller::Caller, request: Request) {
+        match request {
+            Request::Ask(question) => {
+                if let Some((stream, caller)) = self.clients.take(token) {
+                    self.readers.serve(stream, caller, question);
+                }
+            }
+            Request::Status => {
+                let status = self.status();
+                self.clients.answer(token, &Reply::Status(status));
+            }
+            Request::Stop => match caller.must_be_privileged() {
+                Ok(()) => {
+                    self.clients.answer(token, &Reply::Done);
+                    self.leaving = true;
+                }
+                Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
+            },
+            request => self.inbox.push(Input::Request(token, caller, request)),
+        }
+    }
+
+    fn note(&mut self, news: Vec<News>) {
+        self.inbox.extend(news.into_iter().map(|news| match news {
+            News::Report(target, report) => Input::Report(target, report),
+            News::Lost(nodes) => Input::Lost(nodes),
+        }));
+    }
+
+    fn keep_house(&mut self) {
+        let poll = self.ledger.setup.config.cycle.poll_interval;
+        let moment = self.next_cycle.is_some_and(|next| self.ledger.now >= next);
+        if Timers::ring(&mut self.timers.poll, poll) || moment {
+            self.ledger.want_cycle();
+        }
+        if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {
+            self.timers.retry = None;
+            self.ledger.want_cycle();
+        }
+        if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
+            return;
+        }
+        self.listener.rebind_if_vanished(&self.ledger.setup);
+        self.clients.expire();
+        self.reserve.renew();
+        let news = self.nodes.ping();
+        self.note(news);
+        if Timers::ring(&mut self.timers.purge, timers::PURGE) {
+            let history = self.ledger.setup.config.server.history;
+            self.ledger.also(crate::spool::commit::Change::Purge(self.ledger.now - history));
+        }
+        self.leaving |= self.is_idle();
+    }
+
+    /// A personal schedd with nothing to do for long leaves; the next command starts another.
+    fn is_idle(&mut self) -> bool {
+        let setup = &self.ledger.setup;
+        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
+        let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
+        if setup.shared || jobs || !self.clients.is_empty() {
+            self.busy = machine::monotonic();
+        }
+        machine::monotonic() > self.busy + setup.config.server.idle
+    }
+
+    fn release_reserve(&mut self) {
+        self.reserve.release();
+    }
+
+    fn status(&self) -> Status {
+        let mut jobs: BTreeMap<State, u64> = BTreeMap::new();
+        for job in self.ledger.jobs().map(Arc::as_ref).filter(|job| job.life.state != State::Finished) {
+            *jobs.entry(job.life.state).or_default() += 1;
+        }
+        Status {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            spool: self.ledger.setup.home.spool().to_string_lossy().into_owned().into(),
+            jobs: jobs.into_iter().collect(),
+            nodes: self.ledger.nodes().map(|node| (node.facts.name.clone(), node.up)).collect(),
+            uptime: machine::monotonic() + Span(-self.started.0),
+        }
+    }
+
+    /// Leaves in order: running jobs go on under their shepherds.
+    fn leave(&mut self) {
+        tracing::info!("leaving");
+        if !self.ledger.setup.shared {
+            self.nodes.leave();
+        }
+        self.listener.remove();
+        record::erase(&self.ledger.setup.home);
+        if let Err(error) = crate::spool::checkpoint(&self.spool) {
+            tracing::debug!("the spool's log was not emptied: {error}");
+        }
+    }
+}

@@ -86,9 +86,10 @@ impl Nodes {
 
     /// What to watch for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
-        self.targets.iter().enumerate().filter_map(|(index, target)| {
-            target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write()))
-        })
+        self.targets
+            .iter()
+            .enumerate()
+            .filter_map(|(index, target)| target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write())))
     }
 
     /// Takes in what a noded has sent.

@@ -5,8 +5,10 @@
 
 use super::caller::Caller;
 use crate::model::refusal::Refusal;
+use crate::model::time::Span;
 use crate::spool::query::{self, Viewer};
 use crate::spool::{SpoolError, open_for_reading};
+use crate::sys::clock;
 use crate::wire::frame;
 use crate::wire::message::{Question, Reply, Request};
 use rusqlite::Connection;
@@ -21,6 +23,8 @@ const THREADS: usize = 4;
 const QUEUED: usize = 256;
 /// How long a client may take to read a part of its answer, or to ask again.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
+const LONGEST: Span = Span::seconds(60);
 
 /// One connection with its first question.
 struct Asking {
@@ -80,7 +84,11 @@ fn converse(connection: &mut Connection, asking: Asking) -> Result<(), frame::Fr
     let viewer = Viewer { uid: caller.owner.uid, privileged: caller.privileged };
     loop {
         let mut write = |reply: &Reply| frame::write(&mut stream, reply);
+        let until = clock::monotonic() + LONGEST;
         let answered = query::answer(connection, &question, viewer, &mut |part| {
+            if clock::monotonic() > until {
+                return Err(SpoolError::Io(std::io::ErrorKind::TimedOut.into()));
+            }
             write(&Reply::Part(part)).map_err(|error| SpoolError::Io(std::io::Error::other(error)))
         });
         write(&match answered {

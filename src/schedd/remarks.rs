@@ -42,12 +42,7 @@ pub fn exec_vnode(shares: &[Share]) -> String {
     shares.iter().map(one).collect::<Vec<_>>().join("+")
 }
 
-fn ended(
-    job: &Job,
-    event: &Event,
-    server: &str,
-    on: impl Fn(Time, &str) -> String,
-) -> Option<Option<String>> {
+fn ended(job: &Job, event: &Event, server: &str, on: impl Fn(Time, &str) -> String) -> Option<Option<String>> {
     if job.life.state != State::Finished {
         return requeued(job, event);
     }

@@ -3,14 +3,14 @@
 
 use super::caller::Caller;
 use super::ledger::Ledger;
-use crate::model::attribute::{self, Rights};
+use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Spec};
+use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
 use crate::spool::commit::Change;
 use crate::spool::load;
-use crate::wire::message::{Payload, Request, Setting, Submission};
+use crate::wire::message::{Payload, Request, Submission};
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -64,26 +64,20 @@ struct Desk<'a> {
 impl Desk<'_> {
     fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
-        let draft = attribute::submit(&submission.settings, &self.ledger.setup.resources, self.caller.privileged)?;
-        let default = &self.ledger.setup.config.server.default_queue;
-        let queue = draft.queue.clone().unwrap_or_else(|| default.clone());
-        if !self.ledger.setup.queue(&queue).ok_or_else(Refusal::unknown_queue)?.enabled {
+        let origin = self.origin(submission)?;
+        let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
+        let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        if !queue.enabled {
             return Err(Refusal::queue_disabled());
         }
-        let script = self.keep_script(&submission.payload)?;
-        let environ = self.keep(&with_queue(&submission.environ, &queue));
-        let spec = Spec {
-            queue,
-            program: submission.payload.program(script),
-            environ,
-            workdir: submission.workdir.clone(),
-            submit_host: submission.submit_host.clone(),
-            arguments: submission.arguments.clone(),
-            ..draft.spec
-        };
+        if let Payload::Script(text) = &submission.payload {
+            self.keep(text);
+        }
+        let environ = self.keep(&with_queue(&submission.environ, &draft.spec.queue));
         let id = self.ledger.take_number();
-        let life = Life::new(draft.holds, draft.run_count, self.ledger.now);
-        self.ledger.insert(Job { id, owner, spec: Arc::new(spec), life });
+        let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
+        life.comment = draft.comment;
+        self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life });
         Ok(Granted::Job(id))
     }
 
@@ -97,19 +91,36 @@ impl Desk<'_> {
         }
     }
 
-    fn keep_script(&mut self, payload: &Payload) -> Result<Digest, Refusal> {
-        match payload {
-            Payload::Command(_) => Ok(Digest([0; 32])),
-            Payload::Script(text) => {
-                let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
-                if text.len() as u64 > most { Err(Refusal::script_too_large()) } else { Ok(self.keep(text)) }
-            }
+    fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
+        let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
+        let program = match &submission.payload {
+            Payload::Command(words) => Program::Command(words.clone()),
+            Payload::Script(text) if text.len() as u64 > most => return Err(Refusal::script_too_large()),
+            Payload::Script(text) => Program::Script(digest(text)),
+        };
+        Ok(Origin {
+            program,
+            environ: digest(&submission.environ),
+            workdir: submission.workdir.clone(),
+            submit_host: submission.submit_host.clone(),
+            arguments: submission.arguments.clone(),
+        })
+    }
+
+    fn context<'a>(&'a self, owner: &'a Owner, running: bool) -> Context<'a> {
+        let setup = &self.ledger.setup;
+        Context {
+            resources: &setup.resources,
+            rights: Rights { privileged: self.caller.privileged, running },
+            owner: &owner.user,
+            server: &setup.name,
+            default_queue: Some(&setup.config.server.default_queue),
         }
     }
 
     /// Stores bytes by their digest: a hundred thousand equal environments are one.
     fn keep(&mut self, bytes: &[u8]) -> Digest {
-        let digest = Digest(Sha256::digest(bytes).into());
+        let digest = digest(bytes);
         self.ledger.also(Change::Blob(digest, bytes.into()));
         digest
     }
@@ -141,19 +152,21 @@ impl Desk<'_> {
 
     fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
-        let rights = Rights { privileged: self.caller.privileged, running: job.life.state == State::Running };
-        let altered = attribute::alter(&job.spec, settings, rights, &self.ledger.setup.resources)?;
-        if altered.run_count.is_some_and(|count| count < job.life.run_count) && !self.caller.privileged {
-            return Err(Refusal::unauthorized());
-        }
-        if let Some(holds) = altered.holds {
-            may_hold(self.caller, holds.without(job.life.holds).with(job.life.holds.without(holds)))?;
-        }
+        let before = Draft {
+            spec: (*job.spec).clone(),
+            holds: job.life.holds,
+            run_count: job.life.run_count,
+            comment: job.life.comment.clone(),
+        };
+        let context = self.context(&job.owner, job.life.state == State::Running);
+        let after = attribute::alter(&before, settings, &context)?;
+        let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
+        may_hold(self.caller, changed)?;
         self.ledger.change(id, |job| {
-            job.spec = Arc::new(altered.spec);
-            job.life.holds = altered.holds.unwrap_or(job.life.holds);
-            job.life.run_count = altered.run_count.unwrap_or(job.life.run_count);
-            job.life.comment = altered.comment.or(job.life.comment.take());
+            job.spec = Arc::new(after.spec);
+            job.life.holds = after.holds;
+            job.life.run_count = after.run_count;
+            job.life.comment = after.comment;
         });
         let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
         self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
@@ -237,6 +250,10 @@ impl Desk<'_> {
 /// The owner sets and releases user holds; the others are for operators.
 fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
     if Holds::USER.contains(holds) { Ok(()) } else { caller.must_be_privileged() }
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
 }
 
 /// `PBS_O_QUEUE` is known only here.

@@ -5,8 +5,8 @@ use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::ClockTable;
-use crate::spool::lock;
 use crate::sys::home::Home;
+use crate::sys::record;
 use crate::wire::message::ServerFacts;
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
@@ -41,7 +41,7 @@ impl Setup {
             other => other.with_context(|| place.clone())?,
         };
         let config = Config::parse(&text).with_context(|| place)?;
-        let host = lock::host();
+        let host = record::host();
         Ok(Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,

@@ -1,28 +1,11 @@
-//! One schedd per spool: a lock held for life on the spool's folder, and beside it a record of
-//! who holds it and where it listens, which clients follow.
+//! One schedd per spool: a lock held for life on the spool's folder.
 
 use crate::sys::home::Home;
-use crate::sys::{clock, filesystem};
+use crate::sys::{filesystem, record};
 use nix::fcntl::{Flock, FlockArg};
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// Who holds the spool. Written by the holder once it listens; left behind by a crash.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// The host's name, for messages.
-    pub host: String,
-    /// The host's identity: its machine id, else its name.
-    pub machine: String,
-    /// The kernel's boot id.
-    pub boot: String,
-    /// The daemon's process.
-    pub pid: u32,
-    /// Its socket.
-    pub socket: PathBuf,
-}
 
 /// The lock, held as long as this lives.
 #[derive(Debug)]
@@ -99,8 +82,8 @@ impl Lock {
 }
 
 fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
-    match read(home) {
-        Some(record) if record.machine != machine() => Err(LockError::OtherHost {
+    match record::read(home) {
+        Some(record) if record.machine != record::machine() => Err(LockError::OtherHost {
             folder: folder.to_path_buf(),
             host: record.host,
             remedy: local_folder(),
@@ -112,47 +95,13 @@ fn refuse_other_host(home: &Home, folder: &Path) -> Result<(), LockError> {
 
 /// A folder on the local disk that no other user and no other host shares.
 fn local_folder() -> String {
-    format!("/var/tmp/lanai-{}-{}", nix::unistd::geteuid(), host())
+    format!("/var/tmp/lanai-{}-{}", nix::unistd::geteuid(), record::host())
 }
 
 /// Whether somebody holds the spool of `home`.
 pub fn is_held(home: &Home) -> bool {
     let Ok(file) = File::open(home.spool().join("lock")) else { return false };
     Flock::lock(file, FlockArg::LockSharedNonblock).is_err()
-}
-
-/// The record of who holds the spool, or held it last.
-pub fn read(home: &Home) -> Option<Record> {
-    serde_json::from_slice(&std::fs::read(home.record()).ok()?).ok()
-}
-
-/// Writes the record; the caller holds the lock.
-pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
-    let record = Record {
-        host: host(),
-        machine: machine(),
-        boot: clock::boot_id(),
-        pid: std::process::id(),
-        socket: socket.to_path_buf(),
-    };
-    filesystem::replace(&home.record(), &serde_json::to_vec_pretty(&record)?, 0o644)
-}
-
-/// Removes the record: the holder leaves in order.
-pub fn erase(home: &Home) {
-    let _ = std::fs::remove_file(home.record());
-}
-
-/// This host's name.
-pub fn host() -> String {
-    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
-}
-
-/// What tells this host from others, also when they are named alike.
-fn machine() -> String {
-    let test = crate::sys::env::text("LANAI_TEST_MACHINE").filter(|_| cfg!(debug_assertions));
-    let id = test.or_else(|| std::fs::read_to_string("/etc/machine-id").ok());
-    id.map(|id| id.trim().to_string()).filter(|id| !id.is_empty()).unwrap_or_else(host)
 }
 
 #[cfg(test)]
@@ -180,9 +129,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let home = home(folder.path());
         drop(Lock::take(&home).unwrap());
-        write(&home, Path::new("/s")).unwrap();
+        record::write(&home, Path::new("/s")).unwrap();
         drop(Lock::take(&home).unwrap());
-        let foreign = Record { machine: "elsewhere".into(), host: "ship".into(), ..read(&home).unwrap() };
+        let foreign =
+            record::Record { machine: "elsewhere".into(), host: "ship".into(), ..record::read(&home).unwrap() };
         std::fs::write(home.record(), serde_json::to_vec(&foreign).unwrap()).unwrap();
         let refused = Lock::take(&home).unwrap_err().to_string();
         assert!(refused.contains("host ship") && refused.contains("LANAI_HOME"), "{refused}");

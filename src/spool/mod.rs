@@ -93,6 +93,13 @@ pub fn open_for_reading(file: &Path) -> Result<Option<Connection>, SpoolError> {
     Ok(Some(connection))
 }
 
+/// Opens the spool for [`checkpoint`] alone.
+pub fn open_for_checkpoints(file: &Path) -> Result<Connection, SpoolError> {
+    let connection = Connection::open(file)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
 /// Copies the log into the database file, as far as readers allow, without stopping the writer.
 pub fn checkpoint(connection: &Connection) -> Result<(), SpoolError> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;

@@ -4,6 +4,7 @@
 
 use super::env;
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{SigHandler, Signal, signal};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -63,13 +64,27 @@ fn detached(name: &str, arguments: &[&str]) -> Command {
     if let Some(home) = env::var("LANAI_HOME").and_then(|home| std::path::absolute(home).ok()) {
         command.env("LANAI_HOME", home);
     }
-    // SAFETY: between fork and exec only two system calls are made, neither of which allocates.
+    // SAFETY: between fork and exec only system calls are made, none of which allocates.
     unsafe {
         command.pre_exec(|| {
             nix::unistd::setsid()?;
+            signal(Signal::SIGCHLD, SigHandler::SigDfl)?;
+            signal(Signal::SIGHUP, SigHandler::SigDfl)?;
             nix::libc::close_range(3, nix::libc::c_uint::MAX, nix::libc::CLOSE_RANGE_CLOEXEC as nix::libc::c_int);
             Ok(())
         });
     }
     command
+}
+
+/// Says on standard output that this daemon is ready, or why it never will be, and lets go of it:
+/// [`start_and_wait`] at its other end goes on.
+pub fn report(text: &str) -> Result<()> {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdout(&null)?;
+    Ok(())
 }

@@ -54,6 +54,11 @@ impl Home {
         self.state.join("node")
     }
 
+    /// The log of a daemon that was started without a terminal.
+    pub fn log(&self, daemon: &str) -> PathBuf {
+        self.state.join(format!("{daemon}.log"))
+    }
+
     /// The record that says who holds the spool and where its socket is.
     pub fn record(&self) -> PathBuf {
         self.state.join("schedd.json")

@@ -6,4 +6,6 @@ pub mod env;
 pub mod fault;
 pub mod filesystem;
 pub mod home;
+pub mod record;
+pub mod signals;
 pub mod socket;

@@ -1,10 +1,18 @@
 //! A client's side of the conversation with schedd.
 
-use super::message::{Reply, Request};
+use super::frame::{self, FrameError};
+use super::message::{Answer, Question, Reply, Request};
+use super::peer;
 use crate::sys::home::Home;
+use crate::sys::{daemon, record, socket};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 
 /// A connection to schedd.
-pub struct Client {}
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -17,16 +25,79 @@ pub enum ClientError {
     Protocol(String),
 }
 
+impl From<FrameError> for ClientError {
+    fn from(error: FrameError) -> ClientError {
+        match error {
+            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!("schedd went away: {error}")),
+            error => ClientError::Protocol(format!("schedd: {error}")),
+        }
+    }
+}
+
 impl Client {
     /// Connects to the schedd of `home`; in a personal installation starts it if need be.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
-        let _ = home;
-        todo!()
+        let unreachable = match Client::reach(home) {
+            Err(ClientError::Unreachable(_)) if may_start(home) => Client::start(home)?,
+            other => return other,
+        };
+        Client::reach(home).or(Err(unreachable))
+    }
+
+    /// Starts schedd and waits until it serves; the error for when it then cannot be reached.
+    fn start(home: &Home) -> Result<ClientError, ClientError> {
+        let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd"));
+        started.map_err(|error| ClientError::Unreachable(format!("schedd cannot be started: {error:#}")))?;
+        Ok(ClientError::Unreachable(format!("schedd was started but left again; see {}", home.log("schedd").display())))
+    }
+
+    /// Connects to the schedd of `home`, if one is running.
+    pub fn reach(home: &Home) -> Result<Client, ClientError> {
+        let path = record::read(home).map_or_else(|| home.runtime.join("schedd.sock"), |record| record.socket);
+        let unreachable = |error| ClientError::Unreachable(format!("{}: {error}", path.display()));
+        let stream = socket::connect(&path).map_err(unreachable)?;
+        // Whoever could make this path could also listen on it.
+        let server = peer::of(&stream).map_err(unreachable)?.uid();
+        match trusted(home).contains(&server) {
+            true => Ok(Client { stream }),
+            false => Err(ClientError::Protocol(format!("{} is served by user {server}: not trusted", path.display()))),
+        }
     }
 
     /// Asks and waits for the one reply.
     pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
-        let _ = request;
-        todo!()
+        frame::write(&mut self.stream, request)?;
+        Ok(frame::read(&mut self.stream)?)
     }
+
+    /// Asks and hands on the parts of the answer as they come.
+    pub fn ask(&mut self, question: &Question, mut each: impl FnMut(Answer)) -> Result<(), ClientError> {
+        let mut reply = self.call(&Request::Ask(question.clone()))?;
+        loop {
+            match reply {
+                Reply::Part(part) => each(part),
+                Reply::Done => return Ok(()),
+                Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
+                other => return Err(ClientError::Protocol(format!("schedd: an unexpected answer: {other:?}"))),
+            }
+            reply = frame::read(&mut self.stream)?;
+        }
+    }
+
+    /// The socket, to watch it beside other things.
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+}
+
+/// Users whose schedd may serve us: ourselves, root, and who owns the installation.
+fn trusted(home: &Home) -> Vec<u32> {
+    let owner = std::fs::metadata(&home.state).map(|metadata| metadata.uid());
+    [0, nix::unistd::geteuid().as_raw()].into_iter().chain(owner).collect()
+}
+
+/// Whether this user may start a schedd here: nobody else has been here before.
+fn may_start(home: &Home) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    !home.system && std::fs::metadata(home.spool()).map_or(true, |metadata| metadata.uid() == own)
 }

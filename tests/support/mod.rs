@@ -1,6 +1,7 @@
 //! What several tests share.
 
 pub mod source;
+pub mod transcript;
 
 use std::path::{Path, PathBuf};
 

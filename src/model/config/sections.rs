@@ -2,7 +2,7 @@
 
 use super::table::Section;
 use super::{
-    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_KB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
+    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
 };
 use crate::model::policy::Backfill;
 use crate::model::queue::Queue;
@@ -14,9 +14,6 @@ use toml::de::{DeTable, DeValue};
 
 /// The longest name of a queue.
 const QUEUE_NAME: usize = 15;
-
-/// The longest path that fits a socket's address.
-const SOCKET_PATH: usize = 107;
 
 /// Reads the whole file.
 pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
@@ -138,7 +135,7 @@ fn resource(section: &Section) -> Result<(String, Definition), ConfigError> {
 }
 
 fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigError> {
-    let wanted = "the absolute path of a socket, at most 107 bytes";
+    let wanted = "the absolute path of a socket";
     Ok(NodeConfig {
         name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
         socket: section.read("socket", wanted, socket)?,
@@ -207,7 +204,7 @@ fn span_from_a_second(value: &DeValue) -> Option<Span> {
 }
 
 fn script_size(value: &DeValue) -> Option<Size> {
-    Size::parse(value.as_str()?).filter(|size| size.bytes() <= LARGEST_SCRIPT_KB * 1024)
+    Size::parse(value.as_str()?).filter(|size| size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes())
 }
 
 fn workdir(value: &DeValue) -> Option<Workdir> {
@@ -271,7 +268,7 @@ fn resource_name(value: &DeValue) -> Option<String> {
 }
 
 fn socket(value: &DeValue) -> Option<PathBuf> {
-    text(value).map(PathBuf::from).filter(|path| path.is_absolute() && path.as_os_str().len() <= SOCKET_PATH)
+    text(value).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// A resource's value, written as TOML's own kind or as PBS's text; nothing below zero.

@@ -1,0 +1,66 @@
+# make demo    first light: submit real work, see it run, leave nothing behind
+# make test    all tests; no network, no other language
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CARGO   ?= cargo
+
+BINARIES = $(basename $(notdir $(wildcard src/bin/*.rs)))
+BIN      = $(DESTDIR)$(PREFIX)/bin
+SHARE    = $(DESTDIR)$(PREFIX)/share
+UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
+PAGES    = $(wildcard man/*.[1-8])
+
+.PHONY: all demo test check bench torture man completions install uninstall clean
+
+all:
+	$(CARGO) build --release --locked
+
+demo: all
+	@sh etc/demo.sh target/release
+
+test:
+	$(CARGO) test --locked
+
+check:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) test --locked
+
+bench:
+	$(CARGO) bench --locked
+
+torture:
+	$(CARGO) test --locked --release --test all torture -- --ignored --nocapture --test-threads=1
+
+man:
+	BLESS=1 $(CARGO) test --locked --test all generated::manual_pages
+
+completions:
+	BLESS=1 $(CARGO) test --locked --test all generated::completions
+
+# Installs what `make all` has built, so that installing as root compiles nothing as root.
+install:
+	@test -n "$(BINARIES)" && test -x target/release/schedd || { echo "install: run 'make all' first" >&2; exit 1; }
+	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai
+	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	for name in $(BINARIES); do install -m 755 target/release/$$name $(BIN)/$$name || exit 1; done
+	for page in $(PAGES); do install -D -m 644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
+	install -m 644 completions/bash/* $(SHARE)/bash-completion/completions
+	install -m 644 completions/zsh/* $(SHARE)/zsh/site-functions
+	install -m 644 completions/fish/* $(SHARE)/fish/vendor_completions.d
+	for unit in schedd.service noded.service schedd.socket; do \
+	  sed 's|@PREFIX@|$(PREFIX)|' etc/$$unit > $(UNITS)/$$unit && chmod 644 $(UNITS)/$$unit || exit 1; done
+	install -m 644 etc/lanai.toml.example README.md CHANGELOG.md LICENSE $(SHARE)/doc/lanai
+
+# Removes what `make install` put there; configuration and spool stay.
+uninstall:
+	for name in $(BINARIES); do rm -f $(BIN)/$$name; done
+	for page in $(PAGES); do rm -f $(SHARE)/man/man$${page##*.}/$${page##*/}; done
+	for file in completions/bash/*; do rm -f $(SHARE)/bash-completion/completions/$${file##*/}; done
+	for file in completions/zsh/*; do rm -f $(SHARE)/zsh/site-functions/$${file##*/}; done
+	for file in completions/fish/*; do rm -f $(SHARE)/fish/vendor_completions.d/$${file##*/}; done
+	rm -f $(UNITS)/schedd.service $(UNITS)/schedd.socket $(UNITS)/noded.service
+	rm -rf $(SHARE)/doc/lanai
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,101 @@
+#!/bin/sh
+# First light: submits real work, shows it, waits for it, and leaves nothing behind.
+# Usage: demo.sh FOLDER_OF_THE_PROGRAMS
+set -eu
+
+PATH=$(cd "${1:?the folder of the programs}" && pwd):$PATH
+folder=$(mktemp -d "${TMPDIR:-/tmp}/lanai-demo.XXXXXX")
+LANAI_HOME=$folder/home
+export PATH LANAI_HOME
+mkdir "$LANAI_HOME"
+
+# Processes that belong to this demo: its folder stands in their environment.
+processes() {
+    grep -lasF "LANAI_HOME=$LANAI_HOME" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r pid; do
+        case $(readlink "/proc/$pid/exe" 2>/dev/null) in */schedd | */noded) echo "$pid" ;; esac
+    done
+}
+
+# Ends all there is, whatever has happened; fails if something stays.
+clean_up() {
+    status=$?
+    trap - EXIT
+    if [ -d "$LANAI_HOME/spool" ]; then
+        qselect 2>/dev/null | xargs -r qdel >/dev/null 2>&1 || true
+        schedd --stop >/dev/null 2>&1 || true
+    fi
+    left=$(processes) waited=0
+    while [ -n "$left" ] && [ "$waited" -lt 100 ]; do
+        sleep 0.1
+        left=$(processes) waited=$((waited + 1))
+    done
+    cd /
+    if [ -n "$left" ]; then
+        echo "demo: these processes stayed and are killed:" $left >&2
+        kill -KILL $left
+        status=1
+    fi
+    rm -rf "$folder"
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Shows a command, then runs it.
+show() {
+    echo "\$ $*"
+    "$@"
+    echo
+}
+
+attribute() {
+    qstat -x -f "$1" | sed -n "s/^ *$2 = //p"
+}
+
+# Waits until a job is over; gives up after a minute.
+await() {
+    waited=0
+    until [ "$(attribute "$1" job_state)" = F ]; do
+        waited=$((waited + 1))
+        if [ "$waited" -gt 300 ]; then
+            echo "demo: $1 is not over after a minute:" >&2
+            qstat -x -f "$1" >&2
+            return 1
+        fi
+        sleep 0.2
+    done
+}
+
+cd "$folder"
+cat >primes.sh <<'END'
+#!/bin/sh
+#PBS -N primes
+#PBS -l select=1:ncpus=1
+#PBS -l walltime=5:00
+#PBS -j oe
+echo "Job $PBS_JOBID counts the primes below ten million:"
+seq 2 9999999 | factor | grep -c ': [0-9]*$'
+END
+
+show cat primes.sh
+echo "\$ qsub primes.sh"
+id=$(qsub primes.sh)
+echo "$id"
+echo
+show qstat
+echo "\$ qsub -N answer -W block=true -- /bin/sh -c 'exit 3'"
+blocked=0
+qsub -N answer -W block=true -- /bin/sh -c 'exit 3' || blocked=$?
+echo "(qsub waited, and exited with the job's own status: $blocked)"
+echo
+[ "$blocked" -eq 3 ] || { echo "demo: it should have exited with 3" >&2; exit 1; }
+
+await "$id"
+show qstat -x
+show cat "primes.o${id%%.*}"
+grep -qx 664579 "primes.o${id%%.*}" || { echo "demo: there are 664579 primes below ten million" >&2; exit 1; }
+echo "\$ qstat -x -f ${id%%.*} | grep Exit_status"
+qstat -x -f "$id" | grep Exit_status
+[ "$(attribute "$id" Exit_status)" = 0 ]

@@ -1,0 +1,74 @@
+//! Where a job runs, as PBS writes it: `exec_host` and `exec_vnode`.
+
+use crate::model::job::Share;
+use crate::model::resource::{Size, Value};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// `node1/0*4+node2/0`: host, slot, and the processors if there is not just one.
+pub fn exec_host(shares: &[Share]) -> String {
+    let mut slots: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut text = String::new();
+    for share in shares {
+        let slot = slots.entry(&share.host).or_default();
+        join(&mut text, &format!("{}/{slot}", share.host));
+        *slot += 1;
+        let ncpus = processors(share);
+        if ncpus != 1 {
+            let _ = write!(text, "*{ncpus}");
+        }
+    }
+    text
+}
+
+/// `(node1:ncpus=4:mem=8388608kb)+(node2:ncpus=4)`: what each chunk holds.
+pub fn exec_vnode(shares: &[Share]) -> String {
+    let mut text = String::new();
+    for share in shares {
+        join(&mut text, &format!("({}", share.node));
+        for (name, value) in &share.taken {
+            let _ = write!(text, ":{name}={}", in_kilobytes(value));
+        }
+        text.push(')');
+    }
+    text
+}
+
+/// The processors a share holds.
+pub fn processors(share: &Share) -> i64 {
+    share.taken.iter().find(|(name, _)| name == "ncpus").and_then(|(_, value)| value.amount()).unwrap_or(0)
+}
+
+/// A value with sizes in kilobytes, as PBS counts what is assigned.
+pub fn in_kilobytes(value: &Value) -> Value {
+    match value {
+        Value::Size(size) => Value::Size(Size::kilobytes(size.bytes().div_ceil(1024))),
+        other => other.clone(),
+    }
+}
+
+fn join(text: &mut String, more: &str) {
+    if !text.is_empty() {
+        text.push('+');
+    }
+    text.push_str(more);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(node: &str, host: &str, taken: &[(&str, Value)]) -> Share {
+        let taken = taken.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
+        Share { node: node.into(), host: host.into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+    }
+
+    #[test]
+    fn hosts_and_vnodes_are_written_as_pbs_writes_them() {
+        let mem = Value::Size(Size::parse("100mb").unwrap());
+        let chunk = |node| share(node, "head", &[("ncpus", Value::Long(1)), ("mem", mem.clone())]);
+        let shares = [chunk("head"), chunk("head[0]"), share("n2", "n2", &[("ncpus", Value::Long(4))])];
+        assert_eq!(exec_host(&shares), "head/0+head/1+n2/0*4");
+        assert_eq!(exec_vnode(&shares), "(head:ncpus=1:mem=102400kb)+(head[0]:ncpus=1:mem=102400kb)+(n2:ncpus=4)");
+    }
+}

@@ -1,0 +1,96 @@
+//! Moments as PBS writes them, in the local time zone.
+
+use crate::model::time::Wall;
+use chrono::{DateTime, Datelike, Local, NaiveDateTime, Timelike};
+use std::fmt::{self, Display};
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A moment as `ctime` writes it: `Fri Nov 11 17:57:05 2016`, the day padded with a blank.
+pub fn ctime(wall: Wall) -> impl Display {
+    In(wall, |at, f| {
+        let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+        write!(f, "{} {hour:02}:{minute:02}:{second:02} {}", Date(at), at.year())
+    })
+}
+
+/// A moment as comments name it: `Fri Nov 11 at 17:57`.
+pub fn comment_time(wall: Wall) -> impl Display {
+    In(wall, |at, f| write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute()))
+}
+
+/// A promised start in five columns, as `qstat -T` shows it: `17:57` today, `Fr 17` within a week,
+/// `Nov` later this year, then the year, `>5yrs` at last; None for a moment that has passed.
+pub fn start_column(start: Wall, now: Wall) -> Option<String> {
+    let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
+    let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
+    let month = || MONTHS[at.month0() as usize].to_string();
+    Some(match days {
+        0 if at.date() == today.date() => format!("{:02}:{:02}", at.hour(), at.minute()),
+        0..7 => format!("{} {:02}", &day_name(at)[..2], at.hour()),
+        _ if at.year() == today.year() => month(),
+        _ if days <= 5 * 365 => at.year().to_string(),
+        _ => ">5yrs".to_string(),
+    })
+}
+
+/// A moment in the local time zone; None if no calendar reaches it.
+pub fn local(wall: Wall) -> Option<DateTime<Local>> {
+    DateTime::from_timestamp(wall.0, 0).map(|at| at.with_timezone(&Local))
+}
+
+struct In(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
+
+/// A moment no calendar reaches is shown as seconds.
+impl Display for In {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match local(self.0) {
+            Some(at) => self.1(at.naive_local(), f),
+            None => write!(f, "{}", self.0.0),
+        }
+    }
+}
+
+struct Date(NaiveDateTime);
+
+impl Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} {} {:2}", day_name(self.0), MONTHS[self.0.month0() as usize], self.0.day())
+    }
+}
+
+fn day_name(at: NaiveDateTime) -> &'static str {
+    DAYS[at.weekday().num_days_from_monday() as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::TimeZone;
+
+    fn wall(text: &str) -> Wall {
+        let moment = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap();
+        Wall(Local.from_local_datetime(&moment).earliest().unwrap().timestamp())
+    }
+
+    #[test]
+    fn dates_are_written_as_ctime_writes_them() {
+        assert_eq!(ctime(wall("2016-11-11 17:57:05")).to_string(), "Fri Nov 11 17:57:05 2016");
+        assert_eq!(ctime(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 07:05:09 2016");
+        assert_eq!(comment_time(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 at 07:05");
+        assert_eq!(ctime(Wall(i64::MAX)).to_string(), i64::MAX.to_string());
+    }
+
+    #[test]
+    fn a_promised_start_fits_five_columns() {
+        let now = wall("2026-11-20 10:20:30");
+        let column = |text| start_column(wall(text), now);
+        assert_eq!(column("2026-11-20 17:57:00").as_deref(), Some("17:57"));
+        assert_eq!(column("2026-11-21 09:00:00").as_deref(), Some("Sa 09"));
+        assert_eq!(column("2026-12-24 09:00:00").as_deref(), Some("Dec"));
+        assert_eq!(column("2027-03-01 09:00:00").as_deref(), Some("2027"));
+        assert_eq!(column("2040-03-01 09:00:00").as_deref(), Some(">5yrs"));
+        assert_eq!(column("2026-11-20 10:20:29"), None);
+    }
+}

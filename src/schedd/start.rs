@@ -1,0 +1,163 @@
+//! The command `schedd`: start in the foreground or on its own, ask a running one, stop it.
+
+use super::Schedd;
+use super::listen::Listener;
+use super::recover::recover;
+use super::setup::Setup;
+use crate::spool::lock::LockError;
+use crate::sys::home::Home;
+use crate::sys::signals::Signals;
+use crate::sys::{clock, daemon};
+use crate::wire::client::Client;
+use crate::wire::message::{Reply, Request, Status};
+use anyhow::{Context, Result, bail};
+use clap::{CommandFactory, Parser};
+use comfy_table::Table;
+use comfy_table::style::presets::NOTHING;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Decide which job runs where and when.
+///
+/// Without an option, schedd starts as a daemon and returns once it serves. In a personal
+/// installation the first qsub does that by itself.
+#[derive(Debug, Parser)]
+#[command(name = "schedd", version, max_term_width = 100)]
+struct Arguments {
+    /// Stay in the foreground and log to standard error.
+    #[arg(long)]
+    foreground: bool,
+    /// Say on standard output when ready, then be silent there.
+    #[arg(long, hide = true, requires = "foreground")]
+    ready: bool,
+    /// Ask the running schedd how it is.
+    #[arg(long, conflicts_with_all = ["foreground", "stop", "check"])]
+    status: bool,
+    /// Stop the running schedd; running jobs go on, and the next schedd takes them over.
+    #[arg(long, conflicts_with_all = ["foreground", "check"])]
+    stop: bool,
+    /// Read the configuration and say whether it is good.
+    #[arg(long, conflicts_with = "foreground")]
+    check: bool,
+}
+
+/// The options, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// The program.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if arguments.ready {
+                let _ = daemon::report(&format!("{error:#}"));
+            }
+            eprintln!("schedd: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let home = Home::find()?;
+    match arguments {
+        Arguments { status: true, .. } => status(&home),
+        Arguments { stop: true, .. } => stop(&home),
+        Arguments { check: true, .. } => check(home),
+        Arguments { foreground: true, ready, .. } => serve(home, *ready),
+        _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")),
+    }
+}
+
+fn serve(home: Home, ready: bool) -> Result<()> {
+    log_to_stderr();
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    raise_descriptor_limit();
+    let signals = Signals::catch()?;
+    let recovered = match recover(Setup::read(home.clone())?) {
+        Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => return await_other(&home),
+        other => other?,
+    };
+    let listener = Listener::bind(&recovered.ledger.setup).context("schedd.sock")?;
+    let mut schedd = Schedd::new(recovered, listener, signals)?;
+    if ready {
+        daemon::report("ready")?;
+    }
+    tracing::info!("serving {}", home.spool().display());
+    schedd.serve();
+    Ok(())
+}
+
+/// Two first commands at once start two daemons: the second one waits for the first.
+fn await_other(home: &Home) -> Result<()> {
+    for _ in 0..500 {
+        if Client::reach(home).is_ok() {
+            return daemon::report("ready");
+        }
+        clock::sleep(Duration::from_millis(10));
+    }
+    bail!("another schedd holds {} and does not answer", home.spool().display())
+}
+
+fn log_to_stderr() {
+    let level = crate::sys::env::text("LANAI_LOG").and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level).init();
+}
+
+fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard.min(65_536), hard);
+    }
+}
+
+fn status(home: &Home) -> Result<()> {
+    let reply = Client::reach(home).context("no schedd is running here")?.call(&Request::Status)?;
+    let Reply::Status(status) = reply else { bail!("an unexpected answer") };
+    println!("{}", status_table(&status));
+    Ok(())
+}
+
+fn status_table(status: &Status) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    let jobs = status.jobs.iter().map(|(state, count)| format!("{count} {}", state.letter())).collect::<Vec<_>>();
+    let node = |(name, up): &(String, bool)| format!("{name} {}", if *up { "up" } else { "down" });
+    let nodes = status.nodes.iter().map(node).collect::<Vec<_>>();
+    let none = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
+    table.add_row(["schedd", &format!("{} (process {})", status.version, status.pid)]);
+    table.add_row(["up", &status.uptime.to_string()]);
+    table.add_row(["spool", &status.spool.to_string()]);
+    table.add_row(["jobs", &none(jobs)]);
+    table.add_row(["nodes", &none(nodes)]);
+    table
+}
+
+/// Asks the schedd to leave and waits until the spool is free.
+fn stop(home: &Home) -> Result<()> {
+    let Ok(mut client) = Client::reach(home) else {
+        println!("no schedd is running here");
+        return Ok(());
+    };
+    match client.call(&Request::Stop)? {
+        Reply::Done => {}
+        Reply::Refused(refusal) => bail!("{refusal}"),
+        _ => bail!("an unexpected answer"),
+    }
+    for _ in 0..1000 {
+        if !crate::spool::lock::is_held(home) {
+            return Ok(());
+        }
+        clock::sleep(Duration::from_millis(5));
+    }
+    bail!("schedd was told to leave, but still holds {}", home.spool().display())
+}
+
+fn check(home: Home) -> Result<()> {
+    let setup = Setup::read(home)?;
+    println!("{}: good", setup.home.config.display());
+    Ok(())
+}

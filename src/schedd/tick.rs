@@ -1,0 +1,271 @@
+//! A tick: apply all that has arrived, commit, acknowledge, decide, commit, tell the nodes.
+//!
+//! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
+
+use super::caller::Caller;
+use super::clients::Token;
+use super::ledger::Ledger;
+use super::reports::{self, Inventory};
+use super::requests::{self, Granted};
+use super::{Schedd, dispatch, timers};
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId, Usage, Want};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::sched::cycle;
+use crate::sched::plan::Plan;
+use crate::spool::SpoolError;
+use crate::spool::commit::{Change, commit};
+use crate::spool::load;
+use crate::sys::clock::monotonic;
+use crate::wire::message::{Order, Reply, Report, Request};
+use std::sync::Arc;
+
+/// Something that has arrived.
+pub enum Input {
+    /// A client's request.
+    Request(Token, Caller, Request),
+    /// A node's report.
+    Report(usize, Report),
+    /// Nodes that no longer answer.
+    Lost(Vec<String>),
+}
+
+/// What is to be done once the tick is on disk.
+#[derive(Default)]
+struct Effects {
+    replies: Vec<(Token, Reply)>,
+    waits: Vec<(Token, JobId)>,
+    /// Orders for the noded that reported.
+    back: Vec<(usize, Order)>,
+    /// Orders for the noded of a node.
+    orders: Vec<(String, Order)>,
+    /// Nodeds that have just given their inventory: their open attempts are told anew.
+    met: Vec<Vec<String>>,
+}
+
+impl Schedd {
+    /// Applies, commits, acknowledges; then cycles until nothing more can be decided.
+    pub fn tick(&mut self, inputs: Vec<Input>) {
+        self.ledger.begin(&timers::read_clocks());
+        let mut effects = self.apply(&inputs, true);
+        let mut committed = self.commit();
+        if matches!(committed, Err(SpoolError::Full)) {
+            tracing::error!("the disk is full: new jobs are refused, the reserve is given up");
+            self.release_reserve();
+            effects = self.apply(&inputs, false);
+            committed = self.commit();
+        }
+        match committed {
+            Ok(touched) => self.carry_out(effects, &touched),
+            Err(error) => self.give_back(inputs, &error),
+        }
+        self.decide();
+    }
+
+    fn apply(&mut self, inputs: &[Input], room: bool) -> Effects {
+        let mut effects = Effects::default();
+        for id in self.ledger.due() {
+            self.ledger.happen(id, Event::Due);
+        }
+        for input in inputs {
+            match input {
+                Input::Request(token, caller, request) => {
+                    let granted = requests::apply(&mut self.ledger, &self.spool, caller, request, room);
+                    effects.answer(&self.ledger, *token, granted);
+                }
+                Input::Report(target, report) => {
+                    let boot = self.nodes.boot(*target);
+                    effects.take_in(&mut self.ledger, *target, report, &boot);
+                }
+                Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
+            }
+        }
+        effects
+    }
+
+    /// Writes what the ledger has changed; the jobs it has touched. A failure takes it all back.
+    fn commit(&mut self) -> Result<Vec<Arc<Job>>, SpoolError> {
+        let mut changes = self.ledger.changes();
+        let verdicts_due = self.verdicts.due.is_some_and(|due| due <= monotonic());
+        if changes.is_empty() && !verdicts_due {
+            return Ok(self.ledger.settle());
+        }
+        changes.append(&mut self.verdicts.changes());
+        let saved = self.ledger.clock().save(&timers::read_clocks());
+        changes.push(Change::Meta("clock", serde_json::to_string(&saved)?));
+        match commit(&mut self.spool, &changes) {
+            Ok(()) => {
+                self.verdicts.written();
+                self.checkpoints.committed();
+                Ok(self.ledger.settle())
+            }
+            Err(error) => {
+                self.ledger.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
+        for (token, reply) in &effects.replies {
+            self.clients.answer(*token, reply);
+        }
+        for (token, job) in effects.waits {
+            self.clients.await_end(token, job);
+            self.tell_end(job);
+        }
+        for job in touched {
+            self.tell_node(job);
+            self.tell_end(job.id);
+        }
+        for (target, order) in &effects.back {
+            let news = self.nodes.send_to(*target, order);
+            self.note(news);
+        }
+        for (node, order) in &effects.orders {
+            let news = self.nodes.send(node, order);
+            self.note(news);
+        }
+        for nodes in effects.met {
+            for job in reports::running_on(&self.ledger, |node| nodes.iter().any(|name| name == node)) {
+                self.tell_node(&job);
+            }
+        }
+    }
+
+    /// Sends the order that follows from how a job stands.
+    fn tell_node(&mut self, job: &Job) {
+        match dispatch::order(&self.ledger, &self.spool, job) {
+            Ok(Some((node, order))) => {
+                let news = self.nodes.send(&node, &order);
+                self.note(news);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!("job {} cannot be sent to its node: {error}", job.id),
+        }
+    }
+
+    /// Answers those who wait for the end of a job, if it has ended.
+    fn tell_end(&mut self, id: JobId) {
+        if self.ledger.job(id).is_some_and(|job| job.life.state != State::Finished) {
+            return;
+        }
+        let waiting = self.clients.take_awaiting(id);
+        if waiting.is_empty() {
+            return;
+        }
+        let past = load::job(&self.spool, id).ok().flatten();
+        let reply = past.as_ref().map_or(Reply::Refused(Refusal::unknown_job()), end_of);
+        for token in waiting {
+            self.clients.answer(token, &reply);
+        }
+    }
+
+    /// The disk took nothing: clients are told, reports are kept for later.
+    fn give_back(&mut self, inputs: Vec<Input>, error: &SpoolError) {
+        tracing::error!("the spool did not take a tick: {error}");
+        for input in inputs {
+            match input {
+                Input::Request(token, ..) => {
+                    let refusal = Refusal::spool(error);
+                    self.clients.answer(token, &Reply::Refused(refusal));
+                }
+                kept => self.inbox.push(kept),
+            }
+        }
+        self.timers.retry = Some(monotonic() + timers::RETRY);
+    }
+
+    /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
+    fn decide(&mut self) {
+        if !self.ledger.take_cycle_due() {
+            return;
+        }
+        let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
+        self.next_cycle = plan.next;
+        self.verdicts.take_in(&plan, monotonic());
+        if plan.starts.is_empty() {
+            return;
+        }
+        self.take_starts(&plan);
+        match self.commit() {
+            Ok(touched) => self.carry_out(Effects::default(), &touched),
+            Err(error) => {
+                tracing::error!("the spool did not take a plan: {error}");
+                self.release_reserve();
+                self.ledger.want_cycle();
+                self.timers.retry = Some(monotonic() + timers::RETRY);
+            }
+        }
+        // What has just been started changed the ledger, but leaves a cycle nothing to decide.
+        self.ledger.take_cycle_due();
+    }
+
+    fn take_starts(&mut self, plan: &Plan) {
+        for start in &plan.starts {
+            let Some(job) = self.ledger.job(start.job) else { continue };
+            let attempt = job.life.attempt + 1;
+            self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+        }
+    }
+}
+
+/// What a waiting client is told of a job that is over.
+fn end_of(job: &Job) -> Reply {
+    let exit = job.life.exit;
+    Reply::Ended {
+        status: exit.map_or(0, |exit| exit.status),
+        deleted_by: match &job.life.want {
+            Want::Gone(by) => Some(by.clone()),
+            _ => None,
+        },
+    }
+}
+
+impl Effects {
+    fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
+        let reply = match granted {
+            Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
+            Ok(Granted::Done) => Reply::Done,
+            Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
+            Ok(Granted::Altered(id)) => {
+                self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
+                Reply::Done
+            }
+            Ok(Granted::Signal(job, attempt, signal)) => {
+                let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                self.orders.extend(node.map(|node| (node.to_string(), Order::Signal { job, attempt, signal })));
+                Reply::Done
+            }
+            Err(refusal) => Reply::Refused(refusal),
+        };
+        self.replies.push((token, reply));
+    }
+
+    fn take_in(&mut self, ledger: &mut Ledger, target: usize, report: &Report, boot: &str) {
+        let mut orders = Vec::new();
+        match report {
+            Report::Hello { boot, nodes, attempts } => {
+                let inventory = Inventory { boot: boot.clone(), nodes: nodes.clone(), attempts: attempts.clone() };
+                reports::take_inventory(ledger, &inventory, &mut orders);
+                self.met.push(nodes.iter().map(|facts| facts.name.clone()).collect());
+            }
+            Report::Attempt(job, attempt, standing) => {
+                reports::attempt_stands(ledger, *job, *attempt, standing, boot, &mut orders);
+            }
+            Report::Usage(used) => {
+                used.iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used))
+            }
+            Report::Pong | Report::Fenced { .. } => {}
+        }
+        self.back.extend(orders.into_iter().map(|order| (target, order)));
+    }
+}
+
+fn note_usage(ledger: &mut Ledger, id: JobId, attempt: u32, used: &Usage) {
+    let open = ledger.job(id).and_then(|job| job.life.open_run()).is_some_and(|run| run.attempt == attempt);
+    if open {
+        ledger.used(id, *used);
+    }
+}

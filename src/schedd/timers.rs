@@ -1,0 +1,55 @@
+//! When schedd has something to do though nobody asks.
+
+use super::clock::Reading;
+use crate::model::time::Span;
+use crate::sys::clock;
+use std::sync::OnceLock;
+
+/// Reads the machine's clocks.
+pub fn read_clocks() -> Reading {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let boot = BOOT.get_or_init(clock::boot_id).clone();
+    Reading { since_boot: clock::since_boot(), wall: clock::wall_millis(), boot }
+}
+
+/// Things that come round: each at its own pace, on a clock that no step moves.
+#[derive(Debug)]
+pub struct Timers {
+    /// Look after sockets and connections.
+    pub housekeeping: Span,
+    /// A cycle though nothing happened.
+    pub poll: Span,
+    /// Drop old history.
+    pub purge: Span,
+    /// Try again what the disk refused.
+    pub retry: Option<Span>,
+}
+
+/// The pace of housekeeping.
+pub const HOUSEKEEPING: Span = Span::seconds(1);
+/// A verdict of a new kind is written after this long, if nothing else is written before.
+pub const SOON: Span = Span(100);
+/// A verdict whose figures alone have changed is written after this long.
+pub const FIGURES: Span = Span::seconds(2);
+/// The pace at which old history is dropped.
+pub const PURGE: Span = Span::seconds(3600);
+/// The pause before what the disk refused is tried again.
+pub const RETRY: Span = Span(200);
+
+impl Timers {
+    /// All timers, from now on.
+    pub fn new(poll: Span) -> Timers {
+        let now = clock::monotonic();
+        Timers { housekeeping: now + HOUSEKEEPING, poll: now + poll, purge: now, retry: None }
+    }
+
+    /// Whether a timer has run out; it is set anew.
+    pub fn ring(timer: &mut Span, pace: Span) -> bool {
+        let now = clock::monotonic();
+        let rings = *timer <= now;
+        if rings {
+            *timer = now + pace;
+        }
+        rings
+    }
+}

@@ -1,0 +1,56 @@
+//! The record beside the spool: who holds it and where it listens. Clients follow it.
+
+use super::home::Home;
+use super::{clock, filesystem};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Who holds the spool. Written by the holder once it listens; left behind by a crash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The host's name, for messages.
+    pub host: String,
+    /// The host's identity: its machine id, else its name.
+    pub machine: String,
+    /// The kernel's boot id.
+    pub boot: String,
+    /// The daemon's process.
+    pub pid: u32,
+    /// Its socket.
+    pub socket: PathBuf,
+}
+
+/// The record of who holds the spool, or held it last.
+pub fn read(home: &Home) -> Option<Record> {
+    serde_json::from_slice(&std::fs::read(home.record()).ok()?).ok()
+}
+
+/// Writes the record; the caller holds the lock.
+pub fn write(home: &Home, socket: &Path) -> io::Result<()> {
+    let record = Record {
+        host: host(),
+        machine: machine(),
+        boot: clock::boot_id(),
+        pid: std::process::id(),
+        socket: socket.to_path_buf(),
+    };
+    filesystem::replace(&home.record(), &serde_json::to_vec_pretty(&record)?, 0o644)
+}
+
+/// Removes the record: the holder leaves in order.
+pub fn erase(home: &Home) {
+    let _ = std::fs::remove_file(home.record());
+}
+
+/// This host's name.
+pub fn host() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_else(|_| "localhost".into())
+}
+
+/// What tells this host from others, also when they are named alike.
+pub fn machine() -> String {
+    let test = crate::sys::env::text("LANAI_TEST_MACHINE").filter(|_| cfg!(debug_assertions));
+    let id = test.or_else(|| std::fs::read_to_string("/etc/machine-id").ok());
+    id.map(|id| id.trim().to_string()).filter(|id| !id.is_empty()).unwrap_or_else(host)
+}

@@ -1,0 +1,98 @@
+//! What is written by Lanai itself stands in the repository as it would be written now: manual
+//! pages, completions. `BLESS=1 cargo test --test all generated` (or `make man completions`)
+//! writes it anew.
+
+use crate::support::{files, root};
+use lanai::cli::{PROGRAMS, completion, man};
+use lanai::model::config::{Config, KEYS, ServerConfig};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The remedy, in every message.
+const REMEDY: &str = "run `make man completions` and commit what it writes";
+
+/// Compares `folder` with what belongs in it, or writes it when `BLESS` is set. Of the files there,
+/// those for which `is_ours` is false are left alone.
+fn hold(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>, is_ours: impl Fn(&Path) -> bool) {
+    let present: Vec<PathBuf> = files(folder).into_iter().filter(|path| is_ours(path)).collect();
+    let superfluous: Vec<_> = present.iter().filter(|path| !expected.contains_key(*path)).collect();
+    let differing: Vec<_> =
+        expected.iter().filter(|(path, text)| std::fs::read(path).ok().as_ref() != Some(text)).collect();
+    if std::env::var_os("BLESS").is_some() {
+        superfluous.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        differing.iter().for_each(|(path, text)| bless(path, text));
+        return;
+    }
+    assert!(superfluous.is_empty(), "nothing writes {superfluous:?} any more: {REMEDY}");
+    let names: Vec<_> = differing.iter().map(|(path, _)| path).collect();
+    assert!(names.is_empty(), "{names:?} are not as they would be written now: {REMEDY}");
+}
+
+fn bless(path: &Path, text: &[u8]) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn manual_pages_are_current() {
+    let folder = root().join("man");
+    let pages = PROGRAMS.iter().map(|program| (folder.join(man::file_name(program)), man::page(program).unwrap()));
+    let by_hand = ["lanai.7", "lanai.toml.5"];
+    hold(&folder, &pages.collect(), |path| !by_hand.iter().any(|name| path.ends_with(name)));
+}
+
+#[test]
+fn completions_are_current() {
+    let folder = root().join("completions");
+    let scripts = PROGRAMS.iter().flat_map(|program| {
+        let folder = &folder;
+        completion::SHELLS
+            .iter()
+            .map(move |&shell| (folder.join(completion::file_name(program, shell)), completion::script(program, shell)))
+    });
+    hold(&folder, &scripts.collect(), |_| true);
+}
+
+#[test]
+fn completions_for_bash_are_bash() {
+    for path in files(&root().join("completions/bash")) {
+        let Ok(status) = std::process::Command::new("bash").arg("-n").arg(&path).status() else { return };
+        assert!(status.success(), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_manual_tells_of_every_key_of_the_configuration() {
+    let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
+    for (section, keys) in KEYS {
+        for key in *keys {
+            assert!(page.contains(&format!("\n.B {key}\n")), "man/lanai.toml.5 lacks `.B {key}` of [{section}]");
+        }
+    }
+}
+
+#[test]
+fn hand_written_pages_are_of_this_version() {
+    for name in ["lanai.7", "lanai.toml.5"] {
+        let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
+        let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(page.lines().next().unwrap().contains(version), "write {version} into the first line of man/{name}");
+    }
+}
+
+#[test]
+fn the_example_configuration_shows_the_defaults() {
+    let example = std::fs::read_to_string(root().join("etc/lanai.toml.example")).unwrap();
+    assert_eq!(Config::parse(&example).unwrap(), Config::default(), "as it stands, it changes nothing");
+    let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ");
+    let text: String =
+        example.lines().map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line })).collect();
+    for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
+        assert!(text.contains(&format!("\n{key} = ")), "etc/lanai.toml.example lacks `{key}`");
+    }
+    let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
+    let default = Config::default();
+    assert_eq!((taken.launch, taken.cycle), (default.launch, default.cycle));
+    let unnamed = ServerConfig { name: None, operators: Vec::new(), managers: Vec::new(), ..taken.server };
+    assert_eq!(unnamed, default.server);
+}
