@@ -1,6 +1,6 @@
 //! One request for each job id of a command line, in order, over one connection.
 
-use super::exit::Failure;
+use super::exit::{self, Failure};
 use super::operand::Operand;
 use super::source::Source;
 use crate::model::job::JobId;
@@ -89,10 +89,12 @@ fn one(
         None => Refusal::unknown_job(),
         Some(job) => match server.call(&request(job))? {
             Reply::Refused(refusal) => refusal,
-            _ => return Ok(Ok(())),
+            Reply::Done => return Ok(Ok(())),
+            _ => return Err(exit::garbled()),
         },
     };
-    Ok(Err(Failure::of_job(command, &refusal, &operand.full(&server.name()?))))
+    let id = server.name().map_or_else(|_| operand.short(), |name| operand.full(&name));
+    Ok(Err(Failure::of_job(command, &refusal, &id)))
 }
 
 #[cfg(test)]

@@ -54,9 +54,14 @@ impl Operand {
         (self.server.is_none() && self.index.is_empty()).then_some(self.number)
     }
 
+    /// The id without its server.
+    pub fn short(&self) -> String {
+        format!("{}{}", self.number, self.index)
+    }
+
     /// The full id, as messages show it: `12.head`, with `server` where none is named.
     pub fn full(&self, server: &str) -> String {
-        format!("{}{}.{}", self.number, self.index, self.server.as_deref().unwrap_or(server))
+        format!("{}.{}", self.short(), self.server.as_deref().unwrap_or(server))
     }
 }
 
