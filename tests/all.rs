@@ -6,6 +6,7 @@
 mod architecture;
 mod generated;
 mod support;
+mod tour;
 
 use std::collections::BTreeSet;
 
