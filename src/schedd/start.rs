@@ -13,7 +13,7 @@ use crate::wire::message::{Reply, Request, Status};
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use comfy_table::Table;
-use comfy_table::style::presets::NOTHING;
+use comfy_table::presets::NOTHING;
 use std::process::ExitCode;
 use std::time::Duration;
 

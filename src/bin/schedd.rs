@@ -1,0 +1,5 @@
+//! `schedd`: see [`lanai::schedd`].
+
+fn main() -> std::process::ExitCode {
+    lanai::schedd::main()
+}
