@@ -73,7 +73,7 @@ impl<'a> Timeline<'a> {
     ) -> Opening<'s> {
         let (mut space, mut end, mut placement) = enough;
         loop {
-            let middle = self.whole_moment(taken + (end - taken) / 2);
+            let middle = self.whole_moment(taken + ((end - taken) / 2).max(1));
             let middle = if middle < end { middle } else { self.whole_moment(taken + 1) };
             if middle >= end {
                 return Opening { at: self.ends[end - 1].0, space, placement };
