@@ -44,7 +44,7 @@ const IMPURE: &[&str] = &[
 const RESERVED: &[(&[&str], &[&str])] = &[
     (&["unsafe"], &["sys/"]),
     (&["rusqlite"], &["spool/"]),
-    (&["clap", "clap_complete", "clap_mangen"], &["cli/", "bin/", "schedd/start.rs", "noded/args.rs"]),
+    (&["clap", "clap_complete", "clap_mangen"], &["cli/", "bin/", "schedd/start.rs", "noded/args.rs", "noded/mod.rs"]),
     (&["SystemTime::now", "Instant::now", "Utc::now", "Local::now", "thread::sleep"], &["sys/"]),
     (&["std::env", "process::exit", "process::Command"], &["sys/"]),
 ];
