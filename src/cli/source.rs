@@ -2,6 +2,7 @@
 //! from schedd. The same query function answers either way.
 
 use crate::model::time::ClockTable;
+use crate::spool::Connection;
 use crate::spool::query::{self, Viewer};
 use crate::spool::{self, SpoolError};
 use crate::sys::home::Home;
@@ -9,7 +10,6 @@ use crate::sys::{filesystem, record};
 use crate::wire::client::Client;
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::{Context, Result};
-use rusqlite::Connection;
 use std::os::unix::fs::MetadataExt;
 
 /// A place to ask.

@@ -7,9 +7,9 @@ use super::setup::Setup;
 use crate::model::config::Workdir;
 use crate::model::job::{Job, Program, Run, Want};
 use crate::model::text::Text;
+use crate::spool::Connection;
 use crate::spool::{SpoolError, load};
 use crate::wire::message::{Launch, Order, Payload};
-use rusqlite::Connection;
 
 /// What the node of this job must be told, if anything, and which node that is.
 pub fn order(ledger: &Ledger, spool: &Connection, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {

@@ -46,6 +46,7 @@ pub use start::{command, main};
 
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::spool::Connection;
 use crate::spool::lock::Lock;
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
@@ -60,7 +61,6 @@ use nodes::{News, Nodes};
 use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
-use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -6,12 +6,12 @@
 use super::caller::Caller;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::spool::Connection;
 use crate::spool::query::{self, Viewer};
 use crate::spool::{SpoolError, open_for_reading};
 use crate::sys::clock;
 use crate::wire::frame;
 use crate::wire::message::{Question, Reply, Request};
-use rusqlite::Connection;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

@@ -5,11 +5,11 @@ use super::ledger::Ledger;
 use super::setup::Setup;
 use super::timers;
 use crate::model::queue::Queue;
+use crate::spool::Connection;
 use crate::spool::commit::{Change, commit};
 use crate::spool::lock::Lock;
 use crate::spool::{self, load};
 use anyhow::{Context, Result};
-use rusqlite::Connection;
 
 /// What a start comes to.
 pub struct Recovered {

@@ -8,10 +8,10 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
+use crate::spool::Connection;
 use crate::spool::commit::Change;
 use crate::spool::load;
 use crate::wire::message::{Payload, Request, Submission};
-use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 

@@ -14,7 +14,9 @@ pub mod load;
 pub mod query;
 
 use crate::sys::home::Home;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+/// The open database, for those who keep it and hand it back here.
+pub use rusqlite::Connection;
+use rusqlite::{ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
