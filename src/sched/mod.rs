@@ -1,1 +1,54 @@
 //! Pure decisions: state, policy and a moment go in, a plan comes out.
+//!
+//! No clock, no files, no randomness, no order that depends on hashing: the same state gives the
+//! same plan in schedd, in the simulator and in every test. Read in this order:
+
+// What the cycle may see: the cluster, the queue, what runs.
+pub mod snapshot;
+
+mod amounts;
+
+mod shape;
+
+mod cluster;
+
+// The sentence.
+pub mod cycle;
+
+mod ledger;
+
+// Could it ever run?
+mod feasibility;
+
+// Who goes first?
+mod priority;
+
+// May it run yet?
+mod throttling;
+
+// Where would it fit, and if nowhere, for want of what?
+mod space;
+
+mod matching;
+
+mod search;
+
+mod shortage;
+
+// Take it, spread the chunks over it, write down what the nodes are to be told.
+mod allocation;
+
+mod distribution;
+
+mod launch;
+
+// Promise the first blocked job its earliest start, and let others pass only beside it.
+mod backfill;
+
+mod timeline;
+
+// What comes out.
+pub mod plan;
+
+// Clusters and jobs in a few words, for tests and benchmarks.
+pub mod fixture;

@@ -1,0 +1,45 @@
+//! One scheduling cycle, start to finish.
+//!
+//! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
+//! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
+
+use super::ledger::Ledger;
+use super::plan::{Plan, Start};
+use super::priority::{self, Candidate};
+use super::snapshot::State;
+use super::space::Claim;
+use super::{allocation, distribution, feasibility, launch, throttling};
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+
+/// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
+/// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
+/// room only shrinks within a cycle.
+pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
+    let mut ledger = Ledger::open(state, policy, now);
+    let mut ranking = priority::rank(state, policy.order);
+
+    while let Some(job) = ranking.next() {
+        ledger.consider();
+        match place(job, &mut ledger) {
+            Ok((start, claim)) => {
+                ledger.start(start, claim);
+                ranking.follow(job);
+            }
+            Err(reason) => ledger.wait(job, reason),
+        }
+    }
+    ledger.close()
+}
+
+fn place(job: Candidate, ledger: &mut Ledger) -> Result<(Start, Claim), Reason> {
+    let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
+    feasibility::screen(shape, ledger)?;
+    throttling::admit(job.class, ledger.state, ledger.now)?;
+    let placement = ledger.place(job.class)?;
+    let claim = allocation::claim(cluster, shape, &placement);
+    let shares = distribution::lay_out(cluster, shape, &placement);
+    let start = launch::order(job, shares, ledger.end_of(job.class), cluster, &mut ledger.numbers);
+    Ok((start, claim))
+}

@@ -1,0 +1,295 @@
+//! Clusters and jobs in a few words, for tests and benchmarks:
+//!
+//! ```
+//! use lanai::sched::fixture::cluster;
+//!
+//! let scene = cluster("2 x ncpus=8").queued(1, "select=3:ncpus=4 walltime=1:00:00");
+//! assert_eq!(scene.starts(), "1 on n1,n1,n2");
+//! ```
+//!
+//! Text that cannot be read panics: it is the test that is wrong.
+
+use super::cycle;
+use super::plan::Plan;
+use super::snapshot::{ClassId, State};
+use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
+use crate::model::node::NodeFacts;
+use crate::model::policy::{Backfill, Policy};
+use crate::model::queue::Queue;
+use crate::model::reason::Reason;
+use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
+use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
+use crate::model::state::{Holds, State as Standing};
+use crate::model::text::Text;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A state with the policy and the moment to run a cycle on.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// What the cycle sees.
+    pub state: State,
+    /// First come first served with EASY backfill, unless changed.
+    pub policy: Policy,
+    /// 0, unless changed.
+    pub now: Time,
+    resources: Resources,
+    classes: BTreeMap<JobId, ClassId>,
+    nodes: usize,
+}
+
+/// PBS's resources and some of a site: `lic` counted, `big` boolean, `color` text, `speed` a
+/// number that is compared.
+pub fn resources() -> Resources {
+    let mut resources = Resources::builtin();
+    let custom = [("lic", Kind::Long, true), ("big", Kind::Boolean, false), ("color", Kind::String, false)];
+    for (name, kind, consumable) in custom.into_iter().chain([("speed", Kind::Long, false)]) {
+        resources.define(name, Definition { kind, host_level: true, consumable, requestable: true });
+    }
+    resources
+}
+
+/// Nodes `n1`, `n2`, ... each on a host of its own: `"4 x ncpus=8:mem=32gb, 1 x ncpus=64"`; and a
+/// queue `workq`.
+pub fn cluster(text: &str) -> Scene {
+    let resources = resources();
+    let mut state = State::new(&resources);
+    state.set_queue(&queue("workq", true));
+    let policy = Policy::default();
+    let scene = Scene { state, policy, now: Time(0), resources, classes: BTreeMap::new(), nodes: 0 };
+    scene.with_nodes(text, |name| name.to_string())
+}
+
+/// A queue.
+pub fn queue(name: &str, started: bool) -> Queue {
+    Queue { name: name.to_string(), priority: 0, enabled: true, started }
+}
+
+impl Scene {
+    /// More nodes, all on one host.
+    pub fn on_host(self, host: &str, text: &str) -> Scene {
+        self.with_nodes(text, |_| host.to_string())
+    }
+
+    fn with_nodes(mut self, text: &str, host: impl Fn(&str) -> String) -> Scene {
+        for group in text.split(", ").filter(|group| !group.is_empty()) {
+            let (count, what) = group.split_once(" x ").expect("'COUNT x resources'");
+            for _ in 0..count.parse::<usize>().expect("a count") {
+                self.nodes += 1;
+                let name = format!("n{}", self.nodes);
+                let facts = facts(&self.resources, &name, &host(&name), what);
+                self.state.set_node(&facts, true);
+            }
+        }
+        self
+    }
+
+    /// Sets one node anew.
+    pub fn node(mut self, name: &str, what: &str, usable: bool) -> Scene {
+        self.state.set_node(&facts(&self.resources, name, name, what), usable);
+        self
+    }
+
+    /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
+    /// `queue=NAME` and `not_before=SECONDS`.
+    pub fn queued(mut self, id: u64, text: &str) -> Scene {
+        let job = self.job(id, text);
+        self.state.enqueue(&job);
+        self.classes.extend(self.state.class_of(job.id).map(|class| (job.id, class)));
+        self
+    }
+
+    /// A job that runs, its chunks on these nodes (`"n1,n1,n2"`), until so many seconds.
+    pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> Scene {
+        let job = self.job(id, text);
+        let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
+        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
+        self.state.occupy(job.id, &shares, &job.spec.request.place, Time(until.saturating_mul(1000)));
+        self
+    }
+
+    /// The same at another moment, in seconds.
+    pub fn at(mut self, seconds: i64) -> Scene {
+        self.now = Time(seconds * 1000);
+        self
+    }
+
+    /// The same where nothing passes a blocked job.
+    pub fn strictly(mut self) -> Scene {
+        self.policy.backfill = Backfill::None;
+        self
+    }
+
+    /// Runs a cycle, and audits its plan.
+    pub fn plan(&self) -> Plan {
+        let plan = cycle::run(&self.state, &self.policy, self.now);
+        assert_eq!(plan.audit(&self.state), Ok(()));
+        plan
+    }
+
+    /// Carries out a plan's starts.
+    pub fn apply(&mut self, plan: &Plan) {
+        for start in &plan.starts {
+            self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
+        }
+    }
+
+    /// What a cycle starts: `"1 on n1,n1; 3 on n2"`.
+    pub fn starts(&self) -> String {
+        let plan = self.plan();
+        let starts = plan.starts.iter().map(|start| {
+            let nodes: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+            format!("{} on {}", start.job, nodes.join(","))
+        });
+        starts.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
+    pub fn booked(&self) -> String {
+        let plan = self.plan();
+        let bookings = plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.nodes.join(",")));
+        bookings.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Why a cycle leaves this job waiting; None when it says nothing about its class.
+    pub fn reason(&self, id: u64) -> Option<Reason> {
+        let class = self.classes.get(&JobId(id))?;
+        self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| reason)
+    }
+
+    /// The same as text; empty for none.
+    pub fn why(&self, id: u64) -> String {
+        self.reason(id).map(|reason| reason.to_string()).unwrap_or_default()
+    }
+
+    /// A job of user `ann` as it stands when it was just queued.
+    pub fn job(&self, id: u64, text: &str) -> Job {
+        let mut words: BTreeMap<&str, &str> =
+            text.split(' ').map(|word| word.split_once('=').expect("'word=value'")).collect();
+        let select = words.remove("select").unwrap_or("1:ncpus=1");
+        let mut list = ResourceList::new();
+        if let Some(walltime) = words.remove("walltime") {
+            list.insert("walltime".to_string(), Value::Time(Span::parse(walltime).expect("a walltime")));
+        }
+        let request = Request {
+            list,
+            select: self.select(select),
+            place: place(words.remove("place").unwrap_or("free")),
+            asked: Vec::new(),
+        };
+        let not_before =
+            words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
+        let queue = words.remove("queue").unwrap_or("workq").to_string();
+        assert!(words.is_empty(), "unknown words: {words:?}");
+        Job {
+            id: JobId(id),
+            owner: Owner { user: "ann".to_string(), uid: 1000, gid: 1000 },
+            spec: Arc::new(spec(request, queue)),
+            life: Life { not_before, ..life() },
+        }
+    }
+
+    fn select(&self, text: &str) -> Select {
+        let chunk = |text: &str| {
+            let mut words = text.split(':').peekable();
+            let count = words.next_if(|word| !word.contains('=')).map_or(1, |count| count.parse().expect("a count"));
+            Chunk { count, resources: words.map(|word| resource(&self.resources, word)).collect() }
+        };
+        Select { chunks: text.split('+').map(chunk).collect(), text: text.to_string() }
+    }
+}
+
+fn resource(resources: &Resources, word: &str) -> (String, Value) {
+    let (name, text) = word.split_once('=').expect("'resource=value'");
+    let kind = resources.get(name).expect("a known resource").kind;
+    (name.to_string(), Value::parse(kind, text).expect("a value of its kind"))
+}
+
+/// A node of these resources, its processors and GPUs numbered from 0.
+fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts {
+    let available: ResourceList = what.split(':').map(|word| resource(resources, word)).collect();
+    let count = |name: &str| available.get(name).and_then(Value::amount).unwrap_or(0) as u16;
+    NodeFacts {
+        name: name.to_string(),
+        host: host.to_string(),
+        pcpus: u32::from(count("ncpus")),
+        cpus: (0..count("ncpus")).collect(),
+        gpus: (0..count("ngpus")).collect(),
+        available,
+    }
+}
+
+fn share(chunk: &Chunk, node: &str) -> Share {
+    Share {
+        node: node.to_string(),
+        host: node.to_string(),
+        taken: chunk.resources.clone(),
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+        mpiprocs: 1,
+    }
+}
+
+fn place(text: &str) -> Place {
+    let mut place = Place { text: text.to_string(), ..Place::default() };
+    for word in text.split(':') {
+        match word {
+            "free" => place.arrangement = Arrangement::Free,
+            "pack" => place.arrangement = Arrangement::Pack,
+            "scatter" => place.arrangement = Arrangement::Scatter,
+            "vscatter" => place.arrangement = Arrangement::Vscatter,
+            "excl" => place.sharing = Sharing::Excl,
+            "exclhost" => place.sharing = Sharing::Exclhost,
+            "shared" => place.sharing = Sharing::Shared,
+            word => place.group = Some(word.strip_prefix("group=").expect("a word of place").to_string()),
+        }
+    }
+    place
+}
+
+fn spec(request: Request, queue: String) -> Spec {
+    Spec {
+        name: "STDIN".to_string(),
+        queue,
+        account: None,
+        project: "_pbs_project_default".to_string(),
+        priority: 0,
+        rerunnable: true,
+        begin: None,
+        join: Join::No,
+        output: None,
+        error: None,
+        shell: None,
+        umask: None,
+        block: false,
+        request,
+        program: Program::Script(Digest([0; 32])),
+        environ: Digest([0; 32]),
+        workdir: Text::from("/home/ann"),
+        submit_host: "porch".to_string(),
+        arguments: Text::default(),
+        other: BTreeMap::new(),
+    }
+}
+
+fn life() -> Life {
+    Life {
+        state: Standing::Queued,
+        holds: Holds::NONE,
+        run_count: 0,
+        attempt: 0,
+        failed_starts: 0,
+        run: None,
+        want: Want::Run,
+        used: Usage::default(),
+        exit: None,
+        comment: None,
+        ctime: Time(0),
+        mtime: Time(0),
+        qtime: Time(0),
+        etime: Some(Time(0)),
+        not_before: None,
+        obittime: None,
+    }
+}

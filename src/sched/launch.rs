@@ -1,0 +1,105 @@
+//! What the nodes are to be told: the shares, with the numbers of the processors and GPUs each may
+//! use. Sending it is schedd's, after the plan is on disk.
+
+use super::cluster::{Cluster, NodeIx};
+use super::plan::Start;
+use super::priority::Candidate;
+use crate::model::job::Share;
+use crate::model::resource::Value;
+use crate::model::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The numbers still free on the nodes that got something in this cycle.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    free: BTreeMap<NodeIx, Free>,
+}
+
+#[derive(Clone, Debug)]
+struct Free {
+    cpus: Vec<u16>,
+    gpus: Vec<u16>,
+}
+
+/// The start of a job.
+pub fn order(
+    job: Candidate,
+    shares: Vec<(NodeIx, Share)>,
+    until: Time,
+    cluster: &Cluster,
+    numbers: &mut Numbers,
+) -> Start {
+    let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
+    Start { job: job.job, shares, exclusive: job.class.shape.tenancy, until }
+}
+
+impl Numbers {
+    /// The lowest free numbers, as many as the share has processors and GPUs; none where the node
+    /// has too few to bind each job to its own.
+    fn hand_out(&mut self, cluster: &Cluster, node: NodeIx, share: Share) -> Share {
+        let free = self.free.entry(node).or_insert_with(|| Free::on(cluster, node));
+        let (cpus, gpus) = (take(&mut free.cpus, asked(&share, "ncpus")), take(&mut free.gpus, asked(&share, "ngpus")));
+        Share { cpus, gpus, ..share }
+    }
+}
+
+impl Free {
+    fn on(cluster: &Cluster, node: NodeIx) -> Free {
+        let node = cluster.node(node);
+        let cpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.cpus).copied().collect();
+        let gpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.gpus).copied().collect();
+        let left = |all: &[u16], used: BTreeSet<u16>| all.iter().copied().filter(|n| !used.contains(n)).collect();
+        Free { cpus: left(&node.cpus, cpus), gpus: left(&node.gpus, gpus) }
+    }
+}
+
+fn asked(share: &Share, resource: &str) -> usize {
+    let value = share.taken.iter().find(|(name, _)| name == resource).and_then(|(_, value)| Value::amount(value));
+    usize::try_from(value.unwrap_or(0)).unwrap_or(usize::MAX)
+}
+
+fn take(free: &mut Vec<u16>, count: usize) -> Vec<u16> {
+    if count > free.len() { Vec::new() } else { free.drain(..count).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn each_share_gets_the_lowest_free_numbers() {
+        let mut scene =
+            cluster("1 x ncpus=8:ngpus=2").queued(1, "select=2:ncpus=2").queued(2, "select=1:ncpus=1:ngpus=1");
+        let plan = scene.plan();
+        let cpus: Vec<_> = plan.starts.iter().flat_map(|s| s.shares.iter().map(|share| share.cpus.clone())).collect();
+        assert_eq!(cpus, [vec![0, 1], vec![2, 3], vec![4]]);
+        assert_eq!(plan.starts[1].shares[0].gpus, [0]);
+        scene.apply(&plan);
+        scene.state.vacate(plan.starts[0].job);
+        let plan = scene.queued(3, "select=1:ncpus=6:ngpus=1").plan();
+        assert_eq!(plan.starts[0].shares[0].cpus, [0, 1, 2, 3, 5, 6]);
+        assert_eq!(plan.starts[0].shares[0].gpus, [1]);
+    }
+
+    #[test]
+    fn a_node_without_enough_numbers_binds_nothing() {
+        let mut scene = cluster("1 x ncpus=1");
+        let mut facts = crate::model::node::NodeFacts {
+            name: "n1".into(),
+            host: "n1".into(),
+            available: [("ncpus".to_string(), crate::model::resource::Value::Long(8))].into(),
+            pcpus: 8,
+            cpus: vec![0, 1],
+            gpus: vec![],
+        };
+        scene.state.set_node(&facts, true);
+        let scene = scene.queued(1, "select=1:ncpus=3").queued(2, "select=1:ncpus=1");
+        let plan = scene.plan();
+        assert_eq!(plan.starts[0].shares[0].cpus, [0u16; 0]);
+        assert_eq!(plan.starts[1].shares[0].cpus, [0]);
+        facts.cpus.clear();
+        let mut scene = scene;
+        scene.state.set_node(&facts, true);
+        assert!(scene.plan().starts.iter().all(|start| start.shares[0].cpus.is_empty()));
+    }
+}

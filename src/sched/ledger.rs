@@ -1,0 +1,172 @@
+//! What a cycle has decided so far and what that leaves.
+
+use super::backfill::Fence;
+use super::launch::Numbers;
+use super::matching::{self, Placement};
+use super::plan::{Booking, Plan, Start};
+use super::priority::Candidate;
+use super::shape::{ClassKey, Shape, ShapeId};
+use super::shortage;
+use super::snapshot::State;
+use super::space::{Claim, Space};
+use super::timeline::Timeline;
+use crate::model::job::JobId;
+use crate::model::policy::{Backfill, Policy};
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The books of one cycle.
+pub struct Ledger<'s> {
+    /// What the cycle sees.
+    pub state: &'s State,
+    /// When it is.
+    pub now: Time,
+    /// What is free now, less what was started.
+    pub space: Space<'s>,
+    /// What would be free with every node up and nobody there.
+    pub vacant: Space<'s>,
+    /// The numbers of processors and GPUs that are free.
+    pub numbers: Numbers,
+    policy: &'s Policy,
+    started: BTreeMap<JobId, (Claim, Time)>,
+    fence: Option<Fence<'s>>,
+    /// What is free when all has ended, once a request was found to fit at no time.
+    at_last: Option<Box<Space<'s>>>,
+    /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
+    waiting: BTreeMap<ShapeId, Reason>,
+    /// Shapes that do not fit beside the promise.
+    fenced: BTreeSet<ShapeId>,
+    plan: Plan,
+}
+
+impl<'s> Ledger<'s> {
+    /// Nothing decided yet.
+    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
+        Ledger {
+            state,
+            policy,
+            now,
+            space: Space::now(&state.cluster),
+            vacant: Space::vacant(&state.cluster),
+            numbers: Numbers::default(),
+            started: BTreeMap::new(),
+            fence: None,
+            at_last: None,
+            waiting: BTreeMap::new(),
+            fenced: BTreeSet::new(),
+            plan: Plan::new(now),
+        }
+    }
+
+    /// When a job of this class would end if it started now.
+    pub fn end_of(&self, class: &ClassKey) -> Time {
+        self.now + class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// Whether the shape was seen before in this cycle, and could run one day.
+    pub fn is_known_to_wait(&self, shape: &Shape) -> bool {
+        self.waiting.contains_key(&shape.id)
+    }
+
+    /// Where the job fits now without delaying a promise, or why it does not.
+    pub fn place(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let shape = &class.shape;
+        if let Some(reason) = self.waiting.get(&shape.id) {
+            return Err(reason.clone());
+        }
+        match &self.fence {
+            Some(fence) if !fence.lets_pass(self.end_of(class)) && self.fenced.contains(&shape.id) => {
+                Err(Reason::WouldDelayBooking { holder: fence.holder, at: fence.at })
+            }
+            Some(fence) if !fence.lets_pass(self.end_of(class)) => {
+                let beside = fence.beside(shape);
+                if beside.is_err() {
+                    self.place_now(shape)?;
+                    self.fenced.insert(shape.id);
+                }
+                beside
+            }
+            _ => self.place_now(shape),
+        }
+    }
+
+    fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+        matching::fit(&self.space, shape).ok_or_else(|| {
+            let reason = shortage::now(&self.space, shape);
+            self.waiting.insert(shape.id, reason.clone());
+            reason
+        })
+    }
+
+    /// Enters a job that was considered.
+    pub fn consider(&mut self) {
+        self.plan.considered += 1;
+    }
+
+    /// Enters a start.
+    pub fn start(&mut self, start: Start, claim: Claim) {
+        self.space.claim(&claim);
+        if let Some(fence) = &mut self.fence {
+            fence.account(&claim, start.until, &self.space);
+        }
+        self.started.insert(start.job, (claim, start.until));
+        self.plan.starts.push(start);
+    }
+
+    /// Enters a refusal, for the whole class, and promises the first blocked job its start.
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) {
+        let is_blocked = matches!(reason, Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes);
+        if is_blocked && self.fence.is_none() {
+            self.book(candidate, &mut reason);
+        }
+        if let Reason::Deferred { until } = reason {
+            self.plan.look_again(until);
+        }
+        self.plan.verdicts.push((candidate.class.id, reason));
+    }
+
+    fn book(&mut self, candidate: Candidate<'s>, reason: &mut Reason) {
+        let shape = &candidate.class.shape;
+        let at = self.promise(candidate.job, shape);
+        match (at, self.policy.backfill) {
+            (None, Backfill::None) => self.fence = Some(Fence::closed(candidate.job, Time::NEVER)),
+            (Some(at), Backfill::None) => self.fence = Some(Fence::closed(candidate.job, at)),
+            (_, Backfill::FirstFit) => (),
+        }
+        if let Reason::Busy { until, .. } = reason {
+            *until = at;
+        }
+    }
+
+    /// Books the earliest start; None when it fits at no time that can be told.
+    fn promise(&mut self, job: JobId, shape: &Shape) -> Option<Time> {
+        if self.at_last.as_ref().is_some_and(|space| matching::fit(space, shape).is_none()) {
+            return None;
+        }
+        let timeline = Timeline::new(self.state, &self.started, self.now);
+        let opening = match timeline.earliest(&self.space, shape) {
+            Ok(opening) => opening,
+            Err(at_last) => {
+                self.at_last = Some(at_last);
+                return None;
+            }
+        };
+        let at = opening.at;
+        let nodes: BTreeSet<_> = opening.placement.picks.iter().map(|&(ix, _)| ix).collect();
+        let nodes = nodes.into_iter().map(|ix| self.state.cluster.node(ix).name.clone()).collect();
+        self.plan.bookings.push(Booking { job, at, nodes });
+        // A job that is overdue ends when it ends: to look again at once would help nobody.
+        if at > self.now + Span(1) {
+            self.plan.look_again(at);
+        }
+        self.fence = Some(Fence::around(job, opening, shape, &self.space));
+        Some(at)
+    }
+
+    /// The plan.
+    pub fn close(self) -> Plan {
+        debug_assert_eq!(self.plan.audit(self.state), Ok(()));
+        self.plan
+    }
+}

@@ -1,0 +1,81 @@
+//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
+//! of each class, because jobs of one class differ in nothing but their place in the queue.
+
+use super::shape::ClassKey;
+use super::snapshot::{Class, State};
+use crate::model::job::JobId;
+use crate::model::policy::Order;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, btree_set};
+
+/// A job that is considered.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'s> {
+    /// Its number.
+    pub job: JobId,
+    /// What it is alike in with others.
+    pub class: &'s ClassKey,
+    line: usize,
+}
+
+/// The waiting jobs, best first.
+pub struct Ranking<'s> {
+    lines: Vec<(&'s Class, btree_set::Iter<'s, JobId>)>,
+    heads: BinaryHeap<Reverse<(JobId, usize)>>,
+}
+
+/// Ranks the queue.
+pub fn rank(state: &State, order: Order) -> Ranking<'_> {
+    // The one order there is: numbers are given as jobs come, and a class keeps its jobs by number.
+    let Order::Fcfs = order;
+    let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
+    for class in state.classes.values() {
+        ranking.lines.push((class, class.jobs.iter()));
+        ranking.advance(ranking.lines.len() - 1);
+    }
+    ranking
+}
+
+impl<'s> Ranking<'s> {
+    /// The best job left. The rest of its class comes only after [`Ranking::follow`].
+    pub fn next(&mut self) -> Option<Candidate<'s>> {
+        let Reverse((job, line)) = self.heads.pop()?;
+        Some(Candidate { job, class: &self.lines[line].0.key, line })
+    }
+
+    /// Lets the next job of the class stand for it: this one was not refused.
+    pub fn follow(&mut self, candidate: Candidate) {
+        self.advance(candidate.line);
+    }
+
+    fn advance(&mut self, line: usize) {
+        if let Some(&job) = self.lines[line].1.next() {
+            self.heads.push(Reverse((job, line)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn jobs_start_by_number_whatever_their_class() {
+        let scene = cluster("1 x ncpus=3")
+            .queued(3, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1 walltime=5")
+            .queued(1, "select=1:ncpus=1")
+            .queued(4, "select=1:ncpus=1 walltime=5");
+        assert_eq!(scene.starts(), "1 on n1; 2 on n1; 3 on n1");
+    }
+
+    #[test]
+    fn a_class_shares_its_refusal() {
+        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        for job in 1..=100 {
+            scene = scene.queued(job, if job % 2 == 0 { "select=1:ncpus=1" } else { "select=1:ncpus=2" });
+        }
+        let plan = scene.plan();
+        assert_eq!((plan.considered, plan.verdicts.len()), (2, 2));
+    }
+}

@@ -1,0 +1,81 @@
+//! The last resort of matching: a search over placements, for requests of several kinds of chunks
+//! that first fit does not place.
+//!
+//! Packing several sizes is hard in general, so the search is bounded: small requests are decided
+//! exactly, larger ones may be told to wait though a clever placement exists.
+
+use super::cluster::NodeIx;
+use super::matching::{Candidates, Placement, Trial};
+use super::shape::Shape;
+use super::space::Space;
+
+/// More chunks than this are not searched for.
+const MOST_CHUNKS: u64 = 16;
+
+/// More (chunk, node) pairs than this are not looked at.
+const MOST_VISITS: usize = 20_000;
+
+/// Looks for nodes for the chunks, those of the kinds first in `order` first.
+pub fn place(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[usize]) -> Option<Placement> {
+    if shape.instances > MOST_CHUNKS {
+        return None;
+    }
+    let chunks = order.iter().flat_map(|&chunk| (0..shape.chunks[chunk].count).map(move |_| chunk)).collect();
+    let candidates: Vec<Candidates> =
+        (0..shape.chunks.len()).map(|chunk| Candidates::of(space, shape, chunk, within)).collect();
+    let hopeless = |(chunk, candidates): (usize, &Candidates)| candidates.supply(space) < shape.chunks[chunk].count;
+    if candidates.iter().enumerate().any(hopeless) {
+        return None;
+    }
+    let mut search = Search { space, candidates, chunks, visits: MOST_VISITS };
+    search.extend(Trial::new(space, shape), 0).map(Trial::placement)
+}
+
+struct Search<'a> {
+    space: &'a Space<'a>,
+    candidates: Vec<Candidates>,
+    /// The kind of each chunk, in the order in which they are put.
+    chunks: Vec<usize>,
+    visits: usize,
+}
+
+impl<'a> Search<'a> {
+    /// Puts the chunks from `next` on, each way in turn.
+    fn extend(&mut self, trial: Trial<'a>, next: usize) -> Option<Trial<'a>> {
+        let Some(&chunk) = self.chunks.get(next) else { return Some(trial) };
+        for node in self.options(&trial, chunk) {
+            self.visits = self.visits.checked_sub(1)?;
+            if trial.times(node, chunk) == 0 {
+                continue;
+            }
+            let mut further = trial.clone();
+            further.put(node, chunk, 1);
+            if let Some(found) = self.extend(further, next + 1) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// The nodes already in use, then one fresh node of each bucket: the others are like it.
+    fn options(&self, trial: &Trial<'a>, chunk: usize) -> Vec<NodeIx> {
+        let candidates = &self.candidates[chunk];
+        match candidates {
+            Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
+            Candidates::Buckets(fitting) => {
+                let fresh = |&(place, _): &(usize, u64)| {
+                    let mut nodes = self.space.merged(std::iter::once(place));
+                    nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
+                };
+                let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));
+                in_use.chain(fitting.iter().filter_map(fresh)).collect()
+            }
+        }
+    }
+
+    /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
+    fn suits(&self, node: NodeIx, fitting: &[(usize, u64)]) -> bool {
+        let key = self.space.cluster.node(node).kind;
+        fitting.iter().any(|&(place, _)| Some(self.space.buckets()[place].key.kind) == key)
+    }
+}

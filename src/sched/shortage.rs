@@ -1,0 +1,221 @@
+//! For want of what? Puts into numbers why a request does not fit: never, or not now.
+//!
+//! Never is explained by the first thing that no node has: a value, then enough of a resource for
+//! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
+
+use super::cluster::{Key, NodeIx};
+use super::matching::{Candidates, Trial};
+use super::shape::{ChunkShape, Need, Shape};
+use super::space::Space;
+use crate::model::reason::Reason;
+use crate::model::resource::Value;
+use crate::model::select::Arrangement;
+
+/// Why a request does not fit though every node were up and nobody there.
+pub fn never(vacant: &Space, shape: &Shape) -> Reason {
+    let chunk = shape.chunks.iter().find_map(|chunk| wrong_value(vacant, chunk));
+    chunk
+        .or_else(|| shape.chunks.iter().find_map(|chunk| too_big_for_a_node(vacant, shape, chunk)))
+        .or_else(|| too_much_for_all(vacant, shape))
+        .or_else(|| too_big_for_a_host(vacant, shape))
+        .unwrap_or_else(|| {
+            let (total, requested) = places(vacant, shape);
+            Reason::NeverNodes { requested, total }
+        })
+}
+
+/// Why a request that could fit does not fit now.
+pub fn now(space: &Space, shape: &Shape) -> Reason {
+    if space.is_void() {
+        return Reason::NoNodes;
+    }
+    let catalog = &space.cluster.catalog;
+    let free = space.free(shape.tenancy);
+    match shape.resources().into_iter().find(|&index| shape.total[index] > free[index]) {
+        Some(index) => Reason::Busy {
+            resource: catalog.names()[index].clone(),
+            requested: shape.shown_total(index, catalog),
+            available: shape.shown(index, free[index], catalog),
+            total: shape.shown(index, space.cluster.capacity()[index], catalog),
+            until: None,
+        },
+        None => {
+            let (fitting, needed) = places(space, shape);
+            Reason::Scattered { fitting, needed }
+        }
+    }
+}
+
+/// A value that no node has, among those that have the values before it.
+fn wrong_value(space: &Space, chunk: &ChunkShape) -> Option<Reason> {
+    let mut keys = keys(space);
+    for (place, need) in chunk.needs.iter().enumerate() {
+        let found = match need.is_pinned() {
+            true => found_name(space, &chunk.needs[..=place]),
+            false => found_value(space, &mut keys, need),
+        };
+        if let Some(found) = found {
+            let (resource, requested) = (need.resource.clone(), need.value.to_string());
+            return Some(Reason::NeverMatches { resource, requested, found });
+        }
+    }
+    None
+}
+
+fn keys<'a>(space: &'a Space) -> Vec<&'a Key> {
+    space.buckets().iter().filter(|bucket| bucket.len() > 0).map(|bucket| &*bucket.key).collect()
+}
+
+/// Keeps the nodes that have the value; when there is none, what the first has instead.
+fn found_value(space: &Space, keys: &mut Vec<&Key>, need: &Need) -> Option<String> {
+    let first = keys.first().copied();
+    keys.retain(|key| space.cluster.meets(key.kind, need));
+    if !keys.is_empty() {
+        return None;
+    }
+    let value = first.and_then(|key| space.cluster.kind(key.kind).attributes.get(&need.resource));
+    Some(match (value, &need.value) {
+        (Some(value), _) => value.to_string(),
+        (None, Value::Boolean(_)) => Value::Boolean(false).to_string(),
+        (None, _) => "unset".to_string(),
+    })
+}
+
+/// What the first node is called, when none is called as asked.
+fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
+    let cluster = space.cluster;
+    let names: Vec<Need> = needs.iter().filter(|need| need.is_pinned()).cloned().collect();
+    let asked = needs.last().map_or("", |need| need.resource.as_str());
+    let mut nodes = cluster.present();
+    let first = cluster.present().next().and_then(|node| cluster.value(node, asked));
+    let is_named = nodes.any(|node| cluster.find(&node.name).is_some_and(|ix| cluster.node_meets(ix, &names)));
+    if is_named { None } else { Some(first.map_or("unset".to_string(), |value| value.to_string())) }
+}
+
+/// A resource of which no node has enough for one chunk, among those that have enough of those
+/// before it and the values asked for.
+fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Option<Reason> {
+    let mut keys: Vec<&Key> = match Candidates::named(space, chunk) {
+        Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
+        None => keys(space).into_iter().filter(|key| space.meets(key, &chunk.needs)).collect(),
+    };
+    for &(index, amount) in &chunk.asked {
+        let most = keys.iter().map(|key| key.free[index]).max().unwrap_or(0);
+        keys.retain(|key| key.free[index] >= amount);
+        if keys.is_empty() {
+            let requested = chunk.given.iter().find(|(i, _)| *i == index).map(|(_, value)| value.to_string());
+            return Some(never_enough(space, shape, index, requested.unwrap_or_default(), most));
+        }
+    }
+    None
+}
+
+fn key_of<'a>(space: &'a Space, ix: NodeIx) -> Option<&'a Key> {
+    let kind = space.cluster.node(ix).kind?;
+    space.buckets().iter().map(|bucket| &*bucket.key).find(|key| key.kind == kind)
+}
+
+/// A resource of which all nodes together have too little.
+fn too_much_for_all(space: &Space, shape: &Shape) -> Option<Reason> {
+    let all = space.free(shape.tenancy);
+    let index = shape.resources().into_iter().find(|&index| shape.total[index] > all[index])?;
+    let requested = shape.shown_total(index, &space.cluster.catalog);
+    Some(never_enough(space, shape, index, requested, all[index]))
+}
+
+/// A resource of which no host has enough for all chunks.
+fn too_big_for_a_host(space: &Space, shape: &Shape) -> Option<Reason> {
+    if shape.arrangement != Arrangement::Pack {
+        return None;
+    }
+    let cluster = space.cluster;
+    shape.resources().into_iter().find_map(|index| {
+        let solo = keys(space).into_iter().filter(|key| key.solo).map(|key| key.free[index]).max();
+        let composite = cluster.composite_hosts().map(|nodes| nodes.iter().map(|&ix| space.room(ix).free[index]).sum());
+        let most: i64 = composite.chain(solo).max().unwrap_or(0);
+        let requested = shape.shown_total(index, &cluster.catalog);
+        (shape.total[index] > most).then(|| never_enough(space, shape, index, requested, most))
+    })
+}
+
+fn never_enough(space: &Space, shape: &Shape, index: usize, requested: String, most: i64) -> Reason {
+    let catalog = &space.cluster.catalog;
+    Reason::NeverEnough {
+        resource: catalog.names()[index].clone(),
+        requested,
+        available: shape.shown(index, most, catalog),
+        total: shape.shown(index, space.cluster.capacity()[index], catalog),
+    }
+}
+
+/// How many chunks find a place, of how many: of the first kind that lacks places, else of all.
+fn places(space: &Space, shape: &Shape) -> (u64, u64) {
+    for chunk in 0..shape.chunks.len() {
+        let supply = Candidates::of(space, shape, chunk, None).supply(space);
+        if supply < shape.chunks[chunk].count {
+            return (supply, shape.chunks[chunk].count);
+        }
+    }
+    let mut trial = Trial::new(space, shape);
+    let placed: u64 = (0..shape.chunks.len()).map(|chunk| trial.place(chunk, None)).sum();
+    (placed.min(shape.instances.saturating_sub(1)), shape.instances)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn why(scene: &Scene, request: &str) -> String {
+        scene.clone().queued(99, request).why(99)
+    }
+
+    #[test]
+    fn never_names_what_no_node_has() {
+        let node = cluster("1 x ncpus=4:mem=8gb:arch=linux").running(1, "select=1:ncpus=2", "n1", 60);
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(why(&node, "select=1:ncpus=8"), format!("{never}ncpus (R: 8 A: 4 T: 4)"));
+        assert_eq!(why(&node, "select=2:ncpus=4"), format!("{never}ncpus (R: 8 A: 4 T: 4)"));
+        assert_eq!(why(&node, "select=1:ncpus=1:mem=100gb"), format!("{never}mem (R: 100gb A: 8gb T: 8gb)"));
+        assert_eq!(why(&node, "select=1:host=nosuch"), format!("{never}host (nosuch != n1)"));
+        assert_eq!(why(&node, "select=1:vnode=nosuch"), format!("{never}vnode (nosuch != n1)"));
+        assert_eq!(why(&node, "select=1:arch=aix"), format!("{never}arch (aix != linux)"));
+        assert_eq!(why(&node, "select=1:big=true"), format!("{never}big (True != False)"));
+        assert_eq!(why(&node, "select=1:color=red"), format!("{never}color (red != unset)"));
+        assert_eq!(why(&node, "select=1:ngpus=1"), format!("{never}ngpus (R: 1 A: 0 T: 0)"));
+        let scatter = "Can Never Run: Not enough total nodes available (R: 2 T: 1)";
+        assert_eq!(why(&node, "select=2:ncpus=1 place=scatter"), scatter);
+    }
+
+    #[test]
+    fn never_tells_the_most_one_node_has() {
+        let nodes = cluster("2 x ncpus=8:mem=8gb, 1 x ncpus=4:mem=64gb");
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(why(&nodes, "select=1:ncpus=10"), format!("{never}ncpus (R: 10 A: 8 T: 20)"));
+        assert_eq!(why(&nodes, "select=1:ncpus=8:mem=16gb"), format!("{never}mem (R: 16gb A: 8gb T: 80gb)"));
+        assert_eq!(why(&nodes, "select=2:ncpus=5 place=pack"), format!("{never}ncpus (R: 10 A: 8 T: 20)"));
+        assert_eq!(why(&nodes, "select=3:ncpus=5"), "Can Never Run: Not enough total nodes available (R: 3 T: 2)");
+    }
+
+    #[test]
+    fn busy_tells_what_is_free_in_the_unit_asked() {
+        let node = cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=2:mem=1536mb", "n1", 60);
+        let busy = "Not Running: Insufficient amount of resource: ";
+        assert_eq!(why(&node, "select=1:ncpus=3"), format!("{busy}ncpus (R: 3 A: 2 T: 4)"));
+        assert_eq!(why(&node, "select=1:ncpus=1:mem=7000mb"), format!("{busy}mem (R: 7000mb A: 6656mb T: 8192mb)"));
+        assert_eq!(why(&node, "select=2:mem=4gb"), format!("{busy}mem (R: 8gb A: 6815744kb T: 8gb)"));
+        assert_eq!(why(&node, "select=1:ncpus=1 place=excl"), format!("{busy}ncpus (R: 1 A: 0 T: 4)"));
+    }
+
+    #[test]
+    fn enough_in_all_may_be_scattered() {
+        let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
+        assert_eq!(why(&nodes, "select=1:ncpus=3"), "Not Running: Not enough free nodes available (R: 1 A: 0)");
+    }
+
+    #[test]
+    fn without_nodes_nothing_is_told_to_be_impossible() {
+        let none = "Not Running: No nodes available: none answers, or all are offline";
+        assert_eq!(why(&cluster(""), "select=1:ncpus=1000"), none);
+        assert_eq!(why(&cluster("").node("n1", "ncpus=4", false), "select=1:ncpus=4"), none);
+    }
+}

@@ -1,0 +1,228 @@
+//! What the cycle may see: nodes, queues, jobs that wait and jobs that run.
+//!
+//! schedd keeps it up to date, change by change; it is never made anew for a cycle. Jobs that wait
+//! are kept by class, nodes by bucket, and the ends of running jobs in order, so that a cycle
+//! touches kinds of things and not things.
+
+use super::allocation;
+use super::amounts::{Catalog, add};
+use super::cluster::{Cluster, Hold, NodeIx};
+use super::shape::ClassKey;
+pub use super::shape::{ClassId, Tenancy};
+use crate::model::job::{Job, JobId, Share};
+use crate::model::node::NodeFacts;
+use crate::model::queue::Queue;
+use crate::model::resource::{ResourceList, Resources};
+use crate::model::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The cluster and its work, as the scheduler sees them.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(super) cluster: Cluster,
+    pub(super) queues: BTreeMap<String, Queue>,
+    pub(super) classes: BTreeMap<ClassId, Class>,
+    pub(super) running: BTreeMap<JobId, Running>,
+    /// The ends of the running jobs, soonest first; those without an end are not in it.
+    pub(super) ends: BTreeSet<(Time, JobId)>,
+    jobs: BTreeMap<JobId, ClassId>,
+}
+
+/// Jobs alike, waiting.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    pub key: ClassKey,
+    pub jobs: BTreeSet<JobId>,
+}
+
+/// A job that has its allocation.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub nodes: Vec<NodeIx>,
+    pub until: Time,
+}
+
+/// What is taken on a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assigned {
+    /// `resources_assigned`: of each consumable, sizes in kilobytes.
+    pub taken: ResourceList,
+    /// The jobs that have something of it, also those that only bar others from it.
+    pub jobs: Vec<JobId>,
+    /// Whether one job has it alone.
+    pub exclusive: bool,
+}
+
+impl State {
+    /// No nodes, no queues, no jobs. Resource names are interned: a resource's index is its place
+    /// in `Resources::consumables`.
+    pub fn new(resources: &Resources) -> State {
+        State {
+            cluster: Cluster::new(Catalog::new(resources)),
+            queues: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            running: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
+    pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
+        self.cluster.set(facts, usable);
+    }
+
+    /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
+    pub fn remove_node(&mut self, name: &str) {
+        self.cluster.remove(name);
+    }
+
+    /// Adds or changes a queue. Jobs in a queue that was never set do not start.
+    pub fn set_queue(&mut self, queue: &Queue) {
+        self.queues.insert(queue.name.clone(), queue.clone());
+    }
+
+    /// Makes a job in state `Queued` a candidate; one that is a candidate already is read anew.
+    pub fn enqueue(&mut self, job: &Job) {
+        self.withdraw(job.id);
+        let id = ClassKey::id_of(job);
+        let catalog = &self.cluster.catalog;
+        let class = self.classes.entry(id);
+        let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeSet::new() });
+        class.jobs.insert(job.id);
+        self.jobs.insert(job.id, id);
+    }
+
+    /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
+    pub fn withdraw(&mut self, id: JobId) {
+        let Some(class_id) = self.jobs.remove(&id) else { return };
+        if let Some(class) = self.classes.get_mut(&class_id) {
+            class.jobs.remove(&id);
+            if class.jobs.is_empty() {
+                self.classes.remove(&class_id);
+            }
+        }
+    }
+
+    /// A job has these shares until then: it was started, or found running at recovery. It is no
+    /// longer a candidate. `exclusive` takes a `Start`'s, a job's `Place`, or `true` for the nodes
+    /// of the shares alone. `Time::NEVER` for a job without an end.
+    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenancy>, until: Time) {
+        self.withdraw(id);
+        self.vacate(id);
+        self.cluster.reserve_slots(shares);
+        // Every share's node has a slot now.
+        let holds = self.holds_of(shares, exclusive.into()).unwrap_or_default();
+        let nodes = holds.keys().copied().collect();
+        for (ix, hold) in holds {
+            self.cluster.occupy(ix, id, hold);
+        }
+        self.running.insert(id, Running { nodes, until });
+        if until != Time::NEVER {
+            self.ends.insert((until, id));
+        }
+    }
+
+    /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
+    /// their other nodes, which bars all others from them.
+    pub(super) fn holds_of(&self, shares: &[Share], tenancy: Tenancy) -> Result<BTreeMap<NodeIx, Hold>, String> {
+        let mut holds = self.cluster.holds(shares, tenancy.is_exclusive())?;
+        if tenancy == Tenancy::Hosts {
+            for neighbour in allocation::neighbours(&self.cluster, holds.keys()) {
+                holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(true));
+            }
+        }
+        Ok(holds)
+    }
+
+    /// A running job is over, or back in the queue (then enqueue it).
+    pub fn vacate(&mut self, id: JobId) {
+        let Some(running) = self.running.remove(&id) else { return };
+        self.ends.remove(&(running.until, id));
+        for ix in running.nodes {
+            self.cluster.vacate(ix, id);
+        }
+    }
+
+    /// The class of a candidate; None for a job that is not one.
+    pub fn class_of(&self, id: JobId) -> Option<ClassId> {
+        self.jobs.get(&id).copied()
+    }
+
+    /// The candidates of a class, by number.
+    pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
+        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.iter().copied())
+    }
+
+    /// What is taken on a node, for displays; nothing for a node that is not known.
+    pub fn assigned(&self, node: &str) -> Assigned {
+        let Some(ix) = self.cluster.find(node) else { return Assigned::default() };
+        let node = self.cluster.node(ix);
+        let mut sum = self.cluster.catalog.nothing();
+        node.tenants.values().for_each(|hold| add(&mut sum, &hold.taken));
+        let catalog = &self.cluster.catalog;
+        let taken = catalog.names().iter().enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
+        Assigned {
+            taken: taken.collect(),
+            jobs: node.tenants.keys().copied().collect(),
+            exclusive: node.tenants.values().any(|hold| hold.alone),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn what_is_assigned_comes_and_goes() {
+        let mut scene = cluster("2 x ncpus=8:mem=8gb").running(1, "select=2:ncpus=2:mem=1gb", "n1,n1", 60);
+        let assigned = scene.state.assigned("n1");
+        assert_eq!(assigned.taken["ncpus"].to_string(), "4");
+        assert_eq!(assigned.taken["mem"].to_string(), "2097152kb");
+        assert_eq!((assigned.jobs, assigned.exclusive), (vec![JobId(1)], false));
+        scene.state.vacate(JobId(1));
+        assert_eq!(scene.state.assigned("n1"), scene.state.assigned("n2"));
+        assert_eq!(scene.state.assigned("nosuch"), Assigned::default());
+    }
+
+    #[test]
+    fn occupancy_survives_a_change_of_the_node() {
+        let scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=6", "n1", 60);
+        let scene = scene.node("n1", "ncpus=4", true).queued(2, "select=1:ncpus=1").queued(3, "select=1:ncpus=0");
+        assert_eq!(scene.starts(), "3 on n1");
+        assert_eq!(scene.node("n1", "ncpus=7", true).starts(), "2 on n1; 3 on n1");
+    }
+
+    #[test]
+    fn a_job_found_before_its_node_is_still_there_afterwards() {
+        let scene = cluster("").running(1, "select=1:ncpus=6", "n1", 60).node("n1", "ncpus=8", true);
+        assert_eq!(scene.queued(2, "select=1:ncpus=2").queued(3, "select=1:ncpus=1").starts(), "2 on n1");
+    }
+
+    #[test]
+    fn a_withdrawn_job_is_no_candidate() {
+        let mut scene = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        let class = scene.state.class_of(JobId(1)).unwrap();
+        assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId(1), JobId(2)]);
+        scene.state.withdraw(JobId(1));
+        assert_eq!((scene.state.class_of(JobId(1)), scene.starts().as_str()), (None, "2 on n1"));
+    }
+
+    #[test]
+    fn a_class_has_the_same_name_in_every_process() {
+        let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
+        assert_eq!(scene.state.class_of(JobId(1)).unwrap().to_string(), "5411e74cf2c0c8bc");
+    }
+
+    #[test]
+    fn the_only_node_of_a_host_gets_a_neighbour_and_loses_it() {
+        let mut scene = cluster("").on_host("h", "1 x ncpus=2").queued(1, "select=2:ncpus=2 place=pack");
+        assert_eq!(scene.starts(), "");
+        scene = scene.on_host("h", "1 x ncpus=2");
+        assert_eq!(scene.starts(), "1 on n1,n2");
+        scene.state.remove_node("n1");
+        assert_eq!(scene.starts(), "");
+    }
+}

@@ -1,0 +1,156 @@
+//! Free resources as a function of time: running jobs give back what they hold when their walltime
+//! is over. Answers one question: when does a request fit, and where?
+//!
+//! Not one trial for each running job: ends are taken in twice as many at a time until the request
+//! fits, and the first end that suffices is found by halving.
+
+use super::cluster::NodeIx;
+use super::matching::{self, Placement};
+use super::shape::Shape;
+use super::snapshot::State;
+use super::space::{Claim, Space};
+use crate::model::job::JobId;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeMap;
+
+/// When a request fits first.
+pub struct Opening<'s> {
+    /// The moment, later than now.
+    pub at: Time,
+    /// What is free then.
+    pub space: Space<'s>,
+    /// Where it fits then.
+    pub placement: Placement,
+}
+
+/// A job past its walltime is taken to end this soon: at once, but later than now.
+const OVERDUE: Span = Span(1);
+
+/// The ends that are known, soonest first.
+pub struct Timeline<'a> {
+    state: &'a State,
+    started: &'a BTreeMap<JobId, (Claim, Time)>,
+    ends: Vec<(Time, JobId)>,
+}
+
+impl<'a> Timeline<'a> {
+    /// The ends of what runs and of what this cycle has started.
+    pub fn new(state: &'a State, started: &'a BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'a> {
+        let soonest = now + OVERDUE;
+        let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
+        let mut ends: Vec<(Time, JobId)> =
+            state.ends.iter().copied().chain(new).map(|(until, job)| (until.max(soonest), job)).collect();
+        ends.sort_unstable();
+        Timeline { state, started, ends }
+    }
+
+    /// The first moment at which a request fits that does not fit in `space` now; else the space
+    /// in which all that will end has ended.
+    pub fn earliest<'s>(&self, space: &Space<'s>, shape: &Shape) -> Result<Opening<'s>, Box<Space<'s>>> {
+        let (mut too_early, mut taken) = (space.clone(), 0);
+        let mut step = 1;
+        loop {
+            let further = self.whole_moment(taken + step);
+            let mut later = too_early.clone();
+            self.give_back(&mut later, taken, further);
+            if let Some(placement) = matching::fit(&later, shape) {
+                return Ok(self.halve(too_early, taken, (later, further, placement), shape));
+            }
+            if further == self.ends.len() {
+                return Err(Box::new(later));
+            }
+            (too_early, taken, step) = (later, further, step * 2);
+        }
+    }
+
+    /// Narrows down between a prefix of the ends that is too short and one that suffices.
+    fn halve<'s>(
+        &self,
+        mut too_early: Space<'s>,
+        mut taken: usize,
+        enough: (Space<'s>, usize, Placement),
+        shape: &Shape,
+    ) -> Opening<'s> {
+        let (mut space, mut end, mut placement) = enough;
+        loop {
+            let middle = self.whole_moment(taken + ((end - taken) / 2).max(1));
+            let middle = if middle < end { middle } else { self.whole_moment(taken + 1) };
+            if middle >= end {
+                return Opening { at: self.ends[end - 1].0, space, placement };
+            }
+            let mut between = too_early.clone();
+            self.give_back(&mut between, taken, middle);
+            match matching::fit(&between, shape) {
+                Some(found) => (space, end, placement) = (between, middle, found),
+                None => (too_early, taken) = (between, middle),
+            }
+        }
+    }
+
+    /// At least so many ends, and all that fall on the moment of the last.
+    fn whole_moment(&self, count: usize) -> usize {
+        match self.ends.get(count.max(1) - 1) {
+            Some(&(moment, _)) => self.ends.partition_point(|&(end, _)| end <= moment),
+            None => self.ends.len(),
+        }
+    }
+
+    fn give_back(&self, space: &mut Space, from: usize, to: usize) {
+        for (_, job) in &self.ends[from..to] {
+            match self.started.get(job) {
+                Some((claim, _)) => space.release(claim),
+                None => self.give_back_running(space, *job),
+            }
+        }
+    }
+
+    fn give_back_running(&self, space: &mut Space, job: JobId) {
+        let nodes: &[NodeIx] = self.state.running.get(&job).map_or(&[], |running| &running.nodes);
+        for &ix in nodes {
+            if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
+                space.dismiss(ix, &hold.taken, hold.alone);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+
+    #[test]
+    fn the_first_end_that_suffices_is_found() {
+        for wanted in 1..=9 {
+            let mut scene = cluster("9 x ncpus=1");
+            for job in 1..=9 {
+                scene = scene.running(job, "select=1:ncpus=1", &format!("n{job}"), 100 * job as i64);
+            }
+            let scene = scene.queued(10, &format!("select={wanted}:ncpus=1"));
+            assert_eq!(scene.plan().bookings[0].at, Time(wanted * 100_000));
+        }
+    }
+
+    #[test]
+    fn ends_at_one_moment_count_together() {
+        let scene = cluster("3 x ncpus=1")
+            .running(1, "select=1:ncpus=1", "n1", 50)
+            .running(2, "select=1:ncpus=1", "n2", 50)
+            .running(3, "select=1:ncpus=1", "n3", 60);
+        assert_eq!(scene.queued(4, "select=2:ncpus=1").booked(), "4 at 50 on n1,n2");
+    }
+
+    #[test]
+    fn a_job_that_never_ends_gives_nothing_back() {
+        let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
+        let scene = scene.queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.booked(), "");
+        assert_eq!(scene.reason(2).unwrap().code(), "busy");
+    }
+
+    #[test]
+    fn what_this_cycle_starts_ends_too() {
+        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=60").queued(2, "select=1:ncpus=4");
+        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("1 on n1", "2 at 60 on n1"));
+    }
+}
