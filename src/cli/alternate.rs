@@ -1,9 +1,11 @@
 //! The alternate list of `qstat` (`-a -i -r -H -u -n -s -T -G -M`): what was asked for, and where.
 
 use super::comment;
+use super::full::printable;
 use super::layout::cut;
 use super::place;
 use super::when;
+use crate::model::job::{Run, Share};
 use crate::model::resource::{ResourceList, Size, Value};
 use crate::model::state::State;
 use crate::model::time::{Span, Wall};
@@ -203,7 +205,7 @@ fn hosts(out: &mut String, record: &Record, style: Style) {
     }
 }
 
-fn without_domains(run: &crate::model::job::Run) -> Vec<crate::model::job::Share> {
+fn without_domains(run: &Run) -> Vec<Share> {
     let mut shares = run.shares.clone();
     for share in &mut shares {
         share.host.truncate(share.host.find('.').unwrap_or(share.host.len()));
@@ -232,9 +234,122 @@ fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style)
     let same_line = style.one_line && !style.hosts;
     out.push_str(if same_line { "    " } else { "\n   " });
     let comment = comment::of(record, &server.clock);
+    let comment = printable(&comment);
     let width = if style.wide { 110 } else { 70 };
     match comment.chars().count() > width + 3 {
         true => out.extend(comment.chars().take(width).chain("...".chars())),
         false => out.push_str(&comment),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{queued, running, server, share, with};
+    use super::*;
+    use crate::model::reason::Reason;
+    use crate::model::state::Holds;
+
+    fn jobs() -> Vec<Record> {
+        let busy = Reason::NeverEnough {
+            resource: "mem".into(),
+            requested: "60gb".into(),
+            available: "8gb".into(),
+            total: "8gb".into(),
+        };
+        let mut never = queued(1006, "never", "mem=60gb ncpus=24 nodect=3");
+        never.reason = Some(busy);
+        let mut held = queued(1003, "a2345678901234567890", "ncpus=1 nodect=1");
+        held.job.life.state = State::Held;
+        held.job.life.holds = Holds::USER;
+        held.job.life.comment = Some("held\nagain".into());
+        vec![
+            running(queued(1001, "r1", "mem=512mb ncpus=2 nodect=1 walltime=1:00:00"), vec![share(2, Some("512mb"))]),
+            held,
+            queued(1005, "exactly16chars__", "cput=2:00:00 ncpus=3 nodect=1 walltime=500:00:00"),
+            never,
+            with(queued(1010, "STDIN", "mem=8192mb ncpus=1 nodect=1 walltime=500:00:00"), |spec| {
+                spec.queue = "longqueuename".into();
+            }),
+        ]
+    }
+
+    #[test]
+    fn the_alternate_list_is_laid_out_as_pbs_lays_it_out() {
+        let expected = "
+head: \n                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+1001.head       alice    workq    r1           4711   1   2  512mb 01:00 R 00:05
+1003.head       alice    workq    a23456789*    --    1   1    --    --  H   -- \n\
+1005.head       alice    workq    exactly16*    --    1   3    --  02:00 Q   -- \n\
+1006.head       alice    workq    never         --    3  24   60gb   --  Q   -- \n\
+1010.head       alice    longque* STDIN         --    1   1  8192m  500h Q   -- \n";
+        assert_eq!(list(&jobs(), &server(), Style::default()), expected);
+    }
+
+    #[test]
+    fn the_wide_list_with_promised_starts_is_laid_out_as_pbs_lays_it_out() {
+        let style = Style { wide: true, starts: Some(Wall(1_700_000_300)), ..Style::default() };
+        let shown = list(&jobs()[..2], &server(), style);
+        let blanks = " ".repeat(99);
+        let expected = format!(
+            "
+head: \n{blanks}               Est
+{blanks}Req'd  Req'd   Start
+Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time
+------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----
+1001.head                      alice           workq           r1                  4711    1     2  512mb 01:00 R    --
+1003.head                      alice           workq           a2345678901234*      --     1     1    --    --  H    --
+"
+        );
+        assert_eq!(shown, expected);
+    }
+
+    fn lines(style: Style) -> Vec<String> {
+        list(&jobs(), &server(), style).lines().skip(5).map(str::to_string).collect()
+    }
+
+    #[test]
+    fn hosts_and_comments_follow_the_line_or_stand_on_it() {
+        let style = Style { hosts: true, comment: true, ..Style::default() };
+        let below = lines(style);
+        assert_eq!(below[5], "   held\\nagain");
+        assert_eq!(below[1], "   head/0*2");
+        assert_eq!(below[4], "    -- ");
+        let never = "   Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T:...";
+        assert!(below.iter().any(|line| line == never), "{below:#?}");
+        let beside = lines(Style { one_line: true, ..style });
+        assert!(beside[0].ends_with("R 00:05 head/0*2"), "{}", beside[0]);
+        assert!(beside[2].ends_with("H   --   -- "), "{}", beside[2]);
+        assert_eq!(beside[6], "1006.head       alice    workq    never         --    3  24   60gb   --  Q   --   -- ");
+        assert_eq!(beside[7], never);
+        let comment = lines(Style { comment: true, one_line: true, wide: true, ..Style::default() });
+        assert!(
+            comment[3]
+                .ends_with("Q   --     Can Never Run: Insufficient amount of resource: mem (R: 60gb A: 8gb T: 8gb)")
+        );
+    }
+
+    #[test]
+    fn memory_is_scaled_to_five_columns() {
+        let shown = |size: &str, unit| {
+            let asked = ResourceList::from([("mem".to_string(), Value::Size(Size::parse(size).unwrap()))]);
+            memory(&asked, unit)
+        };
+        assert_eq!(shown("512mb", Unit::Gigabytes), "1gb");
+        assert_eq!(shown("512mb", Unit::Megawords), "64mw");
+        assert_eq!(shown("100mb", Unit::Megawords), "13mw");
+        assert_eq!(shown("60gb", Unit::Megawords), "7680m");
+        assert_eq!(shown("8388608kb", Unit::Own), "8192m");
+        assert_eq!(shown("20000", Unit::Own), "20kb");
+    }
+
+    #[test]
+    fn many_hosts_are_wrapped_before_column_78() {
+        let mut out = String::new();
+        wrapped_hosts(&mut out, &["node01/0*64"; 12].join("+"));
+        assert!(out.lines().all(|line| line.len() < 78), "{out}");
+        assert_eq!(out.lines().count(), 3, "{out}");
+        assert_eq!(out.replace("\n   ", ""), ["node01/0*64"; 12].join("+"));
     }
 }

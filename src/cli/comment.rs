@@ -57,3 +57,43 @@ fn ending(job: &Job) -> String {
         (Some(_), _) => " and failed".to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{self, finished, queued, running, share};
+    use super::*;
+    use crate::model::reason::Reason;
+
+    fn shown(record: &Record) -> String {
+        of(record, &example::server().clock).into_owned()
+    }
+
+    #[test]
+    fn every_state_has_a_comment() {
+        let day = when::comment_time(example::server().clock.wall(example::SUBMITTED)).to_string();
+        let job = running(queued(1, "a", ""), vec![share(2, Some("512mb"))]);
+        let ran = format!("Job run at {day} on (head:ncpus=2:mem=524288kb)");
+        assert_eq!(shown(&job), ran);
+        assert_eq!(shown(&finished(job.clone(), 0, false)), format!("{ran} and finished"));
+        assert_eq!(shown(&finished(job.clone(), 3, false)), format!("{ran} and failed"));
+        assert_eq!(shown(&finished(job.clone(), -29, false)), format!("{ran} and exceeded resource walltime"));
+        let mut deleted = finished(job, 271, true);
+        deleted.job.life.want = Want::Gone("alice@head".into());
+        assert_eq!(shown(&deleted), format!("{ran} and terminated by alice@head"));
+        deleted.job.life.run = None;
+        assert_eq!(shown(&deleted), "Job was never started and terminated by alice@head");
+    }
+
+    #[test]
+    fn a_reason_counts_while_the_job_is_queued_and_an_own_comment_always() {
+        let mut record = queued(1, "a", "");
+        assert!(shown(&record).starts_with("Not Running: "));
+        record.reason = Some(Reason::QueueStopped);
+        assert_eq!(shown(&record), "Not Running: Queue not started.");
+        record.job.life.state = State::Held;
+        record.job.life.holds = crate::model::state::Holds::USER;
+        assert_eq!(shown(&record), "Job held: u");
+        record.job.life.comment = Some("mine".into());
+        assert_eq!(shown(&record), "mine");
+    }
+}

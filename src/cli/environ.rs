@@ -8,6 +8,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Variables of qsub's environment that every job gets, with `PBS_O_` before their names.
 const HANDED_ON: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "MAIL", "SHELL", "TZ"];
 
+/// Variables that come last, and that nobody else sets: the second is the server's.
+const RESERVED: [&[u8]; 2] = [b"PBS_O_HOST", b"PBS_O_QUEUE"];
+
 /// What a job is told of its submission.
 #[derive(Clone, Debug)]
 pub struct Origin<'a> {
@@ -33,9 +36,9 @@ pub fn variable_list(origin: &Origin, named: Option<&OsStr>, all: bool) -> Resul
     }
     list.add(b"PBS_O_WORKDIR", origin.workdir.as_bytes());
     list.add(b"PBS_O_SYSTEM", origin.system.as_bytes());
-    for (name, value) in named.map_or(Ok(Vec::new()), |named| entries(named, origin.vars))? {
-        list.add(&name, &value);
-    }
+    let named = named.map_or(Ok(Vec::new()), |named| entries(named, origin.vars))?;
+    let free = named.iter().filter(|(name, _)| !RESERVED.contains(&name.as_slice()));
+    free.for_each(|(name, value)| list.add(name, value));
     let exported = origin.vars.iter().filter(|(name, _)| all && !name.as_bytes().starts_with(b"PBS_O_"));
     exported.for_each(|(name, value)| list.add(name.as_bytes(), value.as_bytes()));
     list.add(b"PBS_O_HOST", origin.host.as_bytes());
@@ -170,7 +173,7 @@ mod tests {
             ("\"K=V\",\"K2=V2\"", "K=V|K2=V2|"),
             ("W=a\\b\\\\c", "W=a\\b\\c|"),
             ("X=1,X=2", "X=2|"),
-            ("PBS_O_HOME=y,PBS_O_NEW=z", "PBS_O_NEW=z|"),
+            ("PBS_O_HOME=y,PBS_O_NEW=z,PBS_O_HOST=h,PBS_O_QUEUE=q", "PBS_O_NEW=z|"),
         ] {
             assert_eq!(list(named, false).unwrap(), format!("{BEFORE}{expected}{AFTER}"), "{named}");
         }

@@ -52,10 +52,9 @@ impl Failure {
     /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
     /// case it is wanted.
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
-        let mut said = String::new();
-        if !self.text.is_empty() {
-            said = format!("{command}: {}\n", self.text);
-        }
+        // PBS puts no blank before a text that begins with a tab.
+        let blank = if self.text.starts_with('\t') { "" } else { " " };
+        let mut said = if self.text.is_empty() { String::new() } else { format!("{command}:{blank}{}\n", self.text) };
         if self.usage {
             said.push_str(&usage_text(command, usage()));
         }
@@ -78,7 +77,9 @@ impl From<Refusal> for Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Unreachable(why) => Failure::new(NO_SERVER, format!("cannot connect to server: {why}")),
+            ClientError::Unreachable(why) => {
+                Failure::new(NO_SERVER, format!("cannot connect to server: {why} (errno=15010)"))
+            }
             ClientError::Protocol(why) => Failure::new(183, why),
         }
     }
@@ -106,6 +107,11 @@ impl From<anyhow::Error> for Failure {
 /// Runs a command's body: its result is the exit status, its failure is told first.
 pub fn run(name: &'static str, command: fn() -> clap::Command, body: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
     ExitCode::from(body().unwrap_or_else(|failure| failure.report(name, command)))
+}
+
+/// A reply that does not belong to its request.
+pub fn garbled() -> Failure {
+    Failure::new(183, "Batch protocol error")
 }
 
 /// Writes to standard output.

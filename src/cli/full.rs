@@ -125,3 +125,66 @@ fn wrap(out: &mut String, value: &str, mut column: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(name: &str, value: &str) -> String {
+        let mut attributes = Attributes::default();
+        attributes.text(name, value);
+        let mut out = String::new();
+        write(&mut out, "Job Id", "1.head", &attributes, Lines::Wrapped);
+        out.strip_prefix("Job Id: 1.head\n").unwrap().strip_suffix("\n\n").unwrap().to_string()
+    }
+
+    #[test]
+    fn a_long_value_goes_on_after_column_79() {
+        let comment = "Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and terminated by alice@head";
+        let expected = "    comment = Job run at Fri Nov 20 at 10:20 on (head:ncpus=2:mem=524288kb) and\n\t terminated by alice@head";
+        assert_eq!(shown("comment", comment), expected);
+        let arguments = "-N r1 -l select=1:ncpus=2:mem=512mb -l walltime=1:00:00 job.sh";
+        let expected = "    Submit_arguments = -N r1 -l select=1:ncpus=2:mem=512mb -l walltime=1:00:00 \n\tjob.sh";
+        assert_eq!(shown("Submit_arguments", arguments), expected);
+    }
+
+    #[test]
+    fn a_list_breaks_at_commas_and_keeps_them_at_the_end() {
+        let arguments = "-N bench -A acct7 -l select=1:ncpus=2:mem=512mb:mpiprocs=2 -l walltime=1:00:00 \
+                         -j oe -v N=4,F=1.5,Z=007,E=,T=true,M=-3,X=0x10,S=a b job.sh";
+        let expected = "    Submit_arguments = -N bench -A acct7 -l select=1:ncpus=2:mem=512mb:mpiprocs\n\
+                        \t=2 -l walltime=1:00:00 -j oe -v N=4,F=1.5,Z=007,E=,T=true,M=-3,X=0x10,\n\
+                        \tS=a b job.sh";
+        assert_eq!(shown("Submit_arguments", arguments), expected);
+    }
+
+    #[test]
+    fn a_piece_that_would_reach_column_78_stands_on_the_next_line() {
+        let fits = shown("A", &format!("x,{}", "y".repeat(67)));
+        assert_eq!(fits, format!("    A = x,{}", "y".repeat(67)));
+        let breaks = shown("A", &format!("x,{}", "y".repeat(68)));
+        assert_eq!(breaks, format!("    A = x,\n\t{}", "y".repeat(68)));
+    }
+
+    #[test]
+    fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_one() {
+        assert_eq!(shown("A", &"y".repeat(71)), format!("    A = {}", "y".repeat(71)));
+        assert_eq!(shown("A", &"y".repeat(72)), format!("    A = {}\n\ty", "y".repeat(71)));
+    }
+
+    #[test]
+    fn no_value_looks_like_a_further_attribute() {
+        assert_eq!(shown("comment", "a\n    job_state = F"), "    comment = a\\n    job_state = F");
+        assert_eq!(shown("comment", "bell\u{7}tab\tdel\u{7f}"), "    comment = bell^Gtab\tdel^?");
+    }
+
+    proptest! {
+        #[test]
+        fn wrapped_lines_rejoin_to_the_whole_value(value in "[a-c,= é]{0,400}") {
+            let wrapped = shown("Variable_List", &value);
+            prop_assert!(wrapped.split('\n').all(|line| line.chars().count() <= 79), "{wrapped}");
+            prop_assert_eq!(wrapped.replace("\n\t", ""), format!("    Variable_List = {value}"));
+        }
+    }
+}

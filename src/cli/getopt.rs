@@ -30,13 +30,28 @@ pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Line<T>, Fail
             return Ok(Line::Answered);
         }
         [first, ..] if first == "--help" => {
-            exit::print(command().disable_help_flag(true).render_long_help().to_string())?;
+            exit::print(command().render_long_help().to_string())?;
             return Ok(Line::Answered);
         }
         _ => {}
     }
     let matches = matches(&mut command(), words)?;
-    Ok(Line::Asked(T::from_arg_matches(&matches).map_err(|error| from_clap(&error))?))
+    read_matches(&matches).map(Line::Asked)
+}
+
+/// What matches say.
+pub fn read_matches<T: FromArgMatches>(matches: &ArgMatches) -> Result<T, Failure> {
+    T::from_arg_matches(matches).map_err(|error| from_clap(&error))
+}
+
+/// What all commands of PBS have in common: `-h` and `-V` are theirs, the last of a repeated option
+/// counts, `--help` and `--version` stand alone.
+pub fn pbs(command: Command) -> Command {
+    command
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args_override_self(true)
+        .after_help("  --help     Print this text\n  --version  Print pbs_version and the version")
 }
 
 /// Reads any words as a command line of `command`.

@@ -120,10 +120,9 @@ impl Document {
     }
 
     fn key(&mut self, name: &str) {
-        if let Some(filled) = self.open.last_mut() {
-            if std::mem::replace(filled, true) {
-                self.out.push(b',');
-            }
+        let follows = self.open.last_mut().is_some_and(|filled| std::mem::replace(filled, true));
+        if follows {
+            self.out.push(b',');
         }
         self.new_line();
         self.string(name);
@@ -145,5 +144,81 @@ impl Document {
 
     fn data(&mut self, data: &serde_json::Value) {
         serde_json::to_writer(&mut self.out, data).expect("a JSON value always has a JSON form, and memory takes it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attributes;
+    use super::super::example::{self, NOW};
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    const PREAMBLE: Preamble = Preamble { timestamp: NOW, version: "23.06.06", server: "head" };
+
+    fn document<'a>(things: Vec<(String, Attributes<'a>)>) -> String {
+        let mut document = Document::begin(&PREAMBLE);
+        document.section("Jobs", things.into_iter());
+        String::from_utf8(document.end()).unwrap()
+    }
+
+    #[test]
+    fn a_document_is_laid_out_as_pbs_lays_it_out() {
+        let mut attributes = Attributes::default();
+        attributes.text("Job_Name", "123");
+        attributes.resource("Resource_List", "mem", &crate::model::resource::Value::String("8gb".into()));
+        attributes.resource("Resource_List", "ncpus", &crate::model::resource::Value::Long(4));
+        attributes.number("Priority", -3);
+        attributes.add("Variable_List", Shown::Pairs(vec![("N".into(), "4".into()), ("E".into(), "".into())]));
+        let expected = "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\",\n\
+            \t\"Jobs\":\t{\n\t\t\"1.head\":\t{\n\t\t\t\"Job_Name\":\t\"123\",\n\
+            \t\t\t\"Resource_List\":\t{\n\t\t\t\t\"mem\":\t\"8gb\",\n\t\t\t\t\"ncpus\":\t4\n\t\t\t},\n\
+            \t\t\t\"Priority\":\t-3,\n\
+            \t\t\t\"Variable_List\":\t{\n\t\t\t\t\"N\":\t\"4\",\n\t\t\t\t\"E\":\t\"\"\n\t\t\t}\n\t\t}\n\t}\n}\n";
+        assert_eq!(document(vec![("1.head".into(), attributes)]), expected);
+    }
+
+    #[test]
+    fn nothing_found_leaves_the_section_out() {
+        let expected =
+            "{\n\t\"timestamp\":\t1700000300,\n\t\"pbs_version\":\t\"23.06.06\",\n\t\"pbs_server\":\t\"head\"\n}\n";
+        assert_eq!(document(vec![]), expected);
+    }
+
+    /// Names and values of variables: any bytes that the kernel lets pass.
+    fn entry() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+        let byte = prop::num::u8::ANY;
+        let name = prop::collection::vec(byte.prop_filter("no name byte", |b| *b != 0 && *b != b'='), 1..8);
+        (name, prop::collection::vec(byte.prop_filter("ends the value", |b| *b != 0), 0..40))
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_environment_and_comment_reads_back_as_it_was(
+            name in "\\PC*", comment in any::<String>(), arguments in prop::collection::vec(any::<u8>(), 0..40),
+            entries in prop::collection::vec(entry(), 0..6),
+        ) {
+            let mut record = example::with(example::queued(1, &name, "ncpus=1"), |spec| {
+                spec.arguments = arguments.clone().into();
+            });
+            record.job.life.comment = Some(comment.clone());
+            let environ = entries.iter().flat_map(|(name, value)| [&name[..], b"=", value, b"\0"].concat());
+            record.environ = Some(environ.collect());
+            let server = example::server();
+            let text = document(vec![("1.head".into(), attributes::of_job(&record, &server))]);
+            let read: Json = serde_json::from_str(&text).unwrap();
+            let job = &read["Jobs"]["1.head"];
+            prop_assert_eq!(job["Job_Name"].as_str(), Some(name.as_str()));
+            prop_assert_eq!(job["comment"].as_str(), Some(comment.as_str()));
+            prop_assert_eq!(job["Submit_arguments"].as_str(), Some(&*String::from_utf8_lossy(&arguments)));
+            let last: std::collections::BTreeMap<_, _> = entries
+                .iter()
+                .map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value)))
+                .collect();
+            for (name, value) in last {
+                prop_assert_eq!(job["Variable_List"][&*name].as_str(), Some(&*value));
+            }
+        }
     }
 }

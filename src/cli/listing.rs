@@ -216,12 +216,13 @@ impl Search<'_> {
     }
 
     fn queue(&mut self, queue: Option<String>, ask: &mut Ask) -> Result<(), Failure> {
-        if let Some(name) = &queue {
-            if !self.has_queue(name, ask)? {
-                let refusal = Refusal::unknown_queue();
-                self.fail(Failure::new(refusal.exit_code(), format!("{} destination {name}", refusal.text)));
-                return Ok(());
-            }
+        let unknown = match &queue {
+            Some(name) if !self.has_queue(name, ask)? => Some(unknown_destination(name)),
+            _ => None,
+        };
+        if let Some(failure) = unknown {
+            self.fail(failure);
+            return Ok(());
         }
         if self.wanted.none_can_match() {
             return Ok(());
@@ -245,6 +246,11 @@ impl Search<'_> {
     fn fail(&mut self, failure: Failure) {
         self.found.failures.push(failure);
     }
+}
+
+fn unknown_destination(name: &str) -> Failure {
+    let refusal = Refusal::unknown_queue();
+    Failure::new(refusal.exit_code(), format!("{} destination {name}", refusal.text))
 }
 
 fn has_finished(full: &str) -> Failure {

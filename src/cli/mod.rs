@@ -4,17 +4,47 @@
 //! all commands share comes first: how words of the command line are told apart ([`getopt`]), how
 //! job ids are read ([`operand`]), and how a command ends ([`exit`]).
 
-pub mod completion;
-
 pub mod exit;
 
 pub mod getopt;
 
-pub mod man;
-
 pub mod operand;
 
 pub mod source;
+
+pub mod qsub;
+
+pub mod options;
+
+pub mod resources;
+
+pub mod directives;
+
+pub mod script;
+
+pub mod environ;
+
+pub mod paths;
+
+pub mod date;
+
+pub mod submission;
+
+pub mod block;
+
+pub mod qalter;
+
+pub mod qdel;
+
+pub mod qhold;
+
+pub mod qrls;
+
+pub mod qrerun;
+
+pub mod qsig;
+
+pub mod each;
 
 pub mod ask;
 
@@ -50,15 +80,9 @@ pub mod dsv;
 
 pub mod json;
 
-pub mod date;
+pub mod man;
 
-pub mod directives;
-
-pub mod environ;
-
-pub mod paths;
-
-pub mod script;
+pub mod completion;
 
 /// One program of Lanai.
 #[derive(Debug)]
@@ -74,9 +98,19 @@ pub struct Program {
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[Program] = &[
     Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
+    Program { name: "qalter", section: 1, command: qalter::command },
+    Program { name: "qdel", section: 1, command: qdel::command },
+    Program { name: "qhold", section: 1, command: qhold::command },
+    Program { name: "qrerun", section: 1, command: qrerun::command },
+    Program { name: "qrls", section: 1, command: qrls::command },
     Program { name: "qselect", section: 1, command: qselect::command },
+    Program { name: "qsig", section: 1, command: qsig::command },
     Program { name: "qstat", section: 1, command: qstat::command },
+    Program { name: "qsub", section: 1, command: qsub::command },
 ];
+
+#[cfg(test)]
+mod example;
 
 #[cfg(test)]
 mod tests {

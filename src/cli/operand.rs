@@ -33,6 +33,11 @@ impl Operand {
         (index.is_empty() || is_index(index)).then(|| Operand { number, index: index.to_string(), server: at.or(dot) })
     }
 
+    /// The number alone, whatever server is named.
+    pub fn number(&self) -> JobId {
+        self.number
+    }
+
     /// Whether a server is named, and so has to be compared with the one that answers.
     pub fn names_server(&self) -> bool {
         self.server.is_some()
@@ -49,9 +54,14 @@ impl Operand {
         (self.server.is_none() && self.index.is_empty()).then_some(self.number)
     }
 
+    /// The id without its server.
+    pub fn short(&self) -> String {
+        format!("{}{}", self.number, self.index)
+    }
+
     /// The full id, as messages show it: `12.head`, with `server` where none is named.
     pub fn full(&self, server: &str) -> String {
-        format!("{}{}.{}", self.number, self.index, self.server.as_deref().unwrap_or(server))
+        format!("{}.{}", self.short(), self.server.as_deref().unwrap_or(server))
     }
 }
 

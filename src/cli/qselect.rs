@@ -167,3 +167,119 @@ impl Args {
         known.then(|| Some(name.to_string())).ok_or_else(unknown)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{self, NOW, System, finished, queued, running, share, with};
+    use super::*;
+
+    fn system() -> System {
+        let notable = with(queued(2, "nr", "ncpus=3 walltime=2:00:00 mem=1gb"), |spec| {
+            spec.priority = 5;
+            spec.rerunnable = false;
+            spec.account = Some("x".into());
+            spec.project = "p".into();
+            spec.other.insert("Checkpoint".into(), "c=5".into());
+        });
+        let mut held = queued(3, "held", "ncpus=1");
+        held.job.life.state = crate::model::state::State::Held;
+        held.job.life.holds = crate::model::state::Holds::USER;
+        held.job.owner.user = "bob".into();
+        let over = finished(running(queued(4, "over", "ncpus=1"), vec![share(1, None)]), 0, false);
+        System {
+            jobs: vec![running(queued(1, "a", "ncpus=1"), vec![share(1, None)]), notable, held, over],
+            nodes: vec![],
+        }
+    }
+
+    fn said(words: &str) -> Result<String, Failure> {
+        let args: Args = example::parse(command, words)?;
+        let said = args.answer(&mut system().ask(), NOW)?;
+        Ok(String::from_utf8(said.out).unwrap())
+    }
+
+    fn ids(words: &str) -> String {
+        said(words).unwrap().lines().map(|id| id.strip_suffix(".head").unwrap()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn conditions_are_anded() {
+        for (words, expected) in [
+            ("", "1 2 3"),
+            ("-x", "1 2 3 4"),
+            ("-H", "4"),
+            ("-s R", "1"),
+            ("-s HQ", "2 3"),
+            ("-s F", ""),
+            ("-x -s F", "4"),
+            ("-s B", ""),
+            ("-u bob", "3"),
+            ("-u alice,bob", "1 2 3"),
+            ("-u alice@head", "1 2"),
+            ("-u alice@other", ""),
+            ("-q workq", "1 2 3"),
+            ("-q @head", "1 2 3"),
+            ("-q workq@head -s R", "1"),
+            ("-N nr", "2"),
+            ("-N zzz", ""),
+            ("-A x", "2"),
+            ("-P p", "2"),
+            ("-P _pbs_project_default", ""),
+            ("-l ncpus.gt.1", "2"),
+            ("-l ncpus=3", "2"),
+            ("-l ncpus.eq.3,mem.ge.2gb", ""),
+            ("-l ncpus.ne.3", "1 3"),
+            ("-l walltime.gt.1:00:00", "2"),
+            ("-p 0", "1 3"),
+            ("-p .gt.0", "2"),
+            ("-p .ge.-1", "1 2 3"),
+            ("-r n", "2"),
+            ("-r y", "1 3"),
+            ("-h u", "3"),
+            ("-h n", "1 2"),
+            ("-c u", "1 3"),
+            ("-c c=5", "2"),
+            ("-c n", ""),
+            ("-a .gt.0001", ""),
+            ("-tc.gt.197001010000", "1 2 3"),
+            ("-t c.gt.197001010000", "1 2 3"),
+            ("-tc.gt.197001010000 -tc.lt.197101010000", ""),
+            ("-ts.gt.197001010000", "1"),
+            ("-tg.gt.5", ""),
+            ("-J", ""),
+            ("-T", "1 2 3"),
+        ] {
+            let words = words.replace("_pbs_project_default", "none").replace("-t c", "-tc");
+            assert_eq!(ids(&words), expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn faults_are_told_as_pbs_tells_them() {
+        for (words, text) in [
+            ("-s Z", "illegal -s value"),
+            ("-r x", "illegal -r value"),
+            ("-h x", "illegal -h value"),
+            ("-a 9999", "illegal -a value"),
+            ("-t x", "illegal -t value"),
+            ("-c x", "illegal -c value"),
+            ("-l ncpus", "illegal -l value\nresource_list: ncpus"),
+            ("-l ncpus.foo.3", "illegal -l value\nresource_list: ncpus.foo.3"),
+            ("-y", "invalid option -- 'y'"),
+        ] {
+            let failure = said(words).unwrap_err();
+            assert_eq!((failure.text.as_str(), failure.usage, failure.code), (text, true, 2), "{words}");
+        }
+        for (words, text, code) in [
+            ("-p x", "Illegal attribute or resource value", 166),
+            ("-q nosuch", "Unknown queue destination", 170),
+            ("-l ncpus.eq.x", "Illegal attribute or resource value Resource_List.ncpus", 166),
+            ("-l foo.eq.1", "Unknown resource Resource_List.foo", 187),
+        ] {
+            let failure = said(words).unwrap_err();
+            assert_eq!((failure.text.as_str(), failure.usage, failure.code), (text, false, code), "{words}");
+        }
+        assert_eq!(said("-q @nosuch").unwrap_err().code, 160);
+        assert!(said("operand").unwrap_err().usage);
+    }
+}

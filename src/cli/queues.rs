@@ -198,3 +198,74 @@ fn assigned(name: &str, amount: i64, resources: &Resources) -> Value {
         None => Value::Long(amount),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{System, queued, running, server, share};
+    use super::super::full::{self, Lines};
+    use super::*;
+
+    fn system() -> System {
+        let mut held = queued(3, "c", "");
+        held.job.life.state = State::Held;
+        let jobs = vec![running(queued(1, "a", ""), vec![share(2, Some("512mb"))]), queued(2, "b", ""), held];
+        System { jobs, nodes: vec![] }
+    }
+
+    #[test]
+    fn queues_are_listed_as_pbs_lists_them() {
+        let mut queue = system().queue();
+        let expected = "\
+Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
+---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
+workq                0     3 yes yes     1     1     1     0     0     0 Exe*
+";
+        assert_eq!(list(&[&queue]), expected);
+        queue.queue.enabled = false;
+        assert!(list(&[&queue]).contains("workq                0     3  no yes     1"));
+        assert_eq!(list(&[]), "");
+        assert_eq!(limits(&[], &server()), "");
+    }
+
+    #[test]
+    fn limits_are_listed_as_pbs_lists_them() {
+        let expected = "
+server: head
+
+Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
+---------------- ------ -------- -------- ---- ----- ----- ----  -----
+workq              --      --       --     --      1     2   --   E R
+                                               ----- -----
+                                                   1     2
+";
+        assert_eq!(limits(&[&system().queue()], &server()), expected);
+    }
+
+    #[test]
+    fn the_server_is_listed_as_pbs_lists_it() {
+        let expected = "\
+Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
+---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
+head                 0     3     1     1     1     0     0     0 Active    \n";
+        assert_eq!(server_list(&[system().queue()], &server()), expected);
+    }
+
+    #[test]
+    fn a_queue_in_full_wraps_its_counts_as_pbs_does() {
+        let (queue, facts) = (system().queue(), server());
+        let mut out = String::new();
+        full::write(&mut out, "Queue", "workq", &of_queue(&queue, &facts.resources), Lines::Wrapped);
+        let expected = "\
+Queue: workq
+    queue_type = Execution
+    total_jobs = 3
+    state_count = Transit:0 Queued:1 Held:1 Waiting:0 Running:1 Exiting:0 Begun
+\t:0 \n    resources_assigned.mem = 524288kb
+    resources_assigned.ncpus = 2
+    enabled = True
+    started = True
+
+";
+        assert_eq!(out, expected);
+    }
+}

@@ -1,5 +1,6 @@
 //! The conditions of `qselect`: read from its options, tried on each job.
 
+use super::date;
 use super::exit::Failure;
 use super::listing::Owner;
 use super::when;
@@ -162,8 +163,8 @@ fn checkpoint_rank(value: &str) -> Option<u8> {
 
 /// Reads `-a`: `[.op.]date_time`.
 pub fn begin(text: &str, now: Wall) -> Result<Condition, Failure> {
-    let (operator, date) = Operator::split(text).ok_or_else(|| illegal('a'))?;
-    let at = when::parse(date, now).ok_or_else(|| illegal('a'))?;
+    let (operator, moment) = Operator::split(text).ok_or_else(|| illegal('a'))?;
+    let at = date(moment, now).ok_or_else(|| illegal('a'))?;
     Ok(Condition::Moment(Moment::Begin, operator, at))
 }
 
@@ -185,7 +186,11 @@ pub fn moment(text: &str, now: Wall) -> Result<Condition, Failure> {
         't' => Moment::Promised,
         _ => return Err(wrong()),
     };
-    Ok(Condition::Moment(moment, operator, when::parse(value, now).ok_or_else(wrong)?))
+    Ok(Condition::Moment(moment, operator, date(value, now).ok_or_else(wrong)?))
+}
+
+fn date(text: &str, now: Wall) -> Option<Wall> {
+    date::parse(text, &when::local(now)?)
 }
 
 /// Reads `-h`: letters of holds, or `n`.

@@ -1,7 +1,7 @@
-//! Moments as PBS writes them and reads them, in the local time zone.
+//! Moments as PBS writes them, in the local time zone.
 
 use crate::model::time::Wall;
-use chrono::{DateTime, Datelike, Local, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
+use chrono::{DateTime, Datelike, Local, NaiveDateTime, Timelike};
 use std::fmt::{self, Display};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -23,7 +23,7 @@ pub fn comment_time(wall: Wall) -> impl Display {
 /// A promised start in five columns, as `qstat -T` shows it: `17:57` today, `Fr 17` within a week,
 /// `Nov` later this year, then the year, `>5yrs` at last; None for a moment that has passed.
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
-    let (at, today) = (local(start)?, local(now)?);
+    let (at, today) = (local(start)?.naive_local(), local(now)?.naive_local());
     let days = start.0.checked_sub(now.0).filter(|ahead| *ahead >= 0)? / 86_400;
     let month = || MONTHS[at.month0() as usize].to_string();
     Some(match days {
@@ -35,11 +35,9 @@ pub fn start_column(start: Wall, now: Wall) -> Option<String> {
     })
 }
 
-/// Reads `[[[[CC]YY]MM]DD]hhmm[.SS]`. What is left out is taken from `now`, or from the next day,
-/// month or year if that has passed; a day the month does not have runs on into the next.
-pub fn parse(text: &str, now: Wall) -> Option<Wall> {
-    let local = parse_local(text, self::local(now)?)?;
-    Local.from_local_datetime(&local).earliest().map(|at| Wall(at.timestamp()))
+/// A moment in the local time zone; None if no calendar reaches it.
+pub fn local(wall: Wall) -> Option<DateTime<Local>> {
+    DateTime::from_timestamp(wall.0, 0).map(|at| at.with_timezone(&Local))
 }
 
 struct In(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
@@ -48,7 +46,7 @@ struct In(Wall, fn(NaiveDateTime, &mut fmt::Formatter) -> fmt::Result);
 impl Display for In {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match local(self.0) {
-            Some(at) => self.1(at, f),
+            Some(at) => self.1(at.naive_local(), f),
             None => write!(f, "{}", self.0.0),
         }
     }
@@ -66,72 +64,14 @@ fn day_name(at: NaiveDateTime) -> &'static str {
     DAYS[at.weekday().num_days_from_monday() as usize]
 }
 
-fn local(wall: Wall) -> Option<NaiveDateTime> {
-    DateTime::from_timestamp(wall.0, 0).map(|at| at.with_timezone(&Local).naive_local())
-}
-
-fn parse_local(text: &str, now: NaiveDateTime) -> Option<NaiveDateTime> {
-    let (digits, second) = match text.split_once('.') {
-        None => (text, 0),
-        Some((digits, second)) => (digits, (second.len() == 2).then(|| number(second))??),
-    };
-    let pair = |from_end: usize| digits.get(digits.len().checked_sub(from_end)?..digits.len() + 2 - from_end);
-    let time = NaiveTime::from_hms_opt(number(pair(4)?)?, number(pair(2)?)?, second)?;
-    let day = pair(6).map(number);
-    let month = pair(8).map(number);
-    match digits.len() {
-        4 => ahead(now.date().and_time(time), now, |at| at.checked_add_signed(TimeDelta::days(1))),
-        6 => {
-            let at = date(now.year(), now.month(), day??)?.and_time(time);
-            ahead(at, now, |at| at.checked_add_months(Months::new(1)))
-        }
-        8 => {
-            let at = date(now.year(), month??, day??)?.and_time(time);
-            ahead(at, now, |at| at.checked_add_months(Months::new(12)))
-        }
-        10 | 12 => Some(date(year(digits)?, month??, day??)?.and_time(time)),
-        _ => None,
-    }
-}
-
-fn number(text: &str) -> Option<u32> {
-    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
-}
-
-/// The year of a date of ten or twelve digits.
-fn year(digits: &str) -> Option<i32> {
-    let written = number(&digits[..digits.len() - 8])? as i32;
-    Some(match digits.len() {
-        12 => written,
-        _ if written > 68 => 1900 + written,
-        _ => 2000 + written,
-    })
-}
-
-/// The day of a month, or of the next one when the month has no such day.
-fn date(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
-    let first = NaiveDate::from_ymd_opt(year, month, 1)?;
-    (1..=31).contains(&day).then(|| first.checked_add_signed(TimeDelta::days(i64::from(day) - 1)))?
-}
-
-fn ahead(
-    at: NaiveDateTime,
-    now: NaiveDateTime,
-    next: impl Fn(NaiveDateTime) -> Option<NaiveDateTime>,
-) -> Option<NaiveDateTime> {
-    if at < now { next(at) } else { Some(at) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn moment(text: &str) -> NaiveDateTime {
-        NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap()
-    }
+    use chrono::TimeZone;
 
     fn wall(text: &str) -> Wall {
-        Wall(Local.from_local_datetime(&moment(text)).earliest().unwrap().timestamp())
+        let moment = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S").unwrap();
+        Wall(Local.from_local_datetime(&moment).earliest().unwrap().timestamp())
     }
 
     #[test]
@@ -140,22 +80,6 @@ mod tests {
         assert_eq!(ctime(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 07:05:09 2016");
         assert_eq!(comment_time(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 at 07:05");
         assert_eq!(ctime(Wall(i64::MAX)).to_string(), i64::MAX.to_string());
-    }
-
-    #[test]
-    fn what_a_date_leaves_out_comes_from_now_or_lies_ahead() {
-        let now = moment("2026-11-20 10:20:30");
-        let read = |text| parse_local(text, now).map(|at| at.to_string());
-        assert_eq!(read("2359.30").as_deref(), Some("2026-11-20 23:59:30"));
-        assert_eq!(read("0001").as_deref(), Some("2026-11-21 00:01:00"));
-        assert_eq!(read("012359").as_deref(), Some("2026-12-01 23:59:00"));
-        assert_eq!(read("312359").as_deref(), Some("2026-12-01 23:59:00"));
-        assert_eq!(read("01020304").as_deref(), Some("2027-01-02 03:04:00"));
-        assert_eq!(read("6901020304").as_deref(), Some("1969-01-02 03:04:00"));
-        assert_eq!(read("202602300102").as_deref(), Some("2026-03-02 01:02:00"));
-        for bad in ["9999", "123", "12345", "2400", "000060", "1200.6", "1200.61", "12é0", "99010203040506", ""] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
     }
 
     #[test]

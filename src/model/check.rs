@@ -142,6 +142,18 @@ pub fn staging(text: &str) -> bool {
     })
 }
 
+/// `X-Y[:Z][%M]` with X below Y and Z at least 1.
+pub fn array_range(text: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    let range = text.split('%').next().unwrap_or_default();
+    let (bounds, step) = range.split_once(':').unwrap_or((range, "1"));
+    let (first, last) = bounds.split_once('-').unwrap_or_default();
+    match (number(first), number(last), number(step)) {
+        (Some(first), Some(last), Some(step)) => first < last && step > 0,
+        _ => false,
+    }
+}
+
 /// `all`, `job_start` or `none`.
 pub fn tolerance(text: &str) -> bool {
     ["all", "job_start", "none"].contains(&text)
@@ -157,11 +169,13 @@ pub fn hosted_path(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Each check on what PBS accepts and what it refuses.
+    /// A check, what it accepts, and what it refuses.
+    type Case<'a> = (&'a dyn Fn(&str) -> bool, &'a [&'a str], &'a [&'a str]);
+
     #[test]
     fn values_are_judged_as_pbs_judges_them() {
         let name = |text: &str| job_name(text) == Ok(());
-        let cases: &[(&dyn Fn(&str) -> bool, &[&str], &[&str])] = &[
+        let cases: &[Case] = &[
             (&name, &["1abc", "a+b.c-d_e", "+x", ".x"], &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"]),
             (&|t| priority(t).is_some(), &["-1024", "0", "1023"], &["1024", "-1025", "5.5", "", "abc", "5000"]),
             (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
@@ -175,6 +189,11 @@ mod tests {
             (&project, &["", "a b", "ok_1"], &["a/b", "a:b", "a\nb"]),
             (&|t| umask(t).is_some(), &["022", "0", "22", "777"], &["abc", "-1", "", "1777", "999"]),
             (&|t| run_count(t).is_some(), &["0", "21"], &["-1", "+1", "x", ""]),
+            (
+                &array_range,
+                &["1-3", "1-10:20", "5-6%1", "01-03"],
+                &["5", "5-5", "10-1", "a-b", "1-", "-3", "1-3:0", ""],
+            ),
             (&sandbox, &["PRIVATE", "O_WORKDIR"], &["FOO", ""]),
             (&staging, &["a@head:b", "a@h:b,c@h:d"], &["x", "", "a@h:"]),
         ];

@@ -1,0 +1,5 @@
+//! qalter: see [`lanai::cli::qalter`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::qalter::main()
+}

@@ -1,0 +1,5 @@
+//! qhold: see [`lanai::cli::qhold`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::qhold::main()
+}

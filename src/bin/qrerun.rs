@@ -1,0 +1,5 @@
+//! qrerun: see [`lanai::cli::qrerun`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::qrerun::main()
+}

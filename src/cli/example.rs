@@ -1,0 +1,231 @@
+//! Records made by hand, for the tests of the displays.
+
+use super::ask::Ask;
+use super::exit::Failure;
+use super::source::Answers;
+use crate::model::job::{Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want};
+use crate::model::node::{Node, NodeFacts};
+use crate::model::queue::Queue;
+use crate::model::resource::{ResourceList, Resources, Size, Value};
+use crate::model::select::Request;
+use crate::model::state::{Holds, State};
+use crate::model::time::{ClockTable, Span, Time, Wall};
+use crate::wire::message::{Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When the examples were submitted.
+pub const SUBMITTED: Time = Time(1_700_000_000_000);
+
+/// When they are looked at.
+pub const NOW: Wall = Wall(1_700_000_300);
+
+/// The server `head`.
+pub fn server() -> ServerFacts {
+    ServerFacts {
+        name: "head".into(),
+        host: "head".into(),
+        version: "23.06.06".into(),
+        default_queue: Some("workq".into()),
+        clock: ClockTable::default(),
+        resources: Resources::builtin(),
+        managers: vec!["root@head".into()],
+        operators: vec![],
+        privileged: true,
+    }
+}
+
+/// `walltime=01:00:00`, `mem=512mb`, `ncpus=2`, as shown.
+pub fn resources(list: &str) -> ResourceList {
+    let value = |name: &str, text: &str| Value::parse(Resources::builtin().get(name).unwrap().kind, text).unwrap();
+    let pairs = list.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+    pairs.map(|(name, text)| (name.to_string(), value(name, text))).collect()
+}
+
+fn spec(name: &str, list: &str) -> Spec {
+    Spec {
+        name: name.into(),
+        queue: "workq".into(),
+        account: None,
+        project: "_pbs_project_default".into(),
+        priority: 0,
+        rerunnable: true,
+        begin: None,
+        join: Join::No,
+        output: None,
+        error: None,
+        shell: None,
+        umask: None,
+        block: false,
+        request: Request { list: resources(list), ..Request::default() },
+        program: Program::Script(Digest([0; 32])),
+        environ: Digest([0; 32]),
+        workdir: "/home/alice/w".into(),
+        submit_host: "head".into(),
+        arguments: "job.sh".into(),
+        other: BTreeMap::new(),
+    }
+}
+
+/// A queued job of alice's.
+pub fn queued(id: u64, name: &str, list: &str) -> Record {
+    let life = Life {
+        state: State::Queued,
+        holds: Holds::NONE,
+        run_count: 0,
+        attempt: 0,
+        failed_starts: 0,
+        run: None,
+        want: Want::Run,
+        used: Usage::default(),
+        exit: None,
+        comment: None,
+        ctime: SUBMITTED,
+        mtime: SUBMITTED,
+        qtime: SUBMITTED,
+        etime: Some(SUBMITTED),
+        not_before: None,
+        obittime: None,
+    };
+    let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
+    let job = Job { id: JobId(id), owner, spec: Arc::new(spec(name, list)), life };
+    Record { job, reason: None, booked: None, environ: None }
+}
+
+/// A share of node `head`.
+pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
+    let mem = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
+    let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus))).chain(mem).collect();
+    Share { node: "head".into(), host: "head".into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+}
+
+/// The job, running on `shares` for 301 seconds.
+pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
+    let life = &mut record.job.life;
+    let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
+    life.state = State::Running;
+    life.run_count = 1;
+    let run = Run { attempt: 1, shares, started: SUBMITTED, session: Some(4711), boot: None, open: true };
+    life.run = Some(run);
+    life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
+    record
+}
+
+/// The running job, ended with this status after 301 seconds.
+pub fn finished(mut record: Record, status: i32, deleted: bool) -> Record {
+    let life = &mut record.job.life;
+    life.state = State::Finished;
+    life.exit = Some(Exit { status, deleted });
+    life.obittime = Some(SUBMITTED + Span::seconds(301));
+    record
+}
+
+/// The job with another specification.
+pub fn with(mut record: Record, change: impl FnOnce(&mut Spec)) -> Record {
+    let mut spec = (*record.job.spec).clone();
+    change(&mut spec);
+    record.job.spec = Arc::new(spec);
+    record
+}
+
+/// A node of 4 processors and 8 GB, alone on its host.
+pub fn node(name: &str, host: &str) -> NodeRecord {
+    let mut available = resources("arch=linux mem=8gb ncpus=4");
+    available.insert("host".into(), Value::String(host.into()));
+    available.insert("vnode".into(), Value::String(name.into()));
+    let facts = NodeFacts { name: name.into(), host: host.into(), available, pcpus: 4, cpus: vec![], gpus: vec![] };
+    let node =
+        Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
+    NodeRecord { node, jobs: vec![], exclusive: false }
+}
+
+/// A whole system that answers questions as schedd does.
+#[derive(Default)]
+pub struct System {
+    pub jobs: Vec<Record>,
+    pub nodes: Vec<NodeRecord>,
+}
+
+impl System {
+    /// Answers a question.
+    pub fn ask(&self) -> impl FnMut(&Question) -> Result<Answers, Failure> + '_ {
+        |question| Ok(self.answer(question))
+    }
+
+    fn answer(&self, question: &Question) -> Answers {
+        let mut answers = Answers { server: server(), rows: vec![], jobs: vec![], queues: vec![], nodes: vec![] };
+        match question {
+            Question::JobsById(ids, detail) => {
+                self.jobs(&mut answers, *detail, |record| ids.contains(&record.job.id));
+            }
+            Question::Jobs(filter, detail) => self.jobs(&mut answers, *detail, |record| meets(filter, record)),
+            Question::Queues => answers.queues = vec![self.queue()],
+            Question::Nodes => answers.nodes = self.nodes.clone(),
+            Question::Server => {}
+        }
+        answers
+    }
+
+    fn jobs(&self, answers: &mut Answers, detail: Detail, which: impl Fn(&&Record) -> bool) {
+        let chosen = self.jobs.iter().filter(which);
+        match detail {
+            Detail::Row => answers.rows = chosen.map(row).collect(),
+            Detail::Whole => {
+                answers.jobs = chosen.map(|record| Record { environ: None, ..record.clone() }).collect();
+            }
+            Detail::Environment => answers.jobs = chosen.cloned().collect(),
+        }
+    }
+
+    /// The queue `workq`.
+    pub fn queue(&self) -> QueueCounts {
+        let count = |state| (state, self.jobs.iter().filter(|record| record.job.life.state == state).count() as u64);
+        let states = [State::Queued, State::Held, State::Waiting, State::Running, State::Finished];
+        QueueCounts {
+            queue: Queue { name: "workq".into(), priority: 0, enabled: true, started: true },
+            jobs: states.map(count).to_vec(),
+            assigned: vec![("mem".into(), 512 << 20), ("ncpus".into(), 2)],
+        }
+    }
+}
+
+fn meets(filter: &Filter, record: &Record) -> bool {
+    let (job, state) = (&record.job, record.job.life.state);
+    let history = match filter.history {
+        History::All => true,
+        History::Live => state != State::Finished,
+        History::Finished => state == State::Finished,
+    };
+    history
+        && (filter.queues.is_empty() || filter.queues.contains(&job.spec.queue))
+        && (filter.owners.is_empty() || filter.owners.contains(&job.owner.user))
+        && (filter.states.is_empty() || filter.states.contains(&state))
+}
+
+fn row(record: &Record) -> Row {
+    let job = &record.job;
+    Row {
+        id: job.id,
+        name: job.spec.name.clone(),
+        owner: job.owner.user.clone(),
+        cput: job.life.used.cput,
+        state: job.life.state,
+        queue: job.spec.queue.clone(),
+    }
+}
+
+/// The words as a command line of a command.
+pub fn parse<T: clap::FromArgMatches>(command: fn() -> clap::Command, words: &str) -> Result<T, Failure> {
+    let words = words.split_whitespace().map(|word| word.replace('_', " ").trim().to_string().into());
+    let matches = super::getopt::matches(&mut command(), words)?;
+    Ok(T::from_arg_matches(&matches).unwrap())
+}
+
+/// Keeps a use of [`Ask`] honest: a system can stand where a source does.
+#[test]
+fn a_system_answers_as_a_source_does() {
+    let system = System { jobs: vec![queued(1, "a", "")], nodes: vec![] };
+    let mut source = system.ask();
+    let ask: &mut Ask = &mut source;
+    assert_eq!(ask(&Question::Jobs(Filter::default(), Detail::Row)).unwrap().rows.len(), 1);
+}

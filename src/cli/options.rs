@@ -1,0 +1,340 @@
+//! The options that qsub and qalter share, and the settings they ask for.
+//!
+//! Values that PBS's commands check themselves fail here with `illegal -X value` and the usage; the
+//! rest is the server's to judge.
+
+use super::exit::Failure;
+use super::{date, paths, resources, script};
+use crate::model::attribute::{self, Setting};
+use crate::model::check;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+use clap::Args;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// Options of a job, for qsub and qalter.
+#[derive(Args, Clone, Debug, Default)]
+pub struct JobOptions {
+    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time
+    #[arg(short = 'a', value_name = "date_time")]
+    pub begin: Option<OsString>,
+    /// Account to charge, any text
+    #[arg(short = 'A', value_name = "account_string")]
+    pub account: Option<OsString>,
+    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES; kept and shown, without effect
+    #[arg(short = 'c', value_name = "interval")]
+    pub checkpoint: Option<OsString>,
+    /// File for standard error: [host:]path; a folder gets <job id>.ER in it
+    #[arg(short = 'e', value_name = "path")]
+    pub error: Option<OsString>,
+    /// Join output and errors: oe into the output file, eo into the error file, n not at all
+    #[arg(short = 'j', value_name = "oe|eo|n")]
+    pub join: Option<OsString>,
+    /// Files to keep on the node: n, or letters of o e d; kept and shown, without effect
+    #[arg(short = 'k', value_name = "keep")]
+    pub keep: Option<OsString>,
+    /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...;
+    /// sizes take b, kb, mb, gb, tb, pb
+    #[arg(short = 'l', value_name = "resource_list")]
+    pub resources: Vec<OsString>,
+    /// Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent
+    #[arg(short = 'm', value_name = "mail_options")]
+    pub mail_points: Option<OsString>,
+    /// Whom to mail: user[@host],...; kept and shown, no mail is sent
+    #[arg(short = 'M', value_name = "user_list")]
+    pub mail_users: Option<OsString>,
+    /// Name of the job: up to 230 letters, digits and - _ + .
+    #[arg(short = 'N', value_name = "jobname")]
+    pub name: Option<OsString>,
+    /// File for standard output: [host:]path; a folder gets <job id>.OU in it
+    #[arg(short = 'o', value_name = "path")]
+    pub output: Option<OsString>,
+    /// Priority, -1024 to 1023
+    #[arg(short = 'p', value_name = "priority")]
+    pub priority: Option<OsString>,
+    /// Project
+    #[arg(short = 'P', value_name = "project")]
+    pub project: Option<OsString>,
+    /// Whether the job may be started again from the beginning
+    #[arg(short = 'r', value_name = "y|n")]
+    pub rerunnable: Option<OsString>,
+    /// Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect
+    #[arg(short = 'R', value_name = "o|e|oe")]
+    pub remove: Option<OsString>,
+    /// Shell to run the script: path[@host],...
+    #[arg(short = 'S', value_name = "path")]
+    pub shell: Option<OsString>,
+    /// Users to run as: user[@host],...; only the owner is accepted
+    #[arg(short = 'u', value_name = "user_list")]
+    pub users: Option<OsString>,
+    /// Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas
+    #[arg(short = 'W', value_name = "attribute=value")]
+    pub others: Vec<OsString>,
+}
+
+/// Where and when a command runs: what relative paths and dates are relative to.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The working directory.
+    pub workdir: &'a Path,
+    /// This host.
+    pub host: &'a str,
+    /// What a watch shows.
+    pub now: Wall,
+}
+
+impl JobOptions {
+    /// The settings these options ask for; those by `-W` come last.
+    pub fn settings(&self, place: &Place) -> Result<Vec<Setting>, Failure> {
+        let mut settings = Vec::new();
+        self.dates_and_paths(place, &mut settings)?;
+        self.checked(&mut settings)?;
+        self.named(&mut settings)?;
+        for list in &self.resources {
+            settings.extend(resource_list(list)?);
+        }
+        for list in &self.others {
+            settings.extend(others(list)?);
+        }
+        Ok(settings)
+    }
+
+    fn dates_and_paths(&self, place: &Place, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        if let Some(text) = &self.begin {
+            let begin = date::begin(&text.to_string_lossy(), place.now).ok_or_else(|| illegal('a'))?;
+            settings.push(Setting::new("Execution_Time", begin));
+        }
+        for (letter, attribute, path) in [('e', "Error_Path", &self.error), ('o', "Output_Path", &self.output)] {
+            if let Some(path) = path {
+                let path = paths::resolve(path, place.workdir, place.host).ok_or_else(|| illegal(letter))?;
+                settings.push(Setting::new(attribute, path));
+            }
+        }
+        Ok(())
+    }
+
+    /// Options whose values are checked by their form alone, and sent as they are.
+    fn checked(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        type Check = fn(&str) -> bool;
+        let rows: [(char, &str, &Option<OsString>, Check); 10] = [
+            ('c', "Checkpoint", &self.checkpoint, check::checkpoint),
+            ('j', "Join_Path", &self.join, |text| check::join(text).is_some()),
+            ('k', "Keep_Files", &self.keep, check::keep_files),
+            ('m', "Mail_Points", &self.mail_points, check::mail_points),
+            ('M', "Mail_Users", &self.mail_users, check::mail_users),
+            ('p', "Priority", &self.priority, |text| check::priority(text).is_some()),
+            ('r', "Rerunable", &self.rerunnable, |text| text == "y" || text == "n"),
+            ('R', "Remove_Files", &self.remove, check::remove_files),
+            ('S', "Shell_Path_List", &self.shell, check::shell_list),
+            ('u', "User_List", &self.users, check::user_list),
+        ];
+        for (letter, attribute, value, check) in rows {
+            let Some(value) = value else { continue };
+            if !check(&value.to_string_lossy()) {
+                return Err(illegal(letter));
+            }
+            settings.push(Setting::new(attribute, text(value)));
+        }
+        match &self.mail_points {
+            Some(points) if points.as_bytes().contains(&b'j') => {
+                Err(Failure::new(1, "mail option 'j' can not be used without array job"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn named(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
+        if let Some(name) = &self.name {
+            settings.push(Setting::new("Job_Name", script::job_name(name)?));
+        }
+        for (attribute, value) in [("Account_Name", &self.account), ("project", &self.project)] {
+            settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));
+        }
+        Ok(())
+    }
+}
+
+/// `illegal -X value`, and the usage.
+pub fn illegal(letter: char) -> Failure {
+    Failure::usage(format!("illegal -{letter} value"))
+}
+
+/// What PBS offers and this version does not.
+pub fn unsupported(what: &str) -> Failure {
+    Failure::new(super::exit::USAGE, format!("{what} is not supported by this version"))
+}
+
+fn text(value: &OsStr) -> Text {
+    Text(value.as_bytes().to_vec())
+}
+
+fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+    let pairs = list.to_str().and_then(resources::split).ok_or_else(|| illegal('l'))?;
+    Ok(pairs.iter().map(|(name, value)| Setting::resource(name, value.as_str())).collect())
+}
+
+/// The settings of one `-W`: `attribute=value` joined by commas; a value may be quoted.
+fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+    let pairs = split_others(list.as_bytes()).ok_or_else(|| illegal('W'))?;
+    let mut settings = Vec::new();
+    for (name, value) in pairs {
+        let value_text = String::from_utf8_lossy(&value);
+        if !is_well_formed(&name, &value_text) {
+            return Err(illegal('W'));
+        }
+        match name.as_str() {
+            // Moab's extensions concern no PBS.
+            "x" => continue,
+            "depend" => return Err(unsupported("-W depend")),
+            "interactive" if check::boolean(&value_text) == Some(true) => return Err(unsupported("-I")),
+            _ => attribute::may_set(&name, true)?,
+        }
+        settings.push(Setting::new(&name, value));
+    }
+    Ok(settings)
+}
+
+/// The check on the client of those attributes that have one.
+fn is_well_formed(name: &str, value: &str) -> bool {
+    match name {
+        "depend" | "group_list" => !value.is_empty(),
+        "block" | "interactive" => check::boolean(value).is_some(),
+        "umask" => check::umask(value).is_some(),
+        "run_count" => check::run_count(value).is_some(),
+        "sandbox" => check::sandbox(value),
+        "stagein" | "stageout" => check::staging(value),
+        "tolerate_node_failures" => check::tolerance(value),
+        _ => true,
+    }
+}
+
+/// Names and values; None when one has no `=`, or nothing stands where a name should.
+fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let (mut pairs, mut rest) = (Vec::new(), list);
+    loop {
+        let equals = rest.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        let name = std::str::from_utf8(&rest[..equals]).ok()?.trim().to_string();
+        let (value, behind) = split_value(&rest[equals + 1..])?;
+        if name.is_empty() || name.contains(',') {
+            return None;
+        }
+        pairs.push((name, value));
+        match behind {
+            None => return Some(pairs),
+            Some(behind) => rest = behind,
+        }
+    }
+}
+
+/// A value up to a comma outside of quotes, its quotes taken off, and what follows the comma.
+fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
+    let (mut value, mut quote) = (Vec::new(), None);
+    for (at, &byte) in text.iter().enumerate() {
+        match (quote, byte) {
+            (Some(open), _) if byte == open => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, b',') => return Some((value, Some(&text[at + 1..]))),
+            _ => value.push(byte),
+        }
+    }
+    quote.is_none().then_some((value, None))
+}
+
+/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks.
+pub fn joined(words: &[OsString]) -> Text {
+    Text(words.join(OsStr::new(" ")).into_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    fn settings(words: &[&str]) -> Result<Vec<String>, Failure> {
+        let mut command = JobOptions::augment_args(Command::new("qsub").args_override_self(true))
+            .disable_help_flag(true)
+            .disable_version_flag(true);
+        let matches = super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
+        let options = JobOptions::from_arg_matches(&matches).unwrap();
+        let place = Place { workdir: Path::new("/nosuch/w"), host: "head", now: Wall(0) };
+        let shown = |s: Setting| match s.resource {
+            Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
+            None => format!("{}={}", s.attribute, s.value),
+        };
+        Ok(options.settings(&place)?.into_iter().map(shown).collect())
+    }
+
+    #[test]
+    fn options_become_settings() {
+        for (words, expected) in [
+            (&["-N", "a", "-Nb"][..], &["Job_Name=b"][..]),
+            (&["-N=psij"], &["Job_Name=psij"]),
+            (&["-rn", "-p", "-5"], &["Priority=-5", "Rerunable=n"]),
+            (&["-o", "x"], &["Output_Path=head:/nosuch/w/x"]),
+            (
+                &["-lselect=2:ncpus=1", "-l", "walltime=5"],
+                &["Resource_List.select=2:ncpus=1", "Resource_List.walltime=5"],
+            ),
+            (&["-W", "umask=22,run_count=2"], &["umask=22", "run_count=2"]),
+            (&["-W", "group_list='a,b',Priority=5"], &["group_list=a,b", "Priority=5"]),
+            (&["-W", "x=FLAGS:y"], &[]),
+            (&["-A", "-x"], &["Account_Name=-x"]),
+            (&["-A", ""], &["Account_Name="]),
+            (&["-u", "alice@head"], &["User_List=alice@head"]),
+        ] {
+            assert_eq!(settings(words).unwrap(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_none_are_told_with_their_letter() {
+        for (letter, value) in [
+            ('a', "9999"),
+            ('c', "u"),
+            ('c', "wd"),
+            ('e', ""),
+            ('o', "a:b:c"),
+            ('j', "o"),
+            ('k', "no"),
+            ('l', "=1"),
+            ('m', "x"),
+            ('M', ""),
+            ('N', "a b"),
+            ('p', "5000"),
+            ('r', ""),
+            ('R', "x"),
+            ('S', "sh"),
+            ('u', "a,b"),
+            ('W', ""),
+            ('W', "foo"),
+            ('W', "umask=abc"),
+            ('W', "run_count=-1"),
+            ('W', "sandbox=FOO"),
+            ('W', "stagein=x"),
+            ('W', "block=maybe"),
+            ('W', "tolerate_node_failures=x"),
+            ('W', "depend="),
+        ] {
+            let failure = settings(&[&format!("-{letter}"), value]).expect_err(value);
+            assert_eq!(failure, illegal(letter), "{letter} {value}");
+        }
+    }
+
+    #[test]
+    fn other_faults_have_their_own_words() {
+        for (words, code, said) in [
+            (&["-m", "aj"][..], 1, "mail option 'j' can not be used without array job"),
+            (&["-W", "foo=1"], 154, "Undefined attribute  foo"),
+            (&["-W", "queue=x"], 155, "Cannot set attribute, read only or insufficient permission  queue"),
+            (&["-W", "depend=afterok:1"], 2, "-W depend is not supported by this version"),
+            (&["-y"], 2, "invalid option -- 'y'"),
+            (&["--foo"], 2, "invalid option -- '-'"),
+            (&["-N"], 2, "option requires an argument -- 'N'"),
+        ] {
+            let failure = settings(words).expect_err(said);
+            assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");
+        }
+    }
+}

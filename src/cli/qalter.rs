@@ -1,0 +1,81 @@
+//! `qalter`: changes attributes of jobs.
+
+use super::each::{self, Schedd};
+use super::exit::{self, Failure};
+use super::getopt::{self, Line};
+use super::options::{self, JobOptions, Place};
+use crate::model::attribute::Setting;
+use crate::model::check;
+use crate::sys::{clock, env};
+use crate::wire::message::Request;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Change attributes of jobs. A refused change changes nothing.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qalter")]
+pub struct Args {
+    /// Options of the job.
+    #[command(flatten)]
+    pub job: JobOptions,
+    /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
+    #[arg(short = 'h', value_name = "hold_list")]
+    pub holds: Option<OsString>,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qalter.
+pub fn main() -> ExitCode {
+    exit::run("qalter", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let workdir = env::workdir()?;
+    let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
+    let host = names.nodename().to_string_lossy();
+    let settings = settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall() })?;
+    let request = |job| Request::Alter(job, settings.clone());
+    each::act("qalter", command, &args.jobs, &mut Schedd::find()?, request)
+}
+
+fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {
+    let mut settings = args.job.settings(place)?;
+    if let Some(holds) = &args.holds {
+        let letters = holds.to_str().filter(|letters| check::holds(letters).is_some());
+        settings.push(Setting::new("Hold_Types", letters.ok_or_else(|| options::illegal('h'))?));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Wall;
+    use std::path::Path;
+
+    fn asked(words: &[&str]) -> Result<Vec<Setting>, Failure> {
+        let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
+        let args: Args = getopt::read_matches(&matches)?;
+        settings(&args, &Place { workdir: Path::new("/nosuch"), host: "head", now: Wall(0) })
+    }
+
+    #[test]
+    fn letters_of_qalter_are_read() {
+        assert_eq!(asked(&["-h", "n", "12"]).unwrap(), [Setting::new("Hold_Types", "n")]);
+        assert_eq!(asked(&["12", "-lwalltime=5"]).unwrap(), [Setting::resource("walltime", "5")]);
+        assert_eq!(asked(&["-h", "x", "12"]), Err(options::illegal('h')));
+        for letter in ["v", "q", "X", "J"] {
+            let failure = asked(&[&format!("-{letter}"), "12"]).unwrap_err();
+            assert_eq!(failure, Failure::usage(format!("invalid option -- '{letter}'")));
+        }
+    }
+}

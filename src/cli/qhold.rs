@@ -1,0 +1,42 @@
+//! `qhold`: places holds on jobs.
+
+use super::each::{self, Schedd};
+use super::exit::{self, Failure};
+use super::getopt::{self, Line};
+use super::options;
+use crate::model::check;
+use crate::model::state::Holds;
+use crate::wire::message::Request;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Keep jobs from starting.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qhold")]
+pub struct Args {
+    /// Place holds of these kinds: letters of u (user), o (operator), s (system), p (password), or n (none); u if
+    /// not given
+    #[arg(short = 'h', value_name = "hold_list")]
+    pub holds: Option<OsString>,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qhold.
+pub fn main() -> ExitCode {
+    exit::run("qhold", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let asked = args.holds.as_ref().map_or(Some(Holds::USER), |holds| check::holds(&holds.to_string_lossy()));
+    let holds = asked.ok_or_else(|| options::illegal('h'))?;
+    each::act("qhold", command, &args.jobs, &mut Schedd::find()?, |job| Request::Hold(job, holds))
+}

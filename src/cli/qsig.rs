@@ -1,0 +1,37 @@
+//! `qsig`: sends a signal to running jobs.
+
+use super::each::{self, Schedd};
+use super::exit::{self, Failure};
+use super::getopt::{self, Line};
+use crate::wire::message::Request;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Send a signal to all processes of running jobs.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qsig")]
+pub struct Args {
+    /// The signal: a name, with or without SIG, or a number; SIGTERM if not given
+    #[arg(short = 's', value_name = "signal")]
+    pub signal: Option<OsString>,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qsig.
+pub fn main() -> ExitCode {
+    exit::run("qsig", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let signal = args.signal.as_ref().map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
+    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, |job| Request::Signal(job, signal.to_string()))
+}

@@ -1,0 +1,259 @@
+//! `qsub`: submits a job.
+//!
+//! The script's directives and the command line go through one parser and become settings; the
+//! command line counts more, whatever the order. Then one request, one reply, and the job's id.
+
+use super::directives;
+use super::environ::{self, Origin};
+use super::exit::{self, Failure};
+use super::getopt::{self, Line};
+use super::options::{JobOptions, Place, illegal, joined, unsupported};
+use super::script::Source;
+use super::submission::{Wanted, Words};
+use crate::model::check;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+use crate::sys::{clock, env, home::Home};
+use crate::wire::client::Client;
+use crate::wire::message::{Payload, Reply, Request, Submission};
+use clap::{CommandFactory, Parser};
+use std::ffi::{OsStr, OsString};
+use std::io::{IsTerminal, stdin, stdout};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
+///
+/// Options may also stand in the script, in lines that begin with #PBS, before its first command.
+/// The command line counts more than they do.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qsub", override_usage = "qsub [OPTIONS] [script | -- command [arg1 ...]]")]
+pub struct Args {
+    /// Options of the job.
+    #[command(flatten)]
+    pub job: JobOptions,
+    /// Prefix of directives in the script, instead of #PBS; empty for no directives
+    #[arg(short = 'C', value_name = "directive_prefix")]
+    pub prefix: Option<OsString>,
+    /// Start the job in this folder instead of the working directory
+    #[arg(short = 'd', value_name = "folder")]
+    pub folder: Option<OsString>,
+    /// Accepted for PBS's sake: there is no helper process to avoid
+    #[arg(short = 'f')]
+    pub foreground: bool,
+    /// Hold the job until qrls releases it
+    #[arg(short = 'h')]
+    pub hold: bool,
+    /// Interactive job; not supported by this version
+    #[arg(short = 'I')]
+    pub interactive: bool,
+    /// Job array; not supported by this version
+    #[arg(short = 'J', value_name = "X-Y[:Z]")]
+    pub array: Option<OsString>,
+    /// Queue: queue, queue@server or @server
+    #[arg(short = 'q', value_name = "queue")]
+    pub queue: Option<OsString>,
+    /// Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \, keep a comma
+    #[arg(short = 'v', value_name = "variable_list")]
+    pub variables: Option<OsString>,
+    /// Hand on the whole environment
+    #[arg(short = 'V')]
+    pub all_variables: bool,
+    /// Forward X11, for interactive jobs; not supported by this version
+    #[arg(short = 'X')]
+    pub x11: bool,
+    /// Do not print the job's id
+    #[arg(short = 'z')]
+    pub quiet: bool,
+    /// A script file, - or nothing for standard input, or -- and a command with its arguments
+    #[arg(value_name = "script")]
+    pub operands: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qsub.
+pub fn main() -> ExitCode {
+    exit::run("qsub", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let plan = plan(&args, env::args().skip(1).collect(), &Here::find()?)?;
+    let home = Home::find()?;
+    let mut client = Client::connect(&home)?;
+    let id = match client.call(&Request::Submit(Box::new(plan.submission)))? {
+        Reply::Accepted(id) => id,
+        Reply::Refused(refusal) => return Err(refusal.into()),
+        _ => return Err(exit::garbled()),
+    };
+    if !plan.quiet {
+        exit::print(format!("{id}\n"))?;
+    }
+    if plan.block { super::block::until_over(client, &home, &id) } else { Ok(0) }
+}
+
+/// Where qsub runs.
+struct Here {
+    workdir: PathBuf,
+    host: String,
+    system: String,
+    now: Wall,
+    vars: Vec<(OsString, OsString)>,
+}
+
+impl Here {
+    fn find() -> Result<Here, Failure> {
+        let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
+        Ok(Here {
+            workdir: env::workdir()?,
+            host: names.nodename().to_string_lossy().into_owned(),
+            system: names.sysname().to_string_lossy().into_owned(),
+            now: clock::wall(),
+            vars: env::vars().collect(),
+        })
+    }
+
+    fn var(&self, name: &str) -> Option<&OsStr> {
+        self.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { workdir: &self.workdir, host: &self.host, now: self.now }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+struct Plan {
+    submission: Submission,
+    quiet: bool,
+    block: bool,
+}
+
+/// All that the command line and the script come to.
+fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
+    let source = Source::of(&args.operands)?;
+    check_support(args)?;
+    let asked = args.wanted(&here.place())?;
+    let script = source.read()?;
+    let mut wanted = of_script(&script, args, here)?;
+    wanted.outweigh(asked);
+    if !wanted.sets("Job_Name") {
+        wanted.set("Job_Name", source.name()?);
+    }
+    if let Some(shell) = here.var("PBS_SHELL").filter(|_| !wanted.sets("Shell_Path_List")) {
+        let shell = Some(shell).filter(|shell| check::shell_list(&shell.to_string_lossy()));
+        wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
+    }
+    let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
+    Ok(Plan { submission: submission(wanted, payload(source, script), joined(&words), here)?, quiet, block })
+}
+
+/// What the script's directives ask for.
+fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
+    let prefix = args.prefix.as_deref().or(here.var("PBS_DPREFIX")).unwrap_or(OsStr::new(directives::PREFIX));
+    let (mut wanted, mut parser) = (Wanted::default(), None);
+    for line in directives::find(script, prefix.as_bytes()) {
+        let words = directives::words(&line)?;
+        let parser = parser.get_or_insert_with(command);
+        let asked = of_directive(parser, &words, here).map_err(|failure| as_directive(&words, failure))?;
+        wanted.follow(asked);
+    }
+    Ok(wanted)
+}
+
+fn of_directive(parser: &mut clap::Command, words: &[OsString], here: &Here) -> Result<Wanted, Failure> {
+    let args: Args = getopt::matches(parser, words.to_vec()).and_then(|matches| getopt::read_matches(&matches))?;
+    if !args.operands.is_empty() {
+        return Err(Failure::usage(""));
+    }
+    check_support(&args)?;
+    args.wanted(&here.place())
+}
+
+/// PBS shows the usage for most bad values in directives too; for these it shows the directive.
+fn as_directive(words: &[OsString], failure: Failure) -> Failure {
+    let option = failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
+    let value = ['a', 'r', 'W'].into_iter().any(|letter| failure == illegal(letter));
+    if failure.usage && (failure.text.is_empty() || option || value) {
+        return directives::error(words, &failure.text);
+    }
+    failure
+}
+
+fn check_support(args: &Args) -> Result<(), Failure> {
+    if args.x11 {
+        return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs"));
+    }
+    if args.interactive && !(stdin().is_terminal() && stdout().is_terminal()) {
+        let why = "\tstandard input and output must be a terminal for\n\tinteractive job submission";
+        return Err(Failure::new(1, why));
+    }
+    match &args.array {
+        Some(range) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+        Some(_) => Err(unsupported("-J")),
+        None if args.interactive => Err(unsupported("-I")),
+        None => Ok(()),
+    }
+}
+
+impl Args {
+    fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
+        let words = Words {
+            variables: self.variables.clone(),
+            all_variables: self.all_variables,
+            quiet: self.quiet,
+            folder: self.folder.clone(),
+        };
+        let mut wanted = Wanted { words, settings: Vec::new() };
+        if self.hold {
+            wanted.set("Hold_Types", "u");
+        }
+        if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
+            wanted.set("queue", destination(queue)?);
+        }
+        self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
+        Ok(wanted)
+    }
+}
+
+/// `queue`, `queue@server` or `@server`; a queue's name has at most 15 characters.
+fn destination(text: &OsStr) -> Result<String, Failure> {
+    let shown = text.to_string_lossy();
+    let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
+    let word = |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
+    if queue.chars().count() > 15 || !word(queue) || !word(server) {
+        return Err(Failure::new(exit::USAGE, format!("illegally formed destination: {shown}")));
+    }
+    Ok(shown.into_owned())
+}
+
+fn payload(source: Source, script: Vec<u8>) -> Payload {
+    match source {
+        Source::Command(words) => Payload::Command(words.into_iter().map(|word| Text(word.into_vec())).collect()),
+        Source::File(_) | Source::Stdin => Payload::Script(script),
+    }
+}
+
+fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) -> Result<Submission, Failure> {
+    let origin = Origin { vars: &here.vars, workdir: here.workdir.as_os_str(), host: &here.host, system: &here.system };
+    let words = wanted.words;
+    let environ = environ::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
+    let workdir = words.folder.map_or_else(|| here.workdir.clone(), |folder| here.workdir.join(folder));
+    Ok(Submission {
+        settings: wanted.settings,
+        payload,
+        environ,
+        workdir: Text(workdir.into_os_string().into_vec()),
+        submit_host: here.host.clone(),
+        arguments,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Command lines and scripts, and what is asked of the server for them.
+
+use super::*;
+use crate::model::attribute::Setting;
+
+/// The plan for `qsub words s.sh` with this script, in an environment of these variables.
+fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, Failure> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.sh");
+    std::fs::write(&file, script).unwrap();
+    let mut line: Vec<OsString> = words.iter().map(OsString::from).collect();
+    if !words.contains(&"--") {
+        line.push(file.into());
+    }
+    let matches = getopt::matches(&mut command(), line.clone())?;
+    let here = Here {
+        workdir: "/home/alice/w".into(),
+        host: "head".into(),
+        system: "Linux".into(),
+        now: Wall(0),
+        vars: vars.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    };
+    plan(&getopt::read_matches(&matches)?, line, &here)
+}
+
+/// All settings as `name=value`, sorted.
+fn settings(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Vec<String> {
+    let shown =
+        |s: Setting| format!("{}{}={}", s.attribute, s.resource.map_or(String::new(), |r| format!(".{r}")), s.value);
+    let mut all: Vec<String> =
+        planned(words, script, vars).unwrap().submission.settings.into_iter().map(shown).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_script_alone_gives_the_job_its_name() {
+    assert_eq!(settings(&[], "sleep 60\n", &[]), ["Job_Name=s.sh"]);
+    assert_eq!(settings(&["-h", "-q", "workq"], "", &[]), ["Hold_Types=u", "Job_Name=s.sh", "queue=workq"]);
+    assert_eq!(settings(&[], "", &[("PBS_SHELL", "/bin/sh")]), ["Job_Name=s.sh", "Shell_Path_List=/bin/sh"]);
+}
+
+#[test]
+fn the_command_line_outweighs_directives() {
+    for (words, script, expected) in [
+        (&[][..], "#PBS -N one\n#PBS -N two\n", &["Job_Name=two"][..]),
+        (&["-N", "cli", "-N", "cli2"], "#PBS -N one\n", &["Job_Name=cli2"]),
+        (&["-W", "umask=77"], "#PBS -W umask=22\n", &["Job_Name=s.sh", "umask=77"]),
+        (&["-W", "Priority=7"], "#PBS -p 5\n", &["Job_Name=s.sh", "Priority=7"]),
+        (&["-p", "7"], "#PBS -W Priority=5\n", &["Job_Name=s.sh", "Priority=7"]),
+        (&["-p", "7", "-W", "Priority=5"], "", &["Job_Name=s.sh", "Priority=5"]),
+        (
+            &["-l", "ncpus=3"],
+            "#PBS -l ncpus=2,walltime=10\n",
+            &["Job_Name=s.sh", "Resource_List.ncpus=3", "Resource_List.walltime=10"],
+        ),
+        (&["-l", "ncpus=2,ncpus=3"], "", &["Job_Name=s.sh", "Resource_List.ncpus=3"]),
+        (&[], "#PBS -l ncpus=2\n#PBS -l ncpus=3\n", &["Job_Name=s.sh", "Resource_List.ncpus=2"]),
+    ] {
+        assert_eq!(settings(words, script, &[]), expected, "{words:?} {script:?}");
+    }
+}
+
+#[test]
+fn the_prefix_comes_from_the_option_or_the_environment() {
+    let name = |words: &[&str], vars: &[(&str, &str)]| settings(words, "#XX -N x\n#PBS -N y\n", vars);
+    assert_eq!(name(&[], &[]), ["Job_Name=y"]);
+    assert_eq!(name(&[], &[("PBS_DPREFIX", "#XX")]), ["Job_Name=x"]);
+    assert_eq!(name(&["-C", "#XX"], &[("PBS_DPREFIX", "")]), ["Job_Name=x"]);
+    assert_eq!(name(&["-C", ""], &[]), ["Job_Name=s.sh"]);
+    assert_eq!(name(&[], &[("PBS_DPREFIX", "")]), ["Job_Name=s.sh"]);
+}
+
+#[test]
+fn bad_directives_are_told_as_pbs_tells_them() {
+    for (script, code, said) in [
+        ("#PBSfoo\n", 1, "directive error: foo "),
+        ("#PBS -N\n", 1, "option requires an argument -- 'N'\nqsub: directive error: -N "),
+        ("#PBS -N x # comment\n", 1, "directive error: -N x # comment "),
+        ("#PBS -l ncpus=1 extra\n", 1, "directive error: -l ncpus=1 extra "),
+        ("#PBS -y\n", 1, "invalid option -- 'y'\nqsub: directive error: -y "),
+        ("#PBS -r x\n", 1, "illegal -r value\nqsub: directive error: -r x "),
+        ("#PBS -a 9999\n", 1, "illegal -a value\nqsub: directive error: -a 9999 "),
+        ("#PBS -W foo\n", 1, "illegal -W value\nqsub: directive error: -W foo "),
+        ("#PBS -- /bin/ls\n", 1, "directive error: -- /bin/ls "),
+        ("#PBS -A \"x\n", 1, "unmatched \""),
+        ("#PBS -p 5000\n", 2, "illegal -p value"),
+        ("#PBS -J 5\n", 2, "illegal -J value"),
+        ("#PBS -j xx\n", 2, "illegal -j value"),
+        ("#PBS -N x\r\n", 1, "script contains cr, lf"),
+    ] {
+        let failure = planned(&[], script, &[]).expect_err(script);
+        assert_eq!((failure.code, failure.text.as_str()), (code, said), "{script:?}");
+    }
+}
+
+#[test]
+fn what_this_version_lacks_is_refused() {
+    for (words, code, said) in [
+        (&["-J", "1-3"][..], 2, "-J is not supported by this version"),
+        (&["-J", "5"], 2, "illegal -J value"),
+        (&["-X"], 1, "X11 Forwarding possible only for interactive jobs"),
+        (&["-q", "verylongqueuename1"], 2, "illegally formed destination: verylongqueuename1"),
+        (&["-q", "a@b@c"], 2, "illegally formed destination: a@b@c"),
+    ] {
+        let failure = planned(words, "", &[]).expect_err(said);
+        assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");
+    }
+}
+
+#[test]
+fn a_command_runs_without_a_script() {
+    let plan = planned(&["-h", "--", "/bin/echo", "-N", "a b"], "", &[]).unwrap();
+    let words = ["/bin/echo", "-N", "a b"].map(Text::from);
+    assert_eq!(plan.submission.payload, Payload::Command(words.to_vec()));
+    assert_eq!(plan.submission.arguments, "-h -- /bin/echo -N a b".into());
+    assert_eq!(plan.submission.settings, [Setting::new("Hold_Types", "u"), Setting::new("Job_Name", "STDIN")]);
+}
+
+#[test]
+fn of_variables_the_last_list_counts() {
+    let environ = |words: &[&str], script: &str| {
+        let plan = planned(words, script, &[("A", "env")]).unwrap();
+        String::from_utf8(plan.submission.environ).unwrap().replace('\0', "|")
+    };
+    let list = |middle: &str| format!("PBS_O_WORKDIR=/home/alice/w|PBS_O_SYSTEM=Linux|{middle}PBS_O_HOST=head|");
+    assert_eq!(environ(&["-v", "y=2"], "#PBS -v x=1\n"), list("y=2|"));
+    assert_eq!(environ(&[], "#PBS -v x=1\n#PBS -v y=2\n"), list("y=2|"));
+    assert_eq!(environ(&["-v", "A=cli"], "#PBS -V\n"), list("A=cli|"));
+}
+
+#[test]
+fn quiet_and_block_are_known_to_qsub_itself() {
+    let plan = planned(&["-z", "-Wblock=true"], "", &[]).unwrap();
+    assert!(plan.quiet && plan.block);
+    let plan = planned(&["-W", "block=false"], "#PBS -W block=true\n", &[]).unwrap();
+    assert!(!plan.quiet && !plan.block);
+}

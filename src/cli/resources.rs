@@ -1,0 +1,84 @@
+//! The value of `-l`: resources joined by commas, or by blanks, as PBS splits them.
+
+/// Names and texts, in order; a name alone has an empty text. None for a name that is missing:
+/// `=1`, `a=1,,b=2`, a comma at the end.
+pub fn split(text: &str) -> Option<Vec<(String, String)>> {
+    let (mut pairs, mut rest) = (Vec::new(), text.trim_start());
+    let mut wanted = false;
+    while wanted || !rest.is_empty() {
+        let (name, behind) = rest.split_at(rest.find(ends_name).unwrap_or(rest.len()));
+        if name.is_empty() {
+            return None;
+        }
+        let behind = behind.trim_start();
+        let (value, behind) = match behind.strip_prefix('=') {
+            Some(behind) => read_value(behind.trim_start()),
+            None => ("", behind),
+        };
+        pairs.push((name.to_string(), unquoted(value).to_string()));
+        let behind = behind.trim_start();
+        wanted = behind.starts_with(',');
+        rest = behind.strip_prefix(',').unwrap_or(behind).trim_start();
+    }
+    Some(pairs)
+}
+
+fn ends_name(c: char) -> bool {
+    c == '=' || c == ',' || c.is_whitespace()
+}
+
+/// A value up to a comma or blank outside of quotes, and what follows.
+fn read_value(text: &str) -> (&str, &str) {
+    let mut quote = None;
+    let end = text.find(|c: char| {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && (c == ',' || c.is_whitespace())
+    });
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// What stands in quotes that enclose it all.
+fn unquoted(text: &str) -> &str {
+    let inside = |quote: char| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!inner.contains(quote)).then_some(inner)
+    };
+    inside('"').or_else(|| inside('\'')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_split_as_pbs_splits_them() {
+        let shown = |text: &str| {
+            let pairs = split(text)?;
+            Some(pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("|"))
+        };
+        for (text, expected) in [
+            ("", ""),
+            ("ncpus=2,mem=1gb", "ncpus=2|mem=1gb"),
+            ("ncpus = 2", "ncpus=2"),
+            ("ncpus", "ncpus="),
+            ("walltime=", "walltime="),
+            ("ncpus==2", "ncpus==2"),
+            ("select=2:ncpus=1+1,place=free", "select=2:ncpus=1+1|place=free"),
+            ("select=1 :ncpus=1", "select=1|:ncpus=1"),
+            ("select=1:ncpus=1 + 1:ncpus=2", "select=1:ncpus=1|+=|1:ncpus=2"),
+            ("select=1:color=\"a b\",x=1", "select=1:color=\"a b\"|x=1"),
+            ("software=\"a,b\"", "software=a,b"),
+            ("mem=10 gb", "mem=10|gb="),
+            ("place=free excl", "place=free|excl="),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+        for bad in ["=1", "a=1,,b=2", "a=1,", ","] {
+            assert_eq!(shown(bad), None, "{bad}");
+        }
+    }
+}
