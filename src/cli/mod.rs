@@ -107,6 +107,8 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qsig", section: 1, command: qsig::command },
     Program { name: "qstat", section: 1, command: qstat::command },
     Program { name: "qsub", section: 1, command: qsub::command },
+    Program { name: "noded", section: 8, command: crate::noded::command },
+    Program { name: "schedd", section: 8, command: crate::schedd::command },
 ];
 
 #[cfg(test)]

@@ -1,1 +1,112 @@
 //! The daemon that runs jobs: it executes, never decides.
+//!
+//! schedd dials noded's socket and gives orders about attempts; noded hands each start to its
+//! spawner, which forks a shepherd, which forks the job. Four rules keep that safe at any moment at
+//! which any of them may be killed:
+//!
+//! 1. the shepherd makes the attempt's folder before it forks the job, and an existing one means
+//!    that the attempt has been started: so none runs twice ([`folder`])
+//! 2. a cancel leaves a tombstone, also for an attempt not yet seen: so what was cancelled never
+//!    starts ([`attempts`])
+//! 3. an order below the highest attempt seen of its job is refused, and so is a schedd of an
+//!    earlier epoch ([`attempts`], [`daemon`])
+//! 4. records are removed only when schedd has confirmed: so no outcome is lost ([`attempts`])
+
+pub mod args;
+
+pub mod probe;
+
+pub mod state;
+
+pub mod daemon;
+
+pub mod background;
+
+pub mod poller;
+
+pub mod attempts;
+
+pub mod adopt;
+
+pub mod hollow;
+
+pub mod site;
+
+pub mod folder;
+
+pub mod spawner;
+
+pub mod shepherd;
+
+pub mod environment;
+
+pub mod program;
+
+pub mod tmpdir;
+
+pub mod child;
+
+pub mod watch;
+
+pub mod sweep;
+
+pub mod meter;
+
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+/// The program `noded`.
+pub fn main() -> ExitCode {
+    let args = match args::Args::try_parse_from(crate::sys::env::args()) {
+        Ok(args) => args,
+        Err(e) => e.exit(),
+    };
+    match daemon::main(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("noded: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Its command line, for manual pages and completions.
+pub fn command() -> clap::Command {
+    args::Args::command()
+}
+
+#[cfg(test)]
+fn launch_for_tests() -> crate::wire::message::Launch {
+    use crate::model::job::{JobId, Join, Owner, Share};
+    use crate::model::time::Span;
+    let share = Share {
+        node: "n1".into(),
+        host: "n1".into(),
+        taken: Vec::new(),
+        cpus: Vec::new(),
+        gpus: Vec::new(),
+        mpiprocs: 1,
+    };
+    crate::wire::message::Launch {
+        job: JobId(1),
+        attempt: 1,
+        full_id: "1.here".into(),
+        name: "job".into(),
+        queue: "workq".into(),
+        account: None,
+        owner: Owner { user: "ann".into(), uid: 1, gid: 1 },
+        payload: crate::wire::message::Payload::Script(b"#!/bin/sh\n".to_vec()),
+        shell: None,
+        login: false,
+        environ: Vec::new(),
+        workdir: "/".into(),
+        output: "/dev/null".into(),
+        error: "/dev/null".into(),
+        join: Join::No,
+        umask: None,
+        walltime: None,
+        grace: Span::seconds(1),
+        shares: vec![share],
+        threads: 1,
+    }
+}

@@ -1,11 +1,17 @@
 //! The operating system: the only clock, the only environment, the only `unsafe`.
 
+pub mod cgroup;
 pub mod clock;
 pub mod daemon;
 pub mod env;
 pub mod fault;
 pub mod filesystem;
 pub mod home;
+pub mod packet;
+pub mod process;
+pub mod procfs;
 pub mod record;
+pub mod sensors;
 pub mod signals;
 pub mod socket;
+pub mod user;

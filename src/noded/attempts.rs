@@ -1,0 +1,484 @@
+//! The attempts of this node: each order about one, and each thing that happens to one.
+//!
+//! An attempt is known from the moment it is ordered until schedd confirms its end. After that
+//! nothing of it need be kept, not even its number: whoever may still give orders (the schedd that
+//! confirmed, or one of a higher epoch) has its end on disk and will not start it again, and
+//! whoever does not know of the end is of a lower epoch and is not listened to.
+
+use super::adopt::{self, Found};
+use super::folder::{self, Folder, Name};
+use super::hollow::Hollow;
+use super::poller::{Poller, Source};
+use super::shepherd::never;
+use super::site::Site;
+use super::spawner::{Building, Spawner, Word};
+use super::watch::Control;
+use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
+use crate::model::time::Span;
+use crate::sys::clock;
+use crate::wire::message::{Launch, Report, Standing};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use tracing::{error, info, warn};
+
+/// Orders kept for a shepherd that does not listen yet; more are dropped.
+const KEPT: usize = 16;
+
+/// All that is known, and who does the work.
+#[derive(Debug)]
+pub struct Attempts {
+    site: Site,
+    runner: Runner,
+    entries: BTreeMap<Name, Entry>,
+    /// Launches that the spawner has still to be given, in the order they came.
+    unsent: VecDeque<Name>,
+    /// What schedd has still to be told.
+    said: Vec<Report>,
+}
+
+#[derive(Debug)]
+enum Runner {
+    Spawner(Spawner, Building),
+    Hollow(Hollow),
+}
+
+/// What is known of one attempt.
+#[derive(Debug)]
+struct Entry {
+    standing: Standing,
+    /// The launch as the spawner wants it, until the job is known to run.
+    launch: Option<Vec<u8>>,
+    /// For its shepherd, once that listens.
+    kept: Vec<Control>,
+    used: Usage,
+}
+
+impl Entry {
+    fn new(standing: Standing) -> Entry {
+        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
+    }
+
+    fn over(&self) -> bool {
+        matches!(self.standing, Standing::Ended(_))
+    }
+}
+
+impl Attempts {
+    /// Forks the spawner: to be called before anything else is opened.
+    pub fn new(site: Site, building: Building) -> io::Result<Attempts> {
+        let spawner = Spawner::start(&site, &building)?;
+        Ok(Attempts::with(site, Runner::Spawner(spawner, building)))
+    }
+
+    /// Attempts that are only pretended.
+    pub fn hollow(site: Site) -> Attempts {
+        Attempts::with(site, Runner::Hollow(Hollow::default()))
+    }
+
+    fn with(site: Site, runner: Runner) -> Attempts {
+        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), said: Vec::new() }
+    }
+
+    /// Finds what an earlier noded left: running under its shepherd, over, lost, or cancelled.
+    pub fn adopt(&mut self, poller: &mut Poller) -> io::Result<()> {
+        self.watch_spawner(poller)?;
+        for name in folder::names(&folder::attempts(&self.site.state))? {
+            self.entries.insert(name, Entry::new(Standing::Starting));
+            self.examine(name, poller);
+        }
+        for name in folder::names(&folder::tombstones(&self.site.state))? {
+            match self.entries.get(&name) {
+                None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
+                // noded may have died between the mark and the word to the shepherd.
+                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0))),
+            }
+        }
+        let running = self.entries.values().filter(|entry| !entry.over()).count();
+        info!("{} attempts found, {running} of them running", self.entries.len());
+        self.said.clear();
+        Ok(())
+    }
+
+    // ------------------------------------------------------------------------------- orders
+
+    /// Starts an attempt, unless it is known.
+    pub fn start(&mut self, launch: &Launch, poller: &mut Poller) {
+        let name = Name::of(launch);
+        if self.entries.contains_key(&name) {
+            return self.report(name);
+        }
+        if let Some(highest) = self.above(name) {
+            return warn!("attempt {name} refused: attempt {highest} of that job is known");
+        }
+        self.entries.insert(name, Entry::new(Standing::Starting));
+        if let Err(why) = sound(launch) {
+            return self.end(name, never(How::NodeFault(why)));
+        }
+        if let Runner::Hollow(hollow) = &mut self.runner {
+            hollow.start(launch, clock::monotonic());
+            return self.stand(name, Standing::Running(1));
+        }
+        match postcard::to_stdvec(launch) {
+            Ok(bytes) => {
+                self.entry(name, |entry| entry.launch = Some(bytes));
+                self.unsent.push_back(name);
+                self.send(poller);
+            }
+            Err(e) => self.end(name, never(How::NodeFault(format!("launch: {e}")))),
+        }
+    }
+
+    /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
+    pub fn cancel(&mut self, name: Name, grace: Span) {
+        match self.entries.get(&name).map(Entry::over) {
+            Some(true) => return self.report(name),
+            None if self.above(name).is_some() => {
+                return warn!("cancel of attempt {name} refused: a later one is known");
+            }
+            _ => {}
+        }
+        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
+            error!("the cancel of attempt {name} cannot be recorded: {e}");
+        }
+        if let Runner::Hollow(hollow) = &mut self.runner {
+            let ended = hollow.cancel(name, clock::monotonic()).unwrap_or_else(|| never(How::Cancelled));
+            return self.end(name, ended);
+        }
+        let unsent = self.unsent.len();
+        self.unsent.retain(|waiting| *waiting != name);
+        if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
+            return self.end(name, never(How::Cancelled));
+        }
+        self.tell(name, Control::Cancel(grace));
+    }
+
+    /// Hands an order on to the shepherd of an attempt that is not over.
+    pub fn tell(&mut self, name: Name, order: Control) {
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
+        match Folder::of(&self.site.state, name).control(&order.line()) {
+            Ok(()) => {}
+            Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
+            Err(e) => warn!("attempt {name} does not listen: {e}"),
+        }
+    }
+
+    /// schedd has the end on disk: forgets the attempt.
+    pub fn confirm(&mut self, name: Name) {
+        match self.entries.get(&name).map(Entry::over) {
+            Some(false) => return warn!("attempt {name} is confirmed but not over"),
+            Some(true) => drop(self.entries.remove(&name)),
+            None => {}
+        }
+        folder::unbury(&self.site.state, name);
+        if let Err(e) = Folder::of(&self.site.state, name).remove() {
+            error!("the records of attempt {name} cannot be removed: {e}");
+        }
+    }
+
+    // ------------------------------------------------------------------------------- events
+
+    /// Hears what the spawner and its shepherds say.
+    pub fn hear(&mut self, poller: &mut Poller) {
+        while let Runner::Spawner(spawner, _) = &self.runner {
+            let Some((word, passed)) = spawner.receive() else { break };
+            self.heard(word, passed, poller);
+        }
+        self.send(poller);
+    }
+
+    /// Hears the shepherds of a spawner that is gone.
+    pub fn hear_old(&mut self, source: Source, poller: &mut Poller) {
+        while let Some(socket) = poller.kept(source) {
+            match super::spawner::receive(socket) {
+                Ok(Some((word, passed))) => self.heard(word, passed, poller),
+                Ok(None) => return poller.forget(source),
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn heard(&mut self, word: Word, passed: Option<OwnedFd>, poller: &mut Poller) {
+        match word {
+            Word::Forked(name) => match passed {
+                Some(ended) => self.watch_shepherd(name, ended, poller),
+                None => warn!("the shepherd of attempt {name} cannot be watched"),
+            },
+            Word::Running(name, session) if self.starting(name) => {
+                self.stand(name, Standing::Running(session));
+                self.hand_over(name);
+            }
+            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Running(..) | Word::Failed(..) => {}
+        }
+    }
+
+    fn starting(&self, name: Name) -> bool {
+        self.entries.get(&name).is_some_and(|entry| entry.standing == Standing::Starting)
+    }
+
+    /// A shepherd of this attempt has ended.
+    pub fn shepherd_ended(&mut self, name: Name, source: Source, poller: &mut Poller) {
+        poller.forget(source);
+        // What it said last comes before its end.
+        self.hear(poller);
+        self.examine(name, poller);
+    }
+
+    /// Looks into the attempt's folder for what became of it.
+    fn examine(&mut self, name: Name, poller: &mut Poller) {
+        if self.entries.get(&name).is_none_or(Entry::over) {
+            return;
+        }
+        let folder = Folder::of(&self.site.state, name);
+        if !folder.exists() {
+            let why = "the shepherd ended before it had recorded the attempt";
+            return self.end(name, never(How::NodeFault(why.into())));
+        }
+        match adopt::find(&self.site, &folder) {
+            Found::Ended(outcome) => self.end(name, outcome),
+            Found::Alive { ended, session } => {
+                self.watch_shepherd(name, ended, poller);
+                if let Some(session) = session.filter(|_| self.starting(name)) {
+                    self.stand(name, Standing::Running(session));
+                }
+            }
+            Found::Lost => {
+                adopt::clear_up(&self.site, &folder);
+                let used = folder.usage().unwrap_or_default();
+                self.end(name, Outcome { how: How::ShepherdLost, sent: None, used });
+            }
+        }
+    }
+
+    fn watch_shepherd(&mut self, name: Name, ended: OwnedFd, poller: &mut Poller) {
+        let source = Source::Shepherd(name, poller.number());
+        if let Err(e) = poller.keep(ended, source) {
+            error!("the shepherd of attempt {name} cannot be watched: {e}");
+        }
+        self.hand_over(name);
+    }
+
+    /// Hands over what was ordered before the shepherd listened.
+    fn hand_over(&mut self, name: Name) {
+        let kept = self.entries.get_mut(&name).map(|entry| std::mem::take(&mut entry.kept));
+        kept.into_iter().flatten().for_each(|order| self.tell(name, order));
+    }
+
+    /// The spawner has been killed: forks another one and says again what may have been lost. What
+    /// had begun all the same begins no second time: its folder is there.
+    pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
+        self.hear(poller);
+        let Runner::Spawner(spawner, building) = &mut self.runner else { return Ok(()) };
+        warn!("the spawner, process {}, has ended: forking another", spawner.pid());
+        spawner.reap();
+        poller.remove(&spawner.ended, Source::SpawnerEnded);
+        poller.remove(&spawner.socket, Source::Spawner);
+        let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
+        let source = Source::OldSpawner(poller.number());
+        poller.keep(old.socket, source)?;
+        let unknown = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
+        self.unsent = unknown.map(|(&name, _)| name).collect();
+        self.watch_spawner(poller)?;
+        self.send(poller);
+        Ok(())
+    }
+
+    fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
+        let Runner::Spawner(spawner, _) = &self.runner else { return Ok(()) };
+        poller.add(&spawner.socket, Source::Spawner)?;
+        poller.add(&spawner.ended, Source::SpawnerEnded)
+    }
+
+    /// Gives the spawner what it has room for.
+    fn send(&mut self, poller: &mut Poller) {
+        let mut failed = Vec::new();
+        let Runner::Spawner(spawner, _) = &self.runner else { return };
+        let waited = !self.unsent.is_empty();
+        while let Some(&name) = self.unsent.front() {
+            let Some(launch) = self.entries.get(&name).and_then(|entry| entry.launch.as_ref()) else {
+                self.unsent.pop_front();
+                continue;
+            };
+            match spawner.send(name, launch) {
+                Ok(()) => {}
+                Err(e) if later(&e) => break,
+                Err(e) => failed.push((name, format!("spawner: {e}"))),
+            }
+            self.unsent.pop_front();
+        }
+        if waited {
+            poller.want_write(spawner.socket.as_fd(), Source::Spawner, !self.unsent.is_empty());
+        }
+        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+    }
+
+    // ------------------------------------------------------------------------------- time
+
+    /// Ends pretended jobs whose time has come.
+    pub fn pretend(&mut self) {
+        let Runner::Hollow(hollow) = &mut self.runner else { return };
+        let ended = hollow.end(clock::monotonic());
+        ended.into_iter().for_each(|(name, outcome)| self.end(name, outcome));
+    }
+
+    /// When the next pretended job ends.
+    pub fn next_end(&self) -> Option<Span> {
+        match &self.runner {
+            Runner::Hollow(hollow) => hollow.next(),
+            Runner::Spawner(..) => None,
+        }
+    }
+
+    /// Reads what running jobs have used, and looks again at those whose start nobody told.
+    pub fn look_round(&mut self, poller: &mut Poller) {
+        let mut changed = Vec::new();
+        let mut silent = Vec::new();
+        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.over()) {
+            let folder = Folder::of(&self.site.state, name);
+            if let Some(used) = folder.usage().filter(|used| *used != entry.used) {
+                entry.used = used;
+                changed.push((name.job, name.attempt, used));
+            }
+            if entry.standing == Standing::Starting && folder.trace().is_ok() {
+                silent.push(name);
+            }
+        }
+        if !changed.is_empty() {
+            self.said.push(Report::Usage(changed));
+        }
+        silent.into_iter().for_each(|name| self.examine(name, poller));
+    }
+
+    // ------------------------------------------------------------------------------- reports
+
+    /// Every attempt not yet confirmed.
+    pub fn standings(&self) -> Vec<(JobId, Attempt, Standing)> {
+        self.entries.iter().map(|(name, entry)| (name.job, name.attempt, entry.standing.clone())).collect()
+    }
+
+    /// Says again what is over and not yet confirmed.
+    pub fn repeat(&mut self) {
+        let over: Vec<Name> = self.entries.iter().filter(|(_, e)| e.over()).map(|(&name, _)| name).collect();
+        over.into_iter().for_each(|name| self.report(name));
+    }
+
+    /// What has been said since the last call.
+    pub fn said(&mut self) -> Vec<Report> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// Whether nothing runs.
+    pub fn idle(&self) -> bool {
+        self.entries.values().all(Entry::over)
+    }
+
+    fn end(&mut self, name: Name, outcome: Outcome) {
+        self.stand(name, Standing::Ended(outcome));
+    }
+
+    fn stand(&mut self, name: Name, standing: Standing) {
+        let entry = self.entries.entry(name).or_insert_with(|| Entry::new(Standing::Starting));
+        entry.standing = standing;
+        entry.launch = None;
+        self.report(name);
+    }
+
+    fn report(&mut self, name: Name) {
+        if let Some(entry) = self.entries.get(&name) {
+            self.said.push(Report::Attempt(name.job, name.attempt, entry.standing.clone()));
+        }
+    }
+
+    fn entry(&mut self, name: Name, change: impl FnOnce(&mut Entry)) {
+        self.entries.get_mut(&name).map(change);
+    }
+
+    /// The highest known attempt of the same job above this one.
+    fn above(&self, name: Name) -> Option<Attempt> {
+        let highest = Name { attempt: Attempt::MAX, ..name };
+        let known = self.entries.range(name..=highest).next_back()?;
+        Some(known.0.attempt).filter(|&attempt| attempt > name.attempt)
+    }
+}
+
+/// The spawner is full, or gone, which is noticed elsewhere.
+fn later(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
+    matches!(error.kind(), WouldBlock | BrokenPipe | ConnectionReset | NotConnected)
+        || error.raw_os_error() == Some(nix::libc::ENOBUFS)
+}
+
+/// Whether an order can be carried out without stepping outside the folders meant for it.
+fn sound(launch: &Launch) -> Result<(), String> {
+    let id = &launch.full_id;
+    if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains(['/', '\0']) {
+        return Err(format!("a job id {id:?} that no file can be named after"));
+    }
+    if launch.shares.is_empty() {
+        return Err("an order to start on no node".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{launch_for_tests as launch, site};
+    use super::*;
+
+    fn attempts() -> (Attempts, Poller, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder::attempts(folder.path())).unwrap();
+        std::fs::create_dir(folder::tombstones(folder.path())).unwrap();
+        let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
+        (Attempts::hollow(site), Poller::new().unwrap(), folder)
+    }
+
+    fn running() -> Launch {
+        Launch { walltime: Some(Span::seconds(60)), ..launch() }
+    }
+
+    #[test]
+    fn what_was_cancelled_before_it_was_seen_never_starts() {
+        let (mut attempts, mut poller, folder) = attempts();
+        let name = Name::of(&running());
+        attempts.cancel(name, Span(0));
+        attempts.start(&running(), &mut poller);
+        let cancelled = Standing::Ended(never(How::Cancelled));
+        assert_eq!(attempts.standings(), [(JobId(1), 1, cancelled)]);
+        assert!(folder::buried(folder.path(), name).is_some());
+        attempts.confirm(name);
+        assert!(attempts.standings().is_empty());
+        assert!(folder::buried(folder.path(), name).is_none());
+    }
+
+    #[test]
+    fn a_mark_outlives_a_restart() {
+        let (mut first, mut poller, folder) = attempts();
+        first.cancel(Name::of(&running()), Span(0));
+        let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
+        let mut second = Attempts::hollow(site);
+        second.adopt(&mut poller).unwrap();
+        assert_eq!(second.standings(), first.standings());
+    }
+
+    #[test]
+    fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
+        let (mut attempts, mut poller, _folder) = attempts();
+        attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
+        attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
+        attempts.cancel(Name { job: JobId(1), attempt: 1 }, Span(0));
+        attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
+        assert_eq!(attempts.standings(), [(JobId(1), 3, Standing::Running(1))]);
+        attempts.confirm(Name { job: JobId(1), attempt: 3 });
+        assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
+    }
+
+    #[test]
+    fn an_id_that_leads_out_of_its_folder_is_refused() {
+        for id in ["", "../x", "a/b", ".", "a\0"] {
+            assert!(sound(&Launch { full_id: id.into(), ..launch() }).is_err(), "{id:?}");
+        }
+        assert!(sound(&launch()).is_ok());
+    }
+}

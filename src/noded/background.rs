@@ -1,0 +1,64 @@
+//! Going into the background, so that who starts noded waits until it listens and no longer.
+
+use crate::sys::process::{self, Fork};
+use anyhow::{Context, Result, bail};
+use nix::fcntl::OFlag;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// What is written once noded listens; anything else is why it does not.
+const LISTENING: &[u8] = b"listening";
+
+/// Forks. The old process waits for the new one to announce itself and ends; the new one returns,
+/// in a session of its own, with no descriptor of its caller's, logging to `noded.log` in `state`.
+pub fn enter(state: &Path) -> Result<OwnedFd> {
+    let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+    if let Fork::Parent(_) = process::fork().context("fork")? {
+        drop(far);
+        wait(File::from(near));
+    }
+    drop(near);
+    nix::unistd::setsid()?;
+    use std::os::fd::AsFd;
+    process::close_all_but(&[far.as_fd()]);
+    process::silence()?;
+    std::fs::DirBuilder::new().recursive(true).create(state).with_context(|| state.display().to_string())?;
+    let path = state.join("noded.log");
+    let log = File::options().append(true).create(true).mode(0o600).open(&path);
+    process::as_standard(log.with_context(|| path.display().to_string())?, true)?;
+    Ok(far)
+}
+
+fn wait(mut near: File) -> ! {
+    let mut said = Vec::new();
+    let _ = near.read_to_end(&mut said);
+    if said == LISTENING {
+        process::leave(0);
+    }
+    let why = if said.is_empty() {
+        "it ended before it listened; see noded.log".into()
+    } else {
+        String::from_utf8_lossy(&said)
+    };
+    eprintln!("noded: {why}");
+    process::leave(1)
+}
+
+/// Tells the waiting process, if there is one, how the start went.
+pub fn announce<T>(ready: Option<OwnedFd>, begun: Result<T>) -> Result<T> {
+    let Some(ready) = ready else { return begun };
+    let mut ready = File::from(ready);
+    match begun {
+        Ok(begun) => {
+            ready.write_all(LISTENING)?;
+            Ok(begun)
+        }
+        Err(e) => {
+            let _ = ready.write_all(format!("{e:#}").as_bytes());
+            bail!(e)
+        }
+    }
+}

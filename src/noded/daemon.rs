@@ -1,0 +1,363 @@
+//! noded's loop: connections, orders, what shepherds say, time.
+
+use super::args::Args;
+use super::attempts::Attempts;
+use super::folder::Name;
+use super::poller::{Poller, Source};
+use super::probe::{self, Hardware};
+use super::site::Site;
+use super::state::StateFolder;
+use super::tmpdir;
+use super::watch::Control;
+use crate::model::node::NodeFacts;
+use crate::model::time::Span;
+use crate::sys::home::Home;
+use crate::sys::{cgroup, clock, process, socket, user};
+use crate::wire::frame::{FrameError, Link};
+use crate::wire::message::{Order, Report};
+use crate::wire::peer;
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use tracing::{error, info, warn};
+
+/// How long a connection may take to say who it is, and how many may be about it.
+const PATIENCE: Span = Span::seconds(10);
+const MOST_GUESTS: usize = 16;
+/// What a schedd that does not listen may leave unread, in bytes, before it is cut off.
+const BACKLOG: usize = 64 << 20;
+/// How often usage is looked at, and how often an unconfirmed end is said again.
+const ROUND: Span = Span::seconds(10);
+const REPEAT: Span = Span::seconds(30);
+
+/// Runs noded until it is told to leave.
+pub fn main(args: Args) -> Result<()> {
+    let home = Home::find()?;
+    let absolute = |given: &Option<PathBuf>, usual: PathBuf| std::path::absolute(given.clone().unwrap_or(usual));
+    let state = absolute(&args.state, home.node())?;
+    let path = absolute(&args.socket, home.runtime.join("noded.sock"))?;
+    let ready = if args.foreground { None } else { Some(super::background::enter(&state)?) };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false).init();
+    let begun = Daemon::begin(&args, &home, &state, &path);
+    let daemon = super::background::announce(ready, begun)?;
+    daemon.run()
+}
+
+struct Daemon {
+    poller: Poller,
+    attempts: Attempts,
+    nodes: Vec<NodeFacts>,
+    state: StateFolder,
+    boot: String,
+    epoch: u64,
+    path: PathBuf,
+    listener: UnixListener,
+    signals: SignalFd,
+    guests: BTreeMap<u64, Guest>,
+    /// The guest that is schedd.
+    schedd: Option<u64>,
+    welcome: Vec<u32>,
+    idle_limit: Option<Span>,
+    idle_since: Span,
+    next_round: Span,
+    next_repeat: Span,
+    leaving: bool,
+}
+
+struct Guest {
+    link: Link,
+    uid: u32,
+    since: Span,
+    writing: bool,
+}
+
+impl Daemon {
+    fn begin(args: &Args, home: &Home, state_folder: &Path, path: &Path) -> Result<Daemon> {
+        process::default_signals();
+        process::block_signals().context("signals")?;
+        let own = user::own();
+        let state = StateFolder::hold(state_folder, own.uid == 0)?;
+        let hardware = Hardware::detect();
+        let nodes = probe::nodes(args, &hardware);
+        let boot = clock::boot_id();
+        let site = Site {
+            state: state_folder.to_path_buf(),
+            boot: boot.clone(),
+            tmp: tmpdir::base(state_folder),
+            host: hardware.host.clone(),
+            gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
+            cgroup: cgroup::own().filter(|folder| !args.hollow && cgroup::usable(folder)),
+            shared: args.shared || home.system,
+            min_uid: args.min_uid,
+            own: own.clone(),
+        };
+        let attempts = if args.hollow {
+            Attempts::hollow(site)
+        } else {
+            let _ = nix::unistd::chdir("/");
+            Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")?
+        };
+        process::raise_descriptor_limit();
+        let mut poller = Poller::new()?;
+        let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
+        poller.add(&signals, Source::Signals)?;
+        let listener = listen(path)?;
+        poller.add(&listener, Source::Listener)?;
+        let now = clock::monotonic();
+        let mut daemon = Daemon {
+            poller,
+            attempts,
+            nodes,
+            boot,
+            epoch: state.epoch(),
+            state,
+            path: path.to_path_buf(),
+            listener,
+            signals,
+            guests: BTreeMap::new(),
+            schedd: None,
+            welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
+            idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
+            idle_since: now,
+            next_round: Span(now.0 + ROUND.0),
+            next_repeat: Span(now.0 + REPEAT.0),
+            leaving: false,
+        };
+        let place = || format!("the state folder {}", state_folder.display());
+        daemon.attempts.adopt(&mut daemon.poller).with_context(place)?;
+        info!("{} node(s), listening at {}", daemon.nodes.len(), path.display());
+        Ok(daemon)
+    }
+
+    fn run(mut self) -> Result<()> {
+        while !self.leaving {
+            let timeout = self.timeout();
+            for source in self.poller.wait(timeout) {
+                self.hear(source)?;
+            }
+            self.keep_time();
+            self.tell_schedd();
+        }
+        let _ = std::fs::remove_file(&self.path);
+        info!("leaving; running jobs go on under their shepherds");
+        Ok(())
+    }
+
+    fn hear(&mut self, source: Source) -> Result<()> {
+        match source {
+            Source::Spawner => self.attempts.hear(&mut self.poller),
+            Source::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
+            Source::SpawnerEnded => self.attempts.spawner_ended(&mut self.poller).context("the spawner")?,
+            Source::Shepherd(name, _) => self.attempts.shepherd_ended(name, source, &mut self.poller),
+            Source::Listener => self.admit(),
+            Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
+            Source::Guest(number) => self.listen_to(number),
+        }
+        Ok(())
+    }
+
+    // ------------------------------------------------------------------------- connections
+
+    fn admit(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if let Err(e) = self.take_in(stream) {
+                warn!("a connection was refused: {e:#}");
+            }
+        }
+    }
+
+    fn take_in(&mut self, stream: UnixStream) -> Result<()> {
+        let peer = peer::of(&stream)?;
+        anyhow::ensure!(self.welcome.contains(&peer.uid()), "user {} is not schedd's", peer.uid());
+        anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
+        let guest = Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false };
+        let number = self.poller.number();
+        self.poller.add(&guest.link, Source::Guest(number))?;
+        self.guests.insert(number, guest);
+        Ok(())
+    }
+
+    fn listen_to(&mut self, number: u64) {
+        let Some(guest) = self.guests.get_mut(&number) else { return };
+        let heard = guest.link.flush().map_err(FrameError::from).and_then(|()| guest.link.receive::<Order>());
+        let orders = match heard {
+            Ok(orders) => orders,
+            Err(e) => return self.close(number, &e),
+        };
+        for order in orders {
+            if !self.guests.contains_key(&number) {
+                return;
+            }
+            self.carry_out(number, order);
+        }
+        self.watch_writing(number);
+    }
+
+    fn close(&mut self, number: u64, why: &FrameError) {
+        let Some(mut guest) = self.guests.remove(&number) else { return };
+        match why {
+            FrameError::Closed => info!("a connection of user {} was closed", guest.uid),
+            FrameError::Version { .. } => guest.link.send_version(),
+            _ => {}
+        }
+        if !matches!(why, FrameError::Closed) {
+            warn!("a connection of user {} is closed: {why}", guest.uid);
+        }
+        self.poller.remove(&guest.link, Source::Guest(number));
+        if self.schedd == Some(number) {
+            self.schedd = None;
+            self.idle_since = clock::monotonic();
+        }
+    }
+
+    fn send(&mut self, number: u64, report: &Report) {
+        let Some(guest) = self.guests.get_mut(&number) else { return };
+        let sent = guest.link.send(report);
+        let backlog = guest.link.backlog();
+        match sent {
+            Err(e) => self.close(number, &e),
+            Ok(()) if backlog > BACKLOG => self.close(number, &FrameError::TooLarge(backlog)),
+            Ok(()) => self.watch_writing(number),
+        }
+    }
+
+    fn watch_writing(&mut self, number: u64) {
+        let Some(guest) = self.guests.get_mut(&number) else { return };
+        if guest.writing != guest.link.wants_write() {
+            guest.writing = guest.link.wants_write();
+            self.poller.want_write(&guest.link, Source::Guest(number), guest.writing);
+        }
+    }
+
+    // ------------------------------------------------------------------------- orders
+
+    fn carry_out(&mut self, number: u64, order: Order) {
+        if let Order::Hello { epoch } = order {
+            return self.greet(number, epoch);
+        }
+        if self.schedd != Some(number) {
+            let unsaid = std::io::Error::other("an order before a greeting");
+            return self.close(number, &FrameError::Io(unsaid));
+        }
+        let attempts = &mut self.attempts;
+        match order {
+            Order::Hello { .. } => {}
+            Order::Start(launch) => attempts.start(&launch, &mut self.poller),
+            Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
+            Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
+            Order::Walltime { job, attempt, limit } => attempts.tell(Name { job, attempt }, Control::Walltime(limit)),
+            Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
+            Order::Ping => self.send(number, &Report::Pong),
+            Order::Leave => self.leaving = true,
+        }
+    }
+
+    /// A schedd of the highest epoch heard is followed, and any other connection of one is closed
+    /// with its orders unread.
+    fn greet(&mut self, number: u64, epoch: u64) {
+        if epoch < self.epoch {
+            self.send(number, &Report::Fenced { epoch: self.epoch });
+            let why = format!("its epoch {epoch} is below {}", self.epoch);
+            return self.close(number, &FrameError::Io(std::io::Error::other(why)));
+        }
+        if epoch > self.epoch {
+            self.epoch = epoch;
+            if let Err(e) = self.state.set_epoch(epoch) {
+                error!("epoch {epoch} cannot be recorded: {e:#}");
+            }
+        }
+        if let Some(old) = self.schedd.replace(number).filter(|&old| old != number) {
+            self.close(old, &FrameError::Closed);
+        }
+        info!("following a schedd of epoch {epoch}");
+        self.attempts.said();
+        let (boot, nodes, attempts) = (self.boot.clone(), self.nodes.clone(), self.attempts.standings());
+        self.send(number, &Report::Hello { boot, nodes, attempts });
+    }
+
+    fn tell_schedd(&mut self) {
+        for report in self.attempts.said() {
+            // Without a schedd it is dropped here: the next one's greeting is answered with all.
+            if let Some(number) = self.schedd {
+                self.send(number, &report);
+            }
+        }
+    }
+
+    // ------------------------------------------------------------------------- time
+
+    fn timeout(&self) -> i64 {
+        let now = clock::monotonic().0;
+        let guest = self.guests.iter().filter(|(number, _)| self.schedd != Some(**number));
+        let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
+        let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
+        let ends = self.attempts.next_end().map(|end| end.0);
+        let next = [guest, idle, ends, Some(self.next_round.0)].into_iter().flatten().min();
+        next.unwrap_or(now).saturating_sub(now).max(0)
+    }
+
+    fn idle(&self) -> bool {
+        self.schedd.is_none() && self.attempts.idle()
+    }
+
+    fn keep_time(&mut self) {
+        let now = clock::monotonic();
+        self.attempts.pretend();
+        if !self.idle() {
+            self.idle_since = now;
+        }
+        self.leaving |= self.idle_limit.is_some_and(|limit| self.idle() && now.0 - self.idle_since.0 >= limit.0);
+        let slow = |(number, guest): (&u64, &Guest)| {
+            (self.schedd != Some(*number) && now.0 - guest.since.0 >= PATIENCE.0).then_some(*number)
+        };
+        let slow: Vec<u64> = self.guests.iter().filter_map(slow).collect();
+        for number in slow {
+            self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
+        }
+        if now >= self.next_round {
+            self.next_round = Span(now.0 + ROUND.0);
+            self.attempts.look_round(&mut self.poller);
+            self.listen_again();
+        }
+        if now >= self.next_repeat {
+            self.next_repeat = Span(now.0 + REPEAT.0);
+            self.attempts.repeat();
+        }
+    }
+
+    /// A runtime folder may be emptied under us: then the socket is made again.
+    fn listen_again(&mut self) {
+        if self.path.exists() {
+            return;
+        }
+        warn!("the socket {} has vanished: making it again", self.path.display());
+        match listen(&self.path) {
+            Ok(listener) => {
+                self.poller.remove(&self.listener, Source::Listener);
+                self.listener = listener;
+                if let Err(e) = self.poller.add(&self.listener, Source::Listener) {
+                    error!("the socket cannot be listened at: {e}");
+                }
+            }
+            Err(e) => error!("{e:#}"),
+        }
+    }
+}
+
+fn listen(path: &Path) -> Result<UnixListener> {
+    let place = || format!("listening at {}: give another place with --socket", path.display());
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        crate::sys::filesystem::make_private(folder).with_context(place)?;
+    }
+    // The folder may be open to all; who may give orders is asked of the kernel at each dial.
+    let mode = if std::fs::metadata(path.parent().unwrap_or(path)).is_ok_and(|m| m.mode() & 0o077 != 0) {
+        0o666
+    } else {
+        0o600
+    };
+    socket::bind(path, mode).with_context(place)
+}

@@ -1,0 +1,151 @@
+//! The environment of a job (`PBS_*` and what else it finds set).
+
+use crate::model::job::Share;
+use crate::sys::user::Account;
+use crate::wire::message::Launch;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Where a job without a `PATH` looks for commands.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What a job's environment is made from, besides its launch order.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    /// Who runs it.
+    pub account: &'a Account,
+    /// Its node file.
+    pub nodes: &'a Path,
+    /// Its private folder for temporary files.
+    pub tmpdir: &'a Path,
+    /// Its secret.
+    pub cookie: &'a str,
+    /// Whether the host has GPUs, so that a job without any must be kept off them.
+    pub gpus: bool,
+}
+
+/// Variables by name.
+pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The environment: what the submitter handed on, then what only the node knows.
+pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
+    let mut environment = handed_on(&launch.environ);
+    let account = around.account;
+    let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
+    set("HOME", account.home.as_os_str().as_bytes());
+    set("LOGNAME", account.name.as_bytes());
+    set("USER", account.name.as_bytes());
+    set("SHELL", account.shell.as_os_str().as_bytes());
+    set("PBS_ENVIRONMENT", b"PBS_BATCH");
+    set("ENVIRONMENT", b"BATCH");
+    set("PBS_JOBID", launch.full_id.as_bytes());
+    set("PBS_JOBNAME", launch.name.as_bytes());
+    set("PBS_QUEUE", launch.queue.as_bytes());
+    set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
+    set("PBS_NODENUM", b"0");
+    set("PBS_TASKNUM", b"1");
+    set("PBS_JOBDIR", account.home.as_os_str().as_bytes());
+    set("PBS_JOBCOOKIE", around.cookie.as_bytes());
+    set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
+    let threads = launch.threads.to_string();
+    set("NCPUS", threads.as_bytes());
+    set("OMP_NUM_THREADS", threads.as_bytes());
+    match &launch.account {
+        Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
+        None => environment.remove(&b"PBS_ACCOUNT"[..]),
+    };
+    set_gpus(&mut environment, launch, around.gpus);
+    environment.entry("PATH".into()).or_insert_with(|| PATH.into());
+    environment
+}
+
+fn handed_on(environ: &[u8]) -> Environment {
+    let entries = environ.split(|&b| b == 0).filter_map(|entry| {
+        let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
+        Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
+    });
+    entries.collect()
+}
+
+/// A job sees the GPUs it was given and no others.
+fn set_gpus(environment: &mut Environment, launch: &Launch, present: bool) {
+    let asked = launch.shares.iter().flat_map(|share| &share.taken);
+    let asked = asked.filter(|(name, _)| name == "ngpus").any(|(_, value)| value.amount().unwrap_or(0) > 0);
+    if !asked && !present {
+        return;
+    }
+    let numbers: Vec<String> = here(&launch.shares).flat_map(|share| &share.gpus).map(u16::to_string).collect();
+    for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
+        environment.insert(name.into(), numbers.join(",").into_bytes());
+    }
+}
+
+/// The shares on the host that runs the script.
+pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
+    shares.iter().filter(|share| share.host == shares[0].host)
+}
+
+/// The text of the node file: one line for each MPI process, in the order of the chunks.
+pub fn node_file(shares: &[Share]) -> String {
+    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.node, share.mpiprocs as usize));
+    lines.flat_map(|node| [node, "\n"]).collect()
+}
+
+/// As an exec wants it. An entry with a zero byte cannot be and is left out.
+pub fn entries(environment: &Environment) -> Vec<CString> {
+    let entry = |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
+    environment.iter().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+    use crate::model::resource::Value;
+
+    fn built(launch: &Launch, gpus: bool) -> Environment {
+        let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
+        let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
+        of(launch, &Surroundings { account: &account, nodes, tmpdir, cookie: "c", gpus })
+    }
+
+    fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
+        environment.get(name.as_bytes()).map(|value| std::str::from_utf8(value).unwrap())
+    }
+
+    #[test]
+    fn what_the_submitter_hands_on_is_kept_but_cannot_forge_what_the_node_says() {
+        let mut launch = launch();
+        launch.environ = b"A=b=c\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0".to_vec();
+        let environment = built(&launch, false);
+        assert_eq!(value(&environment, "A"), Some("b=c"));
+        assert_eq!(value(&environment, "PBS_JOBID"), Some("1.here"));
+        assert_eq!(value(&environment, "PBS_ACCOUNT"), None);
+        assert_eq!(value(&environment, "PBS_O_PATH"), Some("/p"));
+        assert_eq!(value(&environment, "PATH"), Some(PATH));
+        assert_eq!(value(&environment, "junk"), None);
+        assert_eq!(value(&environment, "CUDA_VISIBLE_DEVICES"), None);
+    }
+
+    #[test]
+    fn a_job_sees_its_gpus_on_this_host_and_no_others() {
+        let mut launch = launch();
+        assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some(""));
+        launch.shares[0].taken.push(("ngpus".into(), Value::Long(1)));
+        launch.shares[0].gpus = vec![2];
+        launch.shares.push(Share { gpus: vec![3], ..launch.shares[0].clone() });
+        launch.shares.push(Share { gpus: vec![7], host: "other".into(), ..launch.shares[0].clone() });
+        assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some("2,3"));
+        assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), Some("2,3"));
+    }
+
+    #[test]
+    fn the_node_file_has_a_line_for_each_mpi_process() {
+        let mut shares = launch().shares;
+        shares[0].mpiprocs = 2;
+        shares.push(Share { node: "n2".into(), mpiprocs: 1, ..shares[0].clone() });
+        assert_eq!(node_file(&shares), "n1\nn1\nn2\n");
+    }
+}

@@ -1,0 +1,400 @@
+//! The folder of one attempt: what lies in it and what its records say.
+//!
+//! ```text
+//! <state>/attempts/<job>.<attempt>/
+//!     shepherd   line 1: who the shepherd is; line 2, once the job is forked: how to find the job
+//!     script     the job's script, for its owner alone
+//!     nodes      PBS_NODEFILE
+//!     control    a FIFO: one order per line, from noded to the shepherd
+//!     usage      what the job has used so far, rewritten now and then
+//!     exit       the outcome; `exit.new`, with its space on disk, lies there from the first moment
+//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; holds the grace in milliseconds
+//! ```
+//!
+//! The folder appears under its final name in one step, complete, before the job is forked. Who
+//! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
+
+use crate::model::job::{Attempt, JobId, Outcome, Usage};
+use crate::model::text::Text;
+use crate::sys::fault;
+use crate::wire::message::Launch;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::sys::stat::Mode;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The version of the records. A shepherd may outlive a change of noded.
+pub const VERSION: u16 = 1;
+
+/// The room an exit record has on disk before there is one.
+const RESERVED: usize = 4096;
+
+/// One attempt of one job: `12.1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Name {
+    /// Which job.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+}
+
+impl Name {
+    /// The attempt that an order starts.
+    pub fn of(launch: &Launch) -> Name {
+        Name { job: launch.job, attempt: launch.attempt }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}.{}", self.job, self.attempt)
+    }
+}
+
+impl FromStr for Name {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Name, Self::Err> {
+        let (job, attempt) = text.split_once('.').unwrap_or((text, ""));
+        Ok(Name { job: JobId(job.parse()?), attempt: attempt.parse()? })
+    }
+}
+
+/// The shepherd, named so that no later process can pass for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// [`VERSION`].
+    pub version: u16,
+    /// Which attempt.
+    pub name: Name,
+    /// Its process.
+    pub pid: i32,
+    /// When it started, in ticks since boot.
+    pub started: u64,
+    /// In which boot.
+    pub boot: String,
+    /// The job's owner.
+    pub uid: u32,
+    /// `PBS_JOBCOOKIE`: marks the job's processes.
+    pub cookie: String,
+}
+
+/// Where the job's processes are to be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trace {
+    /// The session, which is the first process's number too.
+    pub session: i32,
+    /// When that process started, in ticks since boot.
+    pub started: u64,
+    /// The control group, if there is one.
+    pub cgroup: Option<Text>,
+    /// `TMPDIR`.
+    pub tmpdir: Text,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ExitRecord {
+    version: u16,
+    outcome: Outcome,
+}
+
+/// An attempt's folder under its final name.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+/// Where attempts lie under noded's state folder.
+pub fn attempts(state: &Path) -> PathBuf {
+    state.join("attempts")
+}
+
+/// Where tombstones lie under noded's state folder.
+pub fn tombstones(state: &Path) -> PathBuf {
+    state.join("tombstones")
+}
+
+impl Folder {
+    /// The folder of an attempt, whether it is there or not.
+    pub fn of(state: &Path, name: Name) -> Folder {
+        Folder { path: attempts(state).join(name.to_string()) }
+    }
+
+    /// Whether it is there.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
+    /// The job's script.
+    pub fn script(&self) -> PathBuf {
+        self.path.join("script")
+    }
+
+    /// `PBS_NODEFILE`.
+    pub fn nodes(&self) -> PathBuf {
+        self.path.join("nodes")
+    }
+
+    /// Who its shepherd is.
+    pub fn identity(&self) -> io::Result<Identity> {
+        self.line(0)
+    }
+
+    /// How to find its job; an error before the job is forked.
+    pub fn trace(&self) -> io::Result<Trace> {
+        self.line(1)
+    }
+
+    fn line<T: DeserializeOwned>(&self, number: usize) -> io::Result<T> {
+        let text = fs::read_to_string(self.path.join("shepherd"))?;
+        let line = text.lines().nth(number).ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(serde_json::from_str(line)?)
+    }
+
+    /// How it ended; None if that is not recorded.
+    pub fn outcome(&self) -> io::Result<Option<Outcome>> {
+        let text = match fs::read_to_string(self.path.join("exit")) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let record: ExitRecord = serde_json::from_str(text.trim_end_matches(['\0', ' ', '\n']))?;
+        if record.version > VERSION {
+            let theirs = record.version;
+            return Err(io::Error::other(format!("an exit record of version {theirs}, this program knows {VERSION}")));
+        }
+        Ok(Some(record.outcome))
+    }
+
+    /// What it has used, as last written.
+    pub fn usage(&self) -> Option<Usage> {
+        serde_json::from_slice(&fs::read(self.path.join("usage")).ok()?).ok()
+    }
+
+    /// Writes down what it has used so far; a full disk loses it, which does no harm.
+    pub fn write_usage(&self, usage: &Usage) {
+        if let Ok(text) = serde_json::to_vec(usage) {
+            let _ = fs::write(self.path.join("usage"), text);
+        }
+    }
+
+    /// Hands the shepherd one order; an error when it no longer listens.
+    pub fn control(&self, line: &str) -> io::Result<()> {
+        let fifo = OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(self.path.join("control"));
+        // Shorter than PIPE_BUF: whole or not at all.
+        fifo?.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Removes it and all in it.
+    pub fn remove(&self) -> io::Result<()> {
+        for file in ["script", "nodes", "control", "usage", "exit", "exit.new", "shepherd"] {
+            let _ = fs::remove_file(self.path.join(file));
+        }
+        match fs::remove_dir(&self.path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(_) => fs::remove_dir_all(&self.path),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// What a new folder is filled with.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The shepherd that builds it.
+    pub identity: &'a Identity,
+    /// The script's text, for a job that has one.
+    pub script: Option<&'a [u8]>,
+    /// The node file's text.
+    pub nodes: &'a str,
+    /// Who is to own script and node file, where that is not this process's user.
+    pub owner: Option<(u32, u32)>,
+}
+
+/// A folder just built, with the files its shepherd goes on to use.
+#[derive(Debug)]
+pub struct Built {
+    /// The folder.
+    pub folder: Folder,
+    /// Open for orders.
+    pub control: OwnedFd,
+    shepherd: File,
+    exit: File,
+}
+
+/// Builds an attempt's folder beside its place and moves it there in one step. None when one is
+/// there already: this attempt has been started before.
+pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
+    fault::point("attempt.build")?;
+    let beside = attempts(state).join(format!(".new-{}", contents.identity.pid));
+    if fs::symlink_metadata(&beside).is_ok() {
+        fs::remove_dir_all(&beside)?;
+    }
+    let built = fill(&beside, contents).and_then(|built| publish(state, &beside, contents.identity.name, built));
+    if !matches!(built, Ok(Some(_))) {
+        let _ = fs::remove_dir_all(&beside);
+    }
+    built
+}
+
+fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
+    // Others may pass through it to what is theirs, but not look around.
+    DirBuilder::new().mode(0o711).create(beside)?;
+    let shepherd = create(beside, "shepherd", 0o600, None)?;
+    write_line(&shepherd, contents.identity)?;
+    create(beside, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
+    if let Some(script) = contents.script {
+        create(beside, "script", 0o500, contents.owner)?.write_all(script)?;
+    }
+    let exit = create(beside, "exit.new", 0o600, None)?;
+    (&exit).write_all(&[b' '; RESERVED])?;
+    let fifo = beside.join("control");
+    nix::unistd::mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    // Open for both, so that it never reports an end.
+    let control = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(fifo)?;
+    Ok(Built { folder: Folder { path: beside.to_path_buf() }, control: control.into(), shepherd, exit })
+}
+
+fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io::Result<File> {
+    let file = File::options().write(true).create_new(true).mode(mode).open(folder.join(name))?;
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
+    }
+    Ok(file)
+}
+
+fn write_line(mut file: &File, record: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<Option<Built>> {
+    let folder = Folder::of(state, name);
+    match renameat2(AT_FDCWD, beside, AT_FDCWD, &folder.path, RenameFlags::RENAME_NOREPLACE) {
+        Ok(()) => Ok(Some(Built { folder, ..built })),
+        Err(nix::Error::EEXIST) => Ok(None),
+        // A file system without that flag: rename onto a folder succeeds only if it is empty,
+        // and none of ours ever is.
+        Err(nix::Error::EINVAL) => match fs::rename(beside, &folder.path) {
+            Ok(()) => Ok(Some(Built { folder, ..built })),
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
+            Err(e) => Err(e),
+        },
+        Err(e) => Err(e.into()),
+    }
+}
+
+impl Built {
+    /// Records where the job's processes are to be found.
+    pub fn write_trace(&self, trace: &Trace) -> io::Result<()> {
+        write_line(&self.shepherd, trace)
+    }
+
+    /// Records how it ended: into space that is on disk already, then under its final name.
+    pub fn write_exit(&self, outcome: &Outcome) -> io::Result<()> {
+        fault::point("attempt.exit")?;
+        let record = serde_json::to_vec(&ExitRecord { version: VERSION, outcome: outcome.clone() })?;
+        self.exit.write_all_at(&record, 0)?;
+        let new = self.folder.path.join("exit.new");
+        match fs::rename(&new, self.folder.path.join("exit")) {
+            // A new name may need a new block, and the script is of no more use.
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => {
+                let _ = fs::remove_file(self.folder.script());
+                fs::rename(&new, self.folder.path.join("exit"))
+            }
+            other => other,
+        }
+    }
+}
+
+/// Marks an attempt as cancelled.
+pub fn bury(state: &Path, name: Name, grace_ms: i64) -> io::Result<()> {
+    fault::point("attempt.tombstone")?;
+    fs::write(tombstones(state).join(name.to_string()), grace_ms.to_string())
+}
+
+/// Whether an attempt is marked as cancelled; the grace it was given, in milliseconds.
+pub fn buried(state: &Path, name: Name) -> Option<i64> {
+    let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
+    Some(text.trim().parse().unwrap_or(0))
+}
+
+/// Removes the mark.
+pub fn unbury(state: &Path, name: Name) {
+    let _ = fs::remove_file(tombstones(state).join(name.to_string()));
+}
+
+/// The attempts named in a folder of attempts or tombstones, in order.
+pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.extend(entry?.file_name().to_str().and_then(|name| name.parse::<Name>().ok()));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::How;
+
+    fn identity(pid: i32) -> Identity {
+        let name = Name { job: JobId(7), attempt: 2 };
+        Identity { version: VERSION, name, pid, started: 5, boot: "b".into(), uid: 0, cookie: "c".into() }
+    }
+
+    fn state() -> tempfile::TempDir {
+        let state = tempfile::tempdir().unwrap();
+        fs::create_dir(attempts(state.path())).unwrap();
+        fs::create_dir(tombstones(state.path())).unwrap();
+        state
+    }
+
+    #[test]
+    fn the_second_to_build_an_attempt_finds_the_first_and_leaves_nothing_behind() {
+        let state = state();
+        let (one, two) = (identity(1), identity(2));
+        let contents = |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", owner: None };
+        let first = build(state.path(), &contents(&one)).unwrap();
+        assert!(first.is_some());
+        assert!(build(state.path(), &contents(&two)).unwrap().is_none());
+        let folder = Folder::of(state.path(), identity(1).name);
+        assert_eq!(folder.identity().unwrap(), identity(1));
+        assert_eq!(fs::read_dir(attempts(state.path())).unwrap().count(), 1);
+        folder.remove().unwrap();
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn an_outcome_is_read_as_it_was_written() {
+        let state = state();
+        let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
+        let built = build(state.path(), &contents).unwrap().unwrap();
+        assert_eq!(built.folder.outcome().unwrap(), None);
+        let outcome = Outcome { how: How::NodeFault("ä\"\n".into()), sent: Some(15), used: Usage::default() };
+        built.write_exit(&outcome).unwrap();
+        assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
+        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
+        built.write_trace(&trace).unwrap();
+        assert_eq!(built.folder.trace().unwrap(), trace);
+    }
+
+    #[test]
+    fn only_names_of_attempts_are_listed() {
+        let state = state();
+        for name in ["12.1", ".new-4", "x", "3.2", "3"] {
+            fs::write(tombstones(state.path()).join(name), "5").unwrap();
+        }
+        let listed = names(&tombstones(state.path())).unwrap();
+        assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1"]);
+        assert_eq!(buried(state.path(), listed[0]), Some(5));
+    }
+}

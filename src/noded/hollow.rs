@@ -1,0 +1,83 @@
+//! Jobs that are only pretended: for trying out schedules of any size on one machine.
+
+use super::folder::Name;
+use crate::model::job::{How, Outcome, Usage};
+use crate::model::time::Span;
+use crate::wire::message::Launch;
+use nix::libc::SIGTERM;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The pretended jobs that run.
+#[derive(Debug, Default)]
+pub struct Hollow {
+    ends: BTreeSet<(Span, Name)>,
+    began: BTreeMap<Name, (Span, Span)>,
+}
+
+impl Hollow {
+    /// Begins one at `now`.
+    pub fn start(&mut self, launch: &Launch, now: Span) {
+        let name = Name::of(launch);
+        let end = Span(now.0.saturating_add(runtime(launch).0));
+        self.began.insert(name, (now, end));
+        self.ends.insert((end, name));
+    }
+
+    /// Ends one that was cancelled.
+    pub fn cancel(&mut self, name: Name, now: Span) -> Option<Outcome> {
+        let used = self.forget(name, now)?;
+        Some(Outcome { how: How::Signaled(SIGTERM), sent: Some(SIGTERM), used })
+    }
+
+    /// Ends those whose time has come.
+    pub fn end(&mut self, now: Span) -> Vec<(Name, Outcome)> {
+        let due: Vec<Name> = self.ends.iter().take_while(|(end, _)| *end <= now).map(|&(_, name)| name).collect();
+        let outcome = |used| Outcome { how: How::Exited(0), sent: None, used };
+        due.into_iter().filter_map(|name| Some((name, outcome(self.forget(name, now)?)))).collect()
+    }
+
+    /// When the next one ends.
+    pub fn next(&self) -> Option<Span> {
+        self.ends.first().map(|&(end, _)| end)
+    }
+
+    fn forget(&mut self, name: Name, now: Span) -> Option<Usage> {
+        let (began, end) = self.began.remove(&name)?;
+        self.ends.remove(&(end, name));
+        Some(Usage { walltime: Span(now.0 - began.0), ..Usage::default() })
+    }
+}
+
+fn runtime(launch: &Launch) -> Span {
+    let mut entries = launch.environ.split(|&b| b == 0);
+    let asked = entries.find_map(|entry| entry.strip_prefix(b"HOLLOW_RUNTIME="));
+    let seconds = asked.and_then(|text| std::str::from_utf8(text).ok()?.parse::<f64>().ok());
+    let asked = seconds.filter(|s| *s >= 0.0 && *s < 1e12).map(|s| Span((s * 1000.0) as i64));
+    asked.or(launch.walltime).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+
+    #[test]
+    fn a_pretended_job_ends_when_its_time_has_come() {
+        let mut hollow = Hollow::default();
+        let mut launch = launch();
+        launch.walltime = Some(Span::seconds(60));
+        launch.environ = b"HOLLOW_RUNTIME=1.5\0".to_vec();
+        hollow.start(&launch, Span(1000));
+        launch.attempt = 2;
+        launch.environ.clear();
+        hollow.start(&launch, Span(1000));
+        assert!(hollow.end(Span(2499)).is_empty());
+        let ended = hollow.end(Span(2500));
+        assert_eq!(ended.len(), 1);
+        assert_eq!((ended[0].0.attempt, &ended[0].1.how), (1, &How::Exited(0)));
+        assert_eq!(hollow.next(), Some(Span(61_000)));
+        let outcome = hollow.cancel(Name::of(&launch), Span(3000)).unwrap();
+        assert_eq!((outcome.sent, outcome.used.walltime), (Some(15), Span(2000)));
+        assert_eq!(hollow.next(), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! What noded waits for, and which of it has happened.
+
+use super::folder::Name;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Who can have something to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The spawner or one of its shepherds.
+    Spawner,
+    /// A shepherd of a spawner that is gone.
+    OldSpawner(u64),
+    /// The spawner has ended.
+    SpawnerEnded,
+    /// A shepherd of this attempt has ended.
+    Shepherd(Name, u64),
+    /// Somebody dials.
+    Listener,
+    /// A signal has come.
+    Signals,
+    /// A connection.
+    Guest(u64),
+}
+
+/// The kernel's list of what is waited for.
+#[derive(Debug)]
+pub struct Poller {
+    epoll: Epoll,
+    sources: BTreeMap<u64, Source>,
+    tokens: BTreeMap<Source, u64>,
+    /// Descriptors that are waited for and not used otherwise.
+    kept: BTreeMap<Source, OwnedFd>,
+    next: u64,
+}
+
+impl Poller {
+    /// An empty list.
+    pub fn new() -> io::Result<Poller> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Poller { epoll, sources: BTreeMap::new(), tokens: BTreeMap::new(), kept: BTreeMap::new(), next: 0 })
+    }
+
+    /// A number no other caller has got.
+    pub fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Waits for `fd` to be readable.
+    pub fn add(&mut self, fd: impl AsFd, source: Source) -> io::Result<()> {
+        let token = self.number();
+        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        self.sources.insert(token, source);
+        self.tokens.insert(source, token);
+        Ok(())
+    }
+
+    /// Waits for `fd` and keeps it open as long.
+    pub fn keep(&mut self, fd: OwnedFd, source: Source) -> io::Result<()> {
+        self.add(&fd, source)?;
+        self.kept.insert(source, fd);
+        Ok(())
+    }
+
+    /// A descriptor it keeps.
+    pub fn kept(&self, source: Source) -> Option<BorrowedFd<'_>> {
+        self.kept.get(&source).map(AsFd::as_fd)
+    }
+
+    /// Waits for room to write, too, or no longer.
+    pub fn want_write(&mut self, fd: impl AsFd, source: Source, want: bool) {
+        let Some(&token) = self.tokens.get(&source) else { return };
+        let flags = if want { EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT } else { EpollFlags::EPOLLIN };
+        let _ = self.epoll.modify(fd, &mut EpollEvent::new(flags, token));
+    }
+
+    /// No longer waits for `fd`.
+    pub fn remove(&mut self, fd: impl AsFd, source: Source) {
+        let _ = self.epoll.delete(fd);
+        if let Some(token) = self.tokens.remove(&source) {
+            self.sources.remove(&token);
+        }
+    }
+
+    /// No longer waits for a descriptor it keeps, and closes it.
+    pub fn forget(&mut self, source: Source) {
+        if let Some(fd) = self.kept.remove(&source) {
+            self.remove(fd, source);
+        }
+    }
+
+    /// Waits at most so many milliseconds; who has something to say, in the order of [`Source`]:
+    /// what shepherds say is heard before their end is.
+    pub fn wait(&mut self, milliseconds: i64) -> Vec<Source> {
+        let mut events = [EpollEvent::empty(); 256];
+        let timeout = EpollTimeout::try_from(milliseconds.clamp(0, 3_600_000)).unwrap_or(EpollTimeout::ZERO);
+        let count = self.epoll.wait(&mut events, timeout).unwrap_or(0);
+        let mut ready: Vec<Source> =
+            events[..count].iter().filter_map(|event| self.sources.get(&event.data()).copied()).collect();
+        ready.sort_unstable();
+        ready
+    }
+}

@@ -1,0 +1,136 @@
+//! The nodes presented: what the hardware has, unless the command line says otherwise.
+
+use super::args::Args;
+use crate::model::node::NodeFacts;
+use crate::model::resource::{ResourceList, Size, Value};
+use crate::sys::sensors;
+
+/// What was found on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hardware {
+    /// The host's short name.
+    pub host: String,
+    /// Processors this process may use, by number.
+    pub processors: Vec<u16>,
+    /// Processor time allowed, in processors, if that is limited.
+    pub quota: Option<u32>,
+    /// Processors of the whole host.
+    pub host_processors: u32,
+    /// Memory this process may use, in kilobytes.
+    pub memory_kb: u64,
+    /// GPUs by number.
+    pub gpus: Vec<u16>,
+}
+
+impl Hardware {
+    /// Looks.
+    pub fn detect() -> Hardware {
+        Hardware {
+            host: sensors::short_host_name(),
+            processors: sensors::processors(),
+            quota: sensors::quota(),
+            host_processors: sensors::host_processors(),
+            memory_kb: sensors::memory_kb(),
+            gpus: sensors::gpus(),
+        }
+    }
+
+    /// Processors' worth of time that jobs can have here.
+    fn usable(&self) -> u32 {
+        let allowed = self.processors.len().max(1) as u32;
+        self.quota.map_or(allowed, |quota| quota.min(allowed))
+    }
+}
+
+/// The nodes to present.
+pub fn nodes(args: &Args, hardware: &Hardware) -> Vec<NodeFacts> {
+    let base = args.name.as_ref().unwrap_or(&hardware.host);
+    if args.nodes == 1 {
+        return vec![node(base.clone(), args, hardware)];
+    }
+    (1..=args.nodes).map(|number| node(format!("{base}{number}"), args, hardware)).collect()
+}
+
+fn node(name: String, args: &Args, hardware: &Hardware) -> NodeFacts {
+    let alone = args.nodes == 1;
+    let ncpus = args.ncpus.unwrap_or((hardware.usable() / args.nodes).max(1));
+    let memory = args.mem.unwrap_or(Size::kilobytes(hardware.memory_kb / u64::from(args.nodes)));
+    let gpus: Vec<u16> = match args.ngpus {
+        // Those there are first, so that what is pretended comes last.
+        Some(count) => hardware.gpus.iter().copied().chain(0..).take(usize::from(count)).collect(),
+        None if alone => hardware.gpus.clone(),
+        None => Vec::new(),
+    };
+    // Numbers are promised only where the processors are really there and this node's alone, and
+    // where no quota makes fewer of them worth more.
+    let bound = alone && hardware.quota.is_none() && ncpus as usize <= hardware.processors.len();
+    let cpus = if bound { hardware.processors[..ncpus as usize].to_vec() } else { Vec::new() };
+    NodeFacts {
+        host: name.clone(),
+        available: available(&name, ncpus, memory, gpus.len()),
+        pcpus: if alone { hardware.host_processors } else { ncpus },
+        name,
+        cpus,
+        gpus,
+    }
+}
+
+fn available(name: &str, ncpus: u32, memory: Size, gpus: usize) -> ResourceList {
+    let text = |text: &str| Value::String(text.to_string());
+    let mut available = ResourceList::from([
+        ("arch".into(), text("linux")),
+        ("host".into(), text(name)),
+        ("mem".into(), Value::Size(memory)),
+        ("ncpus".into(), Value::Long(i64::from(ncpus))),
+        ("vnode".into(), text(name)),
+    ]);
+    if gpus > 0 {
+        available.insert("ngpus".into(), Value::Long(gpus as i64));
+    }
+    available
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn presented(options: &[&str], quota: Option<u32>) -> Vec<NodeFacts> {
+        let hardware = Hardware {
+            host: "porch".into(),
+            processors: vec![0, 1, 4, 5],
+            quota,
+            host_processors: 8,
+            memory_kb: 4000,
+            gpus: vec![0, 1],
+        };
+        nodes(&Args::try_parse_from([&["noded"], options].concat()).unwrap(), &hardware)
+    }
+
+    #[test]
+    fn one_node_is_the_host_as_found() {
+        let nodes = presented(&[], None);
+        assert_eq!(nodes.len(), 1);
+        assert_eq!((nodes[0].name.as_str(), nodes[0].pcpus), ("porch", 8));
+        assert_eq!(nodes[0].cpus, [0, 1, 4, 5]);
+        assert_eq!(nodes[0].available["ngpus"], Value::Long(2));
+        assert_eq!(nodes[0].available["mem"].to_string(), "4000kb");
+    }
+
+    #[test]
+    fn a_quota_lowers_the_count_and_binds_nothing() {
+        let nodes = presented(&[], Some(2));
+        assert_eq!(nodes[0].available["ncpus"], Value::Long(2));
+        assert!(nodes[0].cpus.is_empty());
+    }
+
+    #[test]
+    fn several_nodes_are_several_hosts() {
+        let nodes = presented(&["--nodes", "3", "--ncpus", "8", "--mem", "1gb", "--name", "n"], None);
+        let hosts: Vec<&str> = nodes.iter().map(|node| node.host.as_str()).collect();
+        assert_eq!(hosts, ["n1", "n2", "n3"]);
+        assert_eq!(nodes[2].available["host"], Value::String("n3".into()));
+        assert_eq!(nodes[2].available["mem"].to_string(), "1gb");
+        assert!(nodes[0].cpus.is_empty() && nodes[0].gpus.is_empty());
+    }
+}

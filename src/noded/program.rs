@@ -1,0 +1,176 @@
+//! What is executed for a job: which interpreter, under which shell, with which arguments.
+//!
+//! Whatever the interpreter is, it replaces the login shell (`bash -c "exec ..."`): no outer shell
+//! stays that would swallow the job's signals or change its exit status.
+
+use crate::model::text::Text;
+use crate::sys::user::Account;
+use crate::wire::message::{Launch, Payload};
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// What to execute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file; a name without a slash is searched for in the job's `PATH`.
+    pub file: PathBuf,
+    /// Its arguments, its own name first.
+    pub arguments: Vec<CString>,
+    /// What must be executable, and what each is, in the order in which to complain.
+    pub needs: Vec<(&'static str, PathBuf)>,
+}
+
+/// What to execute for this launch. `script` is where its script lies.
+pub fn of(launch: &Launch, account: &Account, host: &str, script: &Path) -> io::Result<Program> {
+    match &launch.payload {
+        Payload::Command(words) => command(words),
+        Payload::Script(text) => {
+            let mut words = interpreter(launch.shell.as_ref(), host, text, account);
+            words.push(script.as_os_str().to_os_string());
+            if launch.login { under_login_shell(&words, account) } else { directly(words) }
+        }
+    }
+}
+
+fn command(words: &[Text]) -> io::Result<Program> {
+    let words: Vec<OsString> = words.iter().map(|word| OsString::from_vec(word.0.clone())).collect();
+    let file = PathBuf::from(words.first().cloned().unwrap_or_default());
+    Ok(Program { file, arguments: strings(words)?, needs: Vec::new() })
+}
+
+fn directly(words: Vec<OsString>) -> io::Result<Program> {
+    let file = PathBuf::from(words[0].clone());
+    Ok(Program { needs: vec![("interpreter", file.clone())], file, arguments: strings(words)? })
+}
+
+fn under_login_shell(words: &[OsString], account: &Account) -> io::Result<Program> {
+    let name = account.shell.file_name().unwrap_or(OsStr::new("sh"));
+    let mut called = OsString::from("-");
+    called.push(name);
+    let mut line = OsString::from("exec");
+    for word in words {
+        line.push(" ");
+        line.push(quoted(word));
+    }
+    Ok(Program {
+        file: account.shell.clone(),
+        arguments: strings(vec![called, "-c".into(), line])?,
+        needs: vec![("interpreter", PathBuf::from(words[0].clone())), ("login shell", account.shell.clone())],
+    })
+}
+
+fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
+    Ok(words.into_iter().map(|word| CString::new(word.into_vec())).collect::<Result<_, _>>()?)
+}
+
+/// The interpreter and the argument it is given before the script: `-S`, else the script's first
+/// line, else the owner's login shell.
+fn interpreter(shell: Option<&Text>, host: &str, script: &[u8], account: &Account) -> Vec<OsString> {
+    let asked = shell.and_then(|list| for_host(&list.0, host)).map(|path| vec![OsString::from_vec(path)]);
+    asked.or_else(|| first_line(script)).unwrap_or_else(|| vec![account.shell.clone().into()])
+}
+
+/// The entry of `path[@host],...` for this host, else the one without a host.
+fn for_host(list: &[u8], host: &str) -> Option<Vec<u8>> {
+    let entries = || list.split(|&b| b == b',').filter(|entry| !entry.is_empty());
+    let at = |entry: &[u8]| entry.iter().rposition(|&b| b == b'@');
+    let names_host = |entry: &&[u8]| {
+        let name = at(entry).map(|at| &entry[at + 1..]);
+        name.is_some_and(|name| name.split(|&b| b == b'.').next() == Some(host.as_bytes()))
+    };
+    let named = entries().find(names_host).map(|entry| &entry[..at(entry).unwrap_or(entry.len())]);
+    named.or_else(|| entries().find(|entry| at(entry).is_none())).map(<[u8]>::to_vec)
+}
+
+/// What the kernel would make of `#! path argument`: all after the path is one argument.
+fn first_line(script: &[u8]) -> Option<Vec<OsString>> {
+    let line = script.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?.trim_ascii();
+    let end = line.iter().position(|b| matches!(b, b' ' | b'\t')).unwrap_or(line.len());
+    let (path, argument) = (&line[..end], line[end..].trim_ascii());
+    let words = [path, argument].into_iter().filter(|word| !word.is_empty());
+    let words: Vec<OsString> = words.map(|word| OsString::from_vec(word.to_vec())).collect();
+    (!words.is_empty() && !line.contains(&0)).then_some(words)
+}
+
+/// A word as every shell reads it back unchanged.
+fn quoted(word: &OsStr) -> OsString {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(b);
+    let bytes = word.as_bytes();
+    if !bytes.is_empty() && bytes.iter().all(plain) {
+        return word.to_os_string();
+    }
+    let mut quoted = vec![b'\''];
+    for &b in bytes {
+        match b {
+            b'\'' => quoted.extend(b"'\\''"),
+            _ => quoted.push(b),
+        }
+    }
+    quoted.push(b'\'');
+    OsString::from_vec(quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+
+    fn account() -> Account {
+        Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/zsh".into() }
+    }
+
+    fn arguments(launch: &Launch) -> Vec<String> {
+        let program = of(launch, &account(), "n1", Path::new("/s p/script")).unwrap();
+        program.arguments.iter().map(|word| word.to_str().unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn the_login_shell_is_replaced_by_the_interpreter() {
+        let mut launch = launch();
+        launch.payload = Payload::Script(b"#!/usr/bin/env python3 -u\nprint()\n".to_vec());
+        launch.login = true;
+        assert_eq!(arguments(&launch), ["-zsh", "-c", "exec /usr/bin/env 'python3 -u' '/s p/script'"]);
+        launch.login = false;
+        assert_eq!(arguments(&launch), ["/usr/bin/env", "python3 -u", "/s p/script"]);
+    }
+
+    #[test]
+    fn the_interpreter_is_the_one_asked_for_then_the_scripts_then_the_login_shell() {
+        let mut launch = launch();
+        launch.login = false;
+        launch.payload = Payload::Script(b"echo\n".to_vec());
+        assert_eq!(arguments(&launch)[0], "/bin/zsh");
+        launch.payload = Payload::Script(b"#! /bin/sh\necho\n".to_vec());
+        assert_eq!(arguments(&launch)[0], "/bin/sh");
+        for (list, expected) in [
+            ("/bin/a", "/bin/a"),
+            ("/bin/b@n2,/bin/c", "/bin/c"),
+            ("/bin/a,/bin/b@n1.some.where", "/bin/b"),
+            ("/bin/b@n2", "/bin/sh"),
+        ] {
+            launch.shell = Some(list.into());
+            assert_eq!(arguments(&launch)[0], expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_run_as_it_stands() {
+        let mut launch = launch();
+        launch.payload = Payload::Command(vec!["echo".into(), "a b".into(), "".into()]);
+        assert_eq!(arguments(&launch), ["echo", "a b", ""]);
+    }
+
+    #[test]
+    fn quoting_survives_a_real_shell() {
+        use std::os::unix::process::CommandExt;
+        for word in ["plain", "", "a b", "it's", "$HOME `x` \"y\" \\ !*", "new\nline"] {
+            let mut line = OsString::from("printf %s ");
+            line.push(quoted(OsStr::new(word)));
+            #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
+            let output = std::process::Command::new("/bin/sh").arg0("sh").arg("-c").arg(line).output().unwrap();
+            assert_eq!(output.stdout, word.as_bytes(), "{word}");
+        }
+    }
+}

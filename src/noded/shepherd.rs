@@ -1,0 +1,217 @@
+//! The shepherd: one small process for each running job. It outlives noded and sits outside the
+//! job's own kill scope, so neither a restart nor anything the job does loses its exit status.
+//!
+//! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
+//! is left of it, record the outcome: in this order, and each step only once.
+
+use super::child::{self, Plan};
+use super::environment::{self, Surroundings};
+use super::folder::{self, Built, Contents, Identity, Name, Trace};
+use super::meter::Meter;
+use super::site::Site;
+use super::spawner::{Seat, Word, say};
+use super::watch::Watch;
+use super::{program, tmpdir};
+use crate::model::job::{How, Outcome};
+use crate::model::text::Text;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::process::{self, Fork};
+use crate::sys::user::{self, Account};
+use crate::sys::{clock, packet, procfs};
+use crate::wire::message::{Launch, Payload};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs one attempt, in the process just forked for it.
+pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> ! {
+    let Seat { socket: noded, building } = seat;
+    settle();
+    let begun = launch.and_then(|bytes| {
+        let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
+        let account = site.admit(&launch.owner);
+        Ok((record(site, &launch, account.as_ref().ok())?, launch, account))
+    });
+    drop(building);
+    match begun {
+        Err(e) => {
+            say(&noded, &Word::Failed(name, format!("attempt {name} cannot be recorded: {e}")), None, true);
+        }
+        Ok((None, ..)) => {}
+        Ok((Some((built, cookie)), launch, account)) => {
+            let outcome = herd(site, &launch, account, &built, &cookie, &noded);
+            write_exit(&built, &outcome);
+        }
+    }
+    process::leave(0)
+}
+
+/// Away from the spawner: nothing that happens to its group, its terminal or its output matters.
+fn settle() {
+    process::set_name(c"lanai-shepherd");
+    let _ = nix::unistd::setsid();
+    let _ = process::silence();
+    let _ = prctl::set_child_subreaper(true);
+}
+
+/// Makes the attempt's folder; None if this attempt has been started before.
+fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result<Option<(Built, String)>> {
+    let own = procfs::own().ok_or_else(|| io::Error::other("/proc/self/stat cannot be read"))?;
+    let cookie: String = process::random()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let identity = Identity {
+        version: folder::VERSION,
+        name: Name::of(launch),
+        pid: own.pid,
+        started: own.started,
+        boot: site.boot.clone(),
+        uid: launch.owner.uid,
+        cookie: cookie.clone(),
+    };
+    let script = match &launch.payload {
+        Payload::Script(text) => Some(text.as_slice()),
+        Payload::Command(_) => None,
+    };
+    let owner = account.and_then(|account| other_owner(site, account));
+    let nodes = environment::node_file(&launch.shares);
+    let built = folder::build(&site.state, &Contents { identity: &identity, script, nodes: &nodes, owner })?;
+    Ok(built.map(|built| (built, cookie)))
+}
+
+/// The account's user and group, where files must be given to it.
+fn other_owner(site: &Site, account: &Account) -> Option<(u32, u32)> {
+    (account.uid != site.own.uid).then_some((account.uid, account.gid))
+}
+
+/// Runs the job to its end, unless it was cancelled or cannot be.
+fn herd(
+    site: &Site,
+    launch: &Launch,
+    account: Result<Account, String>,
+    built: &Built,
+    cookie: &str,
+    noded: &OwnedFd,
+) -> Outcome {
+    if folder::buried(&site.state, Name::of(launch)).is_some() {
+        return never(How::Cancelled);
+    }
+    let account = match account {
+        Ok(account) => account,
+        Err(why) => return never(How::CannotStart { status: cannot_start(launch), why }),
+    };
+    let tmpdir = match tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account)) {
+        Ok(tmpdir) => tmpdir,
+        Err(e) => return never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))),
+    };
+    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir };
+    let outcome = around.run(noded).unwrap_or_else(|e| never(not_started(launch, &e)));
+    tmpdir::remove(&tmpdir);
+    outcome
+}
+
+fn not_started(launch: &Launch, error: &io::Error) -> How {
+    if error.kind() == io::ErrorKind::InvalidInput {
+        let why = format!("a zero byte in the command: {error}");
+        return How::CannotStart { status: cannot_start(launch), why };
+    }
+    How::NodeFault(format!("fork: {error}"))
+}
+
+/// What `Exit_status` becomes when a job cannot start.
+pub fn cannot_start(launch: &Launch) -> i32 {
+    match launch.payload {
+        Payload::Command(_) => 254,
+        Payload::Script(_) => 127,
+    }
+}
+
+/// The outcome of a job that never ran.
+pub fn never(how: How) -> Outcome {
+    Outcome { how, sent: None, used: Default::default() }
+}
+
+/// Everything around the job that is ready before it is forked.
+struct Around<'a> {
+    site: &'a Site,
+    launch: &'a Launch,
+    built: &'a Built,
+    account: &'a Account,
+    cookie: &'a str,
+    tmpdir: &'a PathBuf,
+}
+
+impl Around<'_> {
+    fn run(&self, noded: &OwnedFd) -> io::Result<Outcome> {
+        let plan = self.plan()?;
+        let children = process::signals(&[Signal::SIGCHLD])?;
+        let (near, far) = packet::pair()?;
+        let began = clock::monotonic();
+        let (forked, cgroup) = self.fork()?;
+        let session = match forked {
+            Fork::Child => child::run(&plan, far.as_fd()),
+            Fork::Parent(session) => session,
+        };
+        drop(far);
+        self.write_trace(session.as_raw(), cgroup.as_ref());
+        let meter = Meter::new(&self.launch.shares);
+        let watch = Watch::new(self.launch, self.built, noded, session, began);
+        Ok(watch.until_over(near, children, cgroup, meter))
+    }
+
+    fn plan(&self) -> io::Result<Plan<'_>> {
+        let folder = &self.built.folder;
+        let surroundings = Surroundings {
+            account: self.account,
+            nodes: &folder.nodes(),
+            tmpdir: self.tmpdir,
+            cookie: self.cookie,
+            gpus: self.site.gpus,
+        };
+        let other = self.account.uid != self.site.own.uid;
+        let groups = if other { Some(user::groups(self.account)?) } else { None };
+        let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
+        Ok(Plan {
+            launch: self.launch,
+            account: self.account,
+            groups,
+            program: program::of(self.launch, self.account, &self.site.host, &folder.script())?,
+            environment: environment::of(self.launch, &surroundings),
+            processors: processors.collect(),
+            shepherd: nix::unistd::getpid(),
+        })
+    }
+
+    /// Forks into a control group of the job's own, or, where none can be had, just forks.
+    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>)> {
+        let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
+        let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
+        if let Some(group) = made {
+            if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
+                return Ok((forked, Some(group)));
+            }
+            group.remove();
+        }
+        Ok((process::fork()?, None))
+    }
+
+    fn write_trace(&self, session: i32, cgroup: Option<&Cgroup>) {
+        let trace = Trace {
+            session,
+            started: procfs::process(session).map_or(0, |process| process.started),
+            cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
+            tmpdir: Text(self.tmpdir.as_os_str().as_bytes().to_vec()),
+        };
+        // Without it a lost shepherd's job is still found by its cookie.
+        let _ = self.built.write_trace(&trace);
+    }
+}
+
+/// Keeps at it until the record is on disk: a full disk may have room again, a status lost is lost.
+fn write_exit(built: &Built, outcome: &Outcome) {
+    while built.folder.exists() && built.write_exit(outcome).is_err() {
+        clock::sleep(Duration::from_secs(1));
+    }
+}

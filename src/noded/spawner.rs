@@ -1,0 +1,185 @@
+//! The spawner: a small process that does nothing but fork.
+//!
+//! noded grows with the number of its jobs; a fork costs what there is to copy. So noded forks the
+//! spawner first thing, and the spawner forks one shepherd for each launch. If noded dies it
+//! leaves; if it dies noded forks another one and says again what has not yet begun.
+//!
+//! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
+//! Packets from it and from its shepherds: [`Word`].
+
+use super::folder::Name;
+use super::shepherd;
+use super::site::Site;
+use crate::model::job::JobId;
+use crate::sys::process::{self, Fork};
+use crate::sys::{fault, packet};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Larger launches travel as a file.
+const INLINE: usize = 60 << 10;
+const HEADER: usize = 12;
+
+/// Held by a spawner, and by its shepherds until their attempts' folders are in place. A noded that
+/// starts waits for it: then no launch of its predecessor is still on its way.
+pub type Building = File;
+
+/// What noded is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Word {
+    /// A shepherd has been forked; comes with a descriptor that tells when it ends.
+    Forked(Name),
+    /// The job runs, in this session.
+    Running(Name, u32),
+    /// The attempt could not even be recorded.
+    Failed(Name, String),
+}
+
+/// The spawner as noded sees it.
+#[derive(Debug)]
+pub struct Spawner {
+    /// Packets to and from it.
+    pub socket: OwnedFd,
+    /// Readable when it has ended.
+    pub ended: OwnedFd,
+    pid: Pid,
+}
+
+impl Spawner {
+    /// Forks it.
+    pub fn start(site: &Site, building: &Building) -> io::Result<Spawner> {
+        let (near, far) = packet::pair()?;
+        let building = building.try_clone()?;
+        match process::fork()? {
+            Fork::Child => serve(site, Seat { socket: far, building: building.into() }),
+            Fork::Parent(pid) => Ok(Spawner { socket: near, ended: process::pidfd(pid)?, pid }),
+        }
+    }
+
+    /// Hands it a launch, already encoded. [`io::ErrorKind::WouldBlock`]: later.
+    pub fn send(&self, name: Name, launch: &[u8]) -> io::Result<()> {
+        fault::point("spawner.send")?;
+        let mut bytes = Vec::with_capacity(HEADER + launch.len().min(INLINE));
+        bytes.extend(name.job.0.to_le_bytes());
+        bytes.extend(name.attempt.to_le_bytes());
+        if launch.len() <= INLINE {
+            bytes.extend(launch);
+            return packet::send(self.socket.as_fd(), &bytes, None, false);
+        }
+        let mut file = File::from(memfd_create("launch", MFdFlags::MFD_CLOEXEC)?);
+        file.write_all(launch)?;
+        file.rewind()?;
+        packet::send(self.socket.as_fd(), &bytes, Some(file.as_fd()), false)
+    }
+
+    /// The next word from it or a shepherd. None when there is none now.
+    pub fn receive(&self) -> Option<(Word, Option<OwnedFd>)> {
+        receive(self.socket.as_fd()).ok()?
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Waits for its end, so that no zombie stays.
+    pub fn reap(&self) {
+        let _ = waitpid(self.pid, None);
+    }
+}
+
+/// The next word at noded's end of a socket; None when everybody at the other end is gone.
+pub fn receive(socket: BorrowedFd) -> io::Result<Option<(Word, Option<OwnedFd>)>> {
+    let mut buffer = [0; 4096];
+    let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else { return Ok(None) };
+    let word = postcard::from_bytes(&buffer[..length]).map_err(io::Error::other)?;
+    Ok(Some((word, passed)))
+}
+
+/// Says a word to noded; whether it was taken. True also when there is no noded any more.
+pub fn say(noded: &OwnedFd, word: &Word, passed: Option<&OwnedFd>, wait: bool) -> bool {
+    let Ok(bytes) = postcard::to_stdvec(word) else { return true };
+    let sent = packet::send(noded.as_fd(), &bytes, passed.map(AsFd::as_fd), wait);
+    !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// What a spawner hands on to each shepherd.
+#[derive(Debug)]
+pub struct Seat {
+    /// To noded.
+    pub socket: OwnedFd,
+    /// See [`Building`].
+    pub building: OwnedFd,
+}
+
+fn serve(site: &Site, seat: Seat) -> ! {
+    process::close_all_but(&[seat.socket.as_fd(), seat.building.as_fd()]);
+    process::set_name(c"lanai-spawner");
+    let _ = nix::unistd::setsid();
+    let ready = process::block_signals().and_then(|()| process::signals(&[Signal::SIGCHLD]));
+    let Ok(children) = ready else { process::leave(1) };
+    let mut buffer = vec![0; HEADER + INLINE];
+    loop {
+        let mut fds =
+            [PollFd::new(seat.socket.as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        if fds[1].any() == Some(true) {
+            reap(&children);
+        }
+        if fds[0].any() != Some(true) {
+            continue;
+        }
+        let (length, passed) = match packet::receive(seat.socket.as_fd(), &mut buffer, false) {
+            Ok(Some(packet)) => packet,
+            Ok(None) => process::leave(0),
+            Err(_) => continue,
+        };
+        let Some((name, inline)) = split(&buffer[..length]) else { continue };
+        match process::fork() {
+            Ok(Fork::Child) => shepherd::run(site, seat, name, launch(inline, passed)),
+            Ok(Fork::Parent(pid)) => announce(&seat, name, pid),
+            Err(e) => {
+                let word = Word::Failed(name, format!("fork: {e}"));
+                say(&seat.socket, &word, None, true);
+            }
+        }
+    }
+}
+
+fn reap(children: &SignalFd) {
+    while let Ok(Some(_)) = children.read_signal() {}
+    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            return;
+        }
+    }
+}
+
+fn announce(seat: &Seat, name: Name, pid: Pid) {
+    // Not reaped yet, so the number is still its own.
+    match process::pidfd(pid) {
+        Ok(ended) => say(&seat.socket, &Word::Forked(name), Some(&ended), true),
+        Err(_) => say(&seat.socket, &Word::Forked(name), None, true),
+    };
+}
+
+fn split(packet: &[u8]) -> Option<(Name, &[u8])> {
+    let (job, rest) = packet.split_first_chunk::<8>()?;
+    let (attempt, rest) = rest.split_first_chunk::<4>()?;
+    Some((Name { job: JobId(u64::from_le_bytes(*job)), attempt: u32::from_le_bytes(*attempt) }, rest))
+}
+
+fn launch(inline: &[u8], passed: Option<OwnedFd>) -> io::Result<Vec<u8>> {
+    let Some(file) = passed else { return Ok(inline.to_vec()) };
+    let mut bytes = Vec::new();
+    File::from(file).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,131 @@
+//! noded's state folder: held by one noded at a time, and what it remembers over a restart.
+
+use super::folder;
+use super::spawner::Building;
+use crate::sys::{clock, fault, filesystem};
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, DirBuilder, File};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a predecessor's shepherds may take to put their attempts' folders in place.
+const PATIENCE_MS: u64 = 10_000;
+
+/// The folder, held.
+#[derive(Debug)]
+pub struct StateFolder {
+    folder: PathBuf,
+    /// See [`Building`].
+    pub building: Building,
+    _lock: Flock<File>,
+}
+
+impl StateFolder {
+    /// Takes the folder, made if need be; an error that says who has it if it is taken. With
+    /// `others`, jobs run as other users, who must be able to reach their scripts in it.
+    pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
+        let place = || format!("the state folder {}", folder.display());
+        let mode = if others { 0o711 } else { 0o700 };
+        for part in [folder.to_path_buf(), folder::attempts(folder), folder::tombstones(folder)] {
+            DirBuilder::new().recursive(true).mode(mode).create(part).with_context(place)?;
+        }
+        if let Some(kind) = filesystem::network(folder).with_context(place)? {
+            bail!("{} lies on a network file system ({kind}): give a folder on a local disk with --state", place());
+        }
+        let lock = lock(folder)?;
+        let building = building(folder)?;
+        sweep(folder).with_context(place)?;
+        Ok(StateFolder { folder: folder.to_path_buf(), building, _lock: lock })
+    }
+
+    /// The highest epoch of a schedd heard so far.
+    pub fn epoch(&self) -> u64 {
+        let text = fs::read_to_string(self.folder.join("epoch")).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    }
+
+    /// Remembers it.
+    pub fn set_epoch(&self, epoch: u64) -> Result<()> {
+        fault::point("noded.epoch")?;
+        let path = self.folder.join("epoch");
+        filesystem::replace(&path, epoch.to_string().as_bytes(), 0o600)?;
+        Ok(File::open(&self.folder)?.sync_all()?)
+    }
+}
+
+fn lock(folder: &Path) -> Result<Flock<File>> {
+    let path = folder.join("lock");
+    let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    let file = open.with_context(|| path.display().to_string())?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(mut lock) => {
+            lock.set_len(0)?;
+            write!(lock, "{}", std::process::id())?;
+            Ok(lock)
+        }
+        Err((_, nix::Error::EWOULDBLOCK)) => {
+            let pid = fs::read_to_string(&path).unwrap_or_default();
+            bail!(
+                "another noded (process {pid}) uses {}: stop it, or give this one --state and --socket of its own",
+                folder.display()
+            )
+        }
+        Err((_, e)) => Err(e).with_context(|| format!("locking {}", path.display())),
+    }
+}
+
+/// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there is.
+fn building(folder: &Path) -> Result<Building> {
+    let path = folder.join("building.lock");
+    let open = || File::options().write(true).create(true).truncate(false).open(&path);
+    for _ in 0..PATIENCE_MS / 10 {
+        if let Ok(lock) = Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
+            let shared = lock.try_clone()?;
+            // Unlocking is left to the last process that closes it: the guard would do it for all.
+            std::mem::forget(lock);
+            return Ok(shared);
+        }
+        clock::sleep(Duration::from_millis(10));
+    }
+    bail!("a spawner or shepherd of an earlier noded holds {} and does not finish: end lanai-spawner", path.display())
+}
+
+/// Removes folders that were never finished. Nobody builds now.
+fn sweep(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder::attempts(folder))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(".new-") {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_noded_is_told_who_has_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = StateFolder::hold(folder.path(), false).unwrap();
+        let error = StateFolder::hold(folder.path(), false).unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        drop(first);
+    }
+
+    #[test]
+    fn the_highest_epoch_is_remembered_and_half_built_folders_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let half = folder::attempts(folder.path()).join(".new-77");
+        fs::create_dir_all(&half).unwrap();
+        let held = StateFolder::hold(folder.path(), false).unwrap();
+        assert!(!half.exists());
+        assert_eq!(held.epoch(), 0);
+        held.set_epoch(41).unwrap();
+        assert_eq!(held.epoch(), 41);
+    }
+}

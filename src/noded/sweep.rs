@@ -1,0 +1,103 @@
+//! Every process of a job, to be signalled or to be ended.
+//!
+//! With a control group the kernel does it. Without one the shepherd, which inherits every orphan
+//! of the job, walks its descendants: it freezes until no new one appears, then kills. What that
+//! cannot reach is a process that runs as another user (`sudo` in a personal installation).
+
+use crate::model::time::Span;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::{clock, process, procfs};
+use nix::errno::Errno;
+use nix::libc::{SIGCONT, SIGSTOP, SIGTERM};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signalfd::SignalFd;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use std::collections::BTreeSet;
+use std::os::fd::AsFd;
+
+/// How often a sweep is tried before the rest is given up.
+const ROUNDS: usize = 3;
+/// How long a round waits for the killed to be gone.
+const PATIENCE: Span = Span::seconds(3);
+
+/// The processes of the job this process is shepherd of.
+pub fn processes(cgroup: Option<&Cgroup>) -> Vec<i32> {
+    match cgroup {
+        Some(group) => group.processes(),
+        None => procfs::descendants(own()).iter().map(|p| p.pid).collect(),
+    }
+}
+
+/// Sends a signal to every process of the job. TERM also wakes those that are stopped.
+pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
+    for pid in processes(cgroup) {
+        process::send_signal(pid, number);
+        if number == SIGTERM {
+            process::send_signal(pid, SIGCONT);
+        }
+    }
+}
+
+/// Ends every process of the job and waits until they are gone. `children` reports SIGCHLD.
+pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
+    for round in 0..ROUNDS {
+        if alone() {
+            break;
+        }
+        let fenced = cgroup.is_some_and(|group| group.kill().is_ok());
+        if !fenced || round > 0 {
+            freeze_and_kill();
+        }
+        wait_until_alone(children);
+    }
+    if let Some(group) = cgroup.filter(|group| !group.remove()) {
+        let _ = group.kill();
+        group.wait_until_empty(PATIENCE);
+        group.remove();
+    }
+}
+
+/// Reaps what has ended; whether no child is left. An ended descendant is a child sooner or later.
+fn alone() -> bool {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            Err(Errno::EINTR) => {}
+            Err(_) => return true,
+            Ok(WaitStatus::StillAlive) => return false,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn freeze_and_kill() {
+    let mut frozen = BTreeSet::new();
+    // Each pass freezes all it finds, so only what was being forked meanwhile is new in the next.
+    for _ in 0..100 {
+        let new: Vec<i32> = procfs::descendants(own()).iter().map(|p| p.pid).filter(|p| !frozen.contains(p)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for pid in new {
+            process::send_signal(pid, SIGSTOP);
+            frozen.insert(pid);
+        }
+    }
+    frozen.into_iter().for_each(process::end);
+}
+
+fn wait_until_alone(children: &SignalFd) {
+    let until = clock::monotonic().0 + PATIENCE.0;
+    while !alone() {
+        let left = until - clock::monotonic().0;
+        if left <= 0 {
+            return;
+        }
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let _ = poll(&mut [PollFd::new(children.as_fd(), PollFlags::POLLIN)], timeout);
+        while let Ok(Some(_)) = children.read_signal() {}
+    }
+}
+
+fn own() -> i32 {
+    nix::unistd::getpid().as_raw()
+}

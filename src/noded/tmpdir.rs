@@ -1,0 +1,63 @@
+//! A job's private folder for temporary files: `TMPDIR`.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Makes `pbs.<full id>` under `base` for `owner` (user, group). Whatever lies there already may
+/// be somebody's trap: then the name gets the attempt's cookie, which nobody can have guessed.
+pub fn make(base: &Path, full_id: &str, cookie: &str, owner: Option<(u32, u32)>) -> io::Result<PathBuf> {
+    let plain = base.join(format!("pbs.{full_id}"));
+    let made = match private(&plain) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let unique = base.join(format!("pbs.{full_id}.{cookie}"));
+            private(&unique).map(|()| unique)
+        }
+        other => other.map(|()| plain),
+    }?;
+    if let Some((uid, gid)) = owner {
+        std::os::unix::fs::lchown(&made, Some(uid), Some(gid))?;
+    }
+    Ok(made)
+}
+
+fn private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Removes the folder and all in it; links in it are removed, not followed.
+pub fn remove(path: &Path) {
+    if path.as_os_str().is_empty() || fs::remove_dir(path).is_ok() {
+        return;
+    }
+    let _ = fs::remove_dir_all(path);
+}
+
+/// Where such folders are made: a place for temporary files that is on disk, if there is one.
+pub fn base(state: &Path) -> PathBuf {
+    let writable = |path: &&Path| nix::unistd::eaccess(*path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let usual = [Path::new("/var/tmp"), Path::new("/tmp")];
+    usual.iter().copied().find(writable).unwrap_or(state).to_path_buf()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn a_folder_or_link_made_in_advance_is_not_used() {
+        let base = tempfile::tempdir().unwrap();
+        let trap = base.path().join("pbs.1.here");
+        symlink("/etc", &trap).unwrap();
+        let made = make(base.path(), "1.here", "cafe", None).unwrap();
+        assert_eq!(made, base.path().join("pbs.1.here.cafe"));
+        assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
+        fs::write(made.join("x"), "").unwrap();
+        symlink("/etc", made.join("y")).unwrap();
+        remove(&made);
+        assert!(!made.exists());
+        assert!(Path::new("/etc/passwd").exists());
+    }
+}

@@ -1,0 +1,324 @@
+//! Watching one running job: its start, its end, its walltime, and what noded orders meanwhile.
+
+use super::child::{Fault, Word};
+use super::folder::{Built, Name};
+use super::meter::Meter;
+use super::shepherd::cannot_start;
+use super::{spawner, sweep};
+use crate::model::job::{How, Outcome};
+use crate::model::time::Span;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::{clock, packet};
+use crate::wire::message::Launch;
+use nix::errno::Errno;
+use nix::libc::{SIGKILL, SIGTERM};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// When usage is first looked at, and how often after that.
+const FIRST_SAMPLE: Span = Span::seconds(2);
+const SAMPLES: Span = Span::seconds(5);
+/// How soon a word that noded had no room for is said again.
+const SAY_AGAIN: Span = Span(50);
+
+/// What is known of the running job.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    launch: &'a Launch,
+    built: &'a Built,
+    noded: &'a OwnedFd,
+    session: Pid,
+    began: Span,
+    limit: Option<Span>,
+    /// How its first process ended, once it has.
+    status: Option<WaitStatus>,
+    /// Why it could not start.
+    fault: Option<Fault>,
+    /// The job's standard error.
+    errors: Option<OwnedFd>,
+    /// Whether noded has still to hear that it runs.
+    unsaid: bool,
+    /// The last signal sent on somebody's order, or the TERM of an ending.
+    sent: Option<i32>,
+    ending: Option<Ending>,
+    /// No process of it is left.
+    alone: bool,
+    next_sample: Span,
+}
+
+/// The job has been told to end.
+#[derive(Debug)]
+struct Ending {
+    kill_at: Span,
+    overran: Option<How>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to watch the job whose first process is `session`, forked at `began`.
+    pub fn new(launch: &'a Launch, built: &'a Built, noded: &'a OwnedFd, session: Pid, began: Span) -> Watch<'a> {
+        Watch {
+            launch,
+            built,
+            noded,
+            session,
+            began,
+            limit: launch.walltime,
+            status: None,
+            fault: None,
+            errors: None,
+            unsaid: false,
+            sent: None,
+            ending: None,
+            alone: false,
+            next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
+        }
+    }
+
+    /// Watches until the job's script is over, then ends every process it left behind.
+    pub fn until_over(
+        mut self,
+        start: OwnedFd,
+        children: SignalFd,
+        cgroup: Option<Cgroup>,
+        mut meter: Meter,
+    ) -> Outcome {
+        let mut start = Some(start);
+        while !self.over() {
+            let ready = self.wait(start.as_ref(), &children);
+            if ready.start && self.hear(start.as_ref()) {
+                start = None;
+            }
+            if ready.control {
+                self.obey(cgroup.as_ref());
+            }
+            if ready.children {
+                self.reap(&children);
+            }
+            self.keep_time(cgroup.as_ref());
+            if self.due(self.next_sample) && !self.over() {
+                self.next_sample = Span(clock::monotonic().0 + SAMPLES.0);
+                self.built.folder.write_usage(&meter.sample(cgroup.as_ref(), self.elapsed()));
+            }
+        }
+        while start.is_some() && !self.hear(start.as_ref()) {}
+        self.finish(&children, cgroup, meter)
+    }
+
+    /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
+    fn over(&self) -> bool {
+        self.status.is_some() && (self.alone || self.ending.as_ref().is_none_or(|ending| self.due(ending.kill_at)))
+    }
+
+    fn elapsed(&self) -> Span {
+        Span(clock::monotonic().0 - self.began.0)
+    }
+
+    fn due(&self, moment: Span) -> bool {
+        clock::monotonic() >= moment
+    }
+
+    fn wait(&self, start: Option<&OwnedFd>, children: &SignalFd) -> Ready {
+        let control = &self.built.control;
+        let mut fds =
+            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+        fds.extend(start.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        let _ = poll(&mut fds, self.timeout());
+        let any = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
+        Ready { control: any(0), children: any(1), start: any(2) }
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        let now = clock::monotonic().0;
+        let walltime = self.limit.filter(|_| self.ending.is_none()).map(|limit| self.began.0.saturating_add(limit.0));
+        let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
+        let word = self.unsaid.then_some(now + SAY_AGAIN.0);
+        let next = [walltime, kill, word, Some(self.next_sample.0)].into_iter().flatten().min();
+        let left = next.unwrap_or(i64::MAX).saturating_sub(now).clamp(0, 3_600_000);
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+    }
+
+    /// Hears the job's first process before its exec; true when there is no more to hear.
+    fn hear(&mut self, start: Option<&OwnedFd>) -> bool {
+        let Some(start) = start else { return true };
+        let mut buffer = [0; 8192];
+        match packet::receive(start.as_fd(), &mut buffer, true) {
+            Ok(Some((length, errors))) => {
+                match postcard::from_bytes(&buffer[..length]) {
+                    Ok(Word::Ready) => self.errors = errors,
+                    Ok(Word::Failed(fault)) => self.fault = Some(fault),
+                    Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
+                }
+                false
+            }
+            Ok(None) | Err(_) => {
+                // Closed by a successful exec, if it came as far as that.
+                self.unsaid = self.fault.is_none() && self.errors.is_some();
+                self.say_running();
+                true
+            }
+        }
+    }
+
+    fn say_running(&mut self) {
+        let word = spawner::Word::Running(Name::of(self.launch), self.session.as_raw().unsigned_abs());
+        if self.unsaid {
+            self.unsaid = !spawner::say(self.noded, &word, None, false);
+        }
+    }
+
+    fn reap(&mut self, children: &SignalFd) {
+        while let Ok(Some(_)) = children.read_signal() {}
+        loop {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::StillAlive) => return self.alone = false,
+                Ok(status) if status.pid() == Some(self.session) => self.status = Some(status),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(_) => return self.alone = true,
+            }
+        }
+    }
+
+    fn obey(&mut self, cgroup: Option<&Cgroup>) {
+        let mut buffer = [0; 4096];
+        let Ok(length) = nix::unistd::read(&self.built.control, &mut buffer) else { return };
+        for line in String::from_utf8_lossy(&buffer[..length]).lines() {
+            match Control::parse(line) {
+                Some(Control::Cancel(grace)) => self.end(cgroup, grace, None),
+                Some(Control::Signal(number)) => self.signal(cgroup, number),
+                Some(Control::Walltime(limit)) => self.limit = limit,
+                None => {}
+            }
+        }
+    }
+
+    fn signal(&mut self, cgroup: Option<&Cgroup>, number: i32) {
+        if self.ending.is_none() {
+            self.sent = Some(number);
+        }
+        sweep::signal(cgroup, number);
+    }
+
+    /// TERM now, KILL after `grace`. Telling it twice changes nothing.
+    fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, overran: Option<How>) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.sent = Some(SIGTERM);
+        self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
+        sweep::signal(cgroup, SIGTERM);
+    }
+
+    fn keep_time(&mut self, cgroup: Option<&Cgroup>) {
+        self.say_running();
+        match (&self.ending, self.limit) {
+            (None, Some(limit)) if self.elapsed() >= limit && self.status.is_none() => {
+                let used = self.elapsed();
+                self.tell_owner(used, limit);
+                self.end(cgroup, self.launch.grace, Some(How::Overran { used, limit }));
+            }
+            // The first process first, so that its status is there to be recorded.
+            (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
+                let pid = self.session;
+                let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
+                self.status = Some(waitpid(pid, None).unwrap_or(WaitStatus::Signaled(pid, Signal::SIGKILL, false)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes why it is ended to the job's standard error, unless that would block.
+    fn tell_owner(&self, used: Span, limit: Span) {
+        let Some(errors) = &self.errors else { return };
+        let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLOUT)];
+        if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
+            let (used, limit) = (used.as_seconds(), limit.as_seconds());
+            let line = format!("=>> PBS: job killed: walltime {used} exceeded limit {limit}\n");
+            let _ = nix::unistd::write(errors, line.as_bytes());
+        }
+    }
+
+    fn finish(self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Outcome {
+        let elapsed = self.elapsed();
+        // Read before the sweep, which removes the group.
+        meter.total(cgroup.as_ref(), elapsed);
+        sweep::end(cgroup.as_ref(), children);
+        let used = meter.total(None, elapsed);
+        Outcome { how: self.how(), sent: self.sent, used }
+    }
+
+    fn how(&self) -> How {
+        let overran = self.ending.as_ref().and_then(|ending| ending.overran.clone());
+        match (&self.fault, overran, self.status) {
+            (Some(Fault::Owner(why)), ..) => How::CannotStart { status: cannot_start(self.launch), why: why.clone() },
+            (Some(Fault::Node(why)), ..) => How::NodeFault(why.clone()),
+            (None, Some(overran), _) => overran,
+            (None, None, Some(WaitStatus::Exited(_, code))) => How::Exited(code),
+            (None, None, Some(WaitStatus::Signaled(_, signal, _))) => How::Signaled(signal as i32),
+            (None, None, _) => How::Signaled(SIGKILL),
+        }
+    }
+}
+
+struct Ready {
+    start: bool,
+    control: bool,
+    children: bool,
+}
+
+/// An order as a line in the shepherd's FIFO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// TERM, then KILL after this grace.
+    Cancel(Span),
+    /// Send this signal.
+    Signal(i32),
+    /// A new walltime; None for none.
+    Walltime(Option<Span>),
+}
+
+impl Control {
+    /// The line.
+    pub fn line(&self) -> String {
+        match self {
+            Control::Cancel(grace) => format!("cancel {}", grace.0),
+            Control::Signal(number) => format!("signal {number}"),
+            Control::Walltime(Some(limit)) => format!("walltime {}", limit.0),
+            Control::Walltime(None) => "walltime none".into(),
+        }
+    }
+
+    /// Reads a line; None for one of a version to come.
+    pub fn parse(line: &str) -> Option<Control> {
+        match line.split_once(' ')? {
+            ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
+            ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
+            ("walltime", "none") => Some(Control::Walltime(None)),
+            ("walltime", limit) => Some(Control::Walltime(Some(Span(limit.parse().ok()?)))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_survives_its_line() {
+        for order in [
+            Control::Cancel(Span(10_000)),
+            Control::Signal(10),
+            Control::Walltime(None),
+            Control::Walltime(Some(Span(1))),
+        ] {
+            assert_eq!(Control::parse(&order.line()), Some(order));
+        }
+        for junk in ["", "cancel", "cancel x", "dance 5"] {
+            assert_eq!(Control::parse(junk), None, "{junk}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Control groups, version 2: a fence around a job that no process of it can climb.
+
+use super::clock;
+use crate::model::time::Span;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A control group made for a job.
+#[derive(Debug)]
+pub struct Cgroup {
+    folder: PathBuf,
+}
+
+/// The folder of this process's own group, if version 2 is mounted: alone or beside version 1.
+pub fn own() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let (root, mount) = mounts.lines().find_map(mount_of_version_2)?;
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // In a container the mount shows only a part of the hierarchy, named by its root.
+    let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or(group);
+    Some(Path::new(mount).join(below.trim_start_matches('/')))
+}
+
+fn mount_of_version_2(line: &str) -> Option<(&str, &str)> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    (right.split(' ').next() == Some("cgroup2")).then_some((left.next()?, left.next()?))
+}
+
+/// Whether groups can be made under `folder`, and ended with one write.
+pub fn usable(folder: &Path) -> bool {
+    let Ok(group) = Cgroup::create(folder, &format!("lanai-probe-{}", std::process::id())) else { return false };
+    let kills = group.folder.join("cgroup.kill").exists();
+    group.remove() && kills
+}
+
+impl Cgroup {
+    /// Makes a group under `parent`.
+    pub fn create(parent: &Path, name: &str) -> io::Result<Cgroup> {
+        let folder = parent.join(name);
+        fs::create_dir(&folder)?;
+        Ok(Cgroup { folder })
+    }
+
+    /// The group of this folder, made earlier.
+    pub fn at(folder: &Path) -> Cgroup {
+        Cgroup { folder: folder.to_path_buf() }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its folder, opened, for a process to be born into.
+    pub fn open(&self) -> io::Result<OwnedFd> {
+        Ok(File::open(&self.folder)?.into())
+    }
+
+    /// The processes in it.
+    pub fn processes(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    /// Ends every process in it, also those that are being forked.
+    pub fn kill(&self) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.kill"), "1")
+    }
+
+    /// Waits until no process lives in it, or `patience` is over.
+    pub fn wait_until_empty(&self, patience: Span) {
+        let until = clock::monotonic().0 + patience.0;
+        let Ok(events) = File::open(self.folder.join("cgroup.events")) else { return };
+        let mut text = [0; 256];
+        loop {
+            let length = events.read_at(&mut text, 0).unwrap_or(0);
+            let left = until - clock::monotonic().0;
+            if text[..length].starts_with(b"populated 0") || left <= 0 {
+                return;
+            }
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let _ = poll(&mut [PollFd::new(events.as_fd(), PollFlags::POLLPRI)], timeout);
+        }
+    }
+
+    /// Removes it; false while a process lives in it. Groups made below it by the job go too.
+    pub fn remove(&self) -> bool {
+        match fs::remove_dir(&self.folder) {
+            Ok(()) => true,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => true,
+            Err(_) => remove_below(&self.folder) && fs::remove_dir(&self.folder).is_ok(),
+        }
+    }
+
+    /// Processor time of all that ever ran in it.
+    pub fn cput(&self) -> Option<Span> {
+        let stat = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
+        let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+        Some(Span(usage.trim().parse::<i64>().ok()? / 1000))
+    }
+}
+
+fn remove_below(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    let mut any = false;
+    for below in folders {
+        any |= remove_below(&below) | fs::remove_dir(&below).is_ok();
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_2_is_found_alone_and_beside_version_1() {
+        let hybrid = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+        assert_eq!(mount_of_version_2(hybrid), Some(("/", "/sys/fs/cgroup/unified")));
+        let container = "30 20 0:26 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup rw";
+        assert_eq!(mount_of_version_2(container), Some(("/docker/ab", "/sys/fs/cgroup")));
+        assert_eq!(mount_of_version_2("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu"), None);
+    }
+}

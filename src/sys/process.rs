@@ -1,0 +1,170 @@
+//! Processes: forking, signals, descriptors, the little that must come before an exec.
+
+use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask};
+use nix::sys::stat::Mode;
+use nix::unistd::{ForkResult, Pid};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// From `linux/sched.h`: one bit too wide for the constant of the C library's bindings.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Fork {
+    /// The old process; the new one's id.
+    Parent(Pid),
+    /// The new process.
+    Child,
+}
+
+/// Makes a copy of this process. The caller must be single-threaded.
+pub fn fork() -> io::Result<Fork> {
+    // SAFETY: every caller is a single-threaded daemon, so the child finds no lock held by a
+    // thread that it does not have.
+    Ok(match unsafe { nix::unistd::fork() }? {
+        ForkResult::Parent { child } => Fork::Parent(child),
+        ForkResult::Child => Fork::Child,
+    })
+}
+
+/// Makes a copy of this process that is born into the control group whose folder is open as
+/// `cgroup`: cheaper than to move it there. The caller must be single-threaded.
+pub fn fork_into(cgroup: BorrowedFd) -> io::Result<Fork> {
+    // SAFETY: clone_args is plain numbers, for which zero is "nothing asked".
+    let mut ask: libc::clone_args = unsafe { std::mem::zeroed() };
+    ask.flags = CLONE_INTO_CGROUP;
+    ask.exit_signal = libc::SIGCHLD as u64;
+    ask.cgroup = cgroup.as_raw_fd() as u64;
+    // SAFETY: without CLONE_VM and a stack this is a fork; `ask` lives through the call. The C
+    // library's fork handlers are skipped, which only programs with threads have need of.
+    match unsafe { libc::syscall(libc::SYS_clone3, &raw const ask, size_of::<libc::clone_args>()) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(Pid::from_raw(pid as i32))),
+    }
+}
+
+/// Ends this process at once: nothing is flushed, nothing is dropped.
+pub fn leave(status: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+/// A descriptor that becomes readable when the process ends, and that no later process of the
+/// same number can take over.
+pub fn pidfd(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers go in, a new descriptor comes out.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Closes every descriptor above standard error except these. Owners of the closed ones must
+/// never be dropped: for processes that leave by [`leave`] or exec.
+pub fn close_all_but(keep: &[BorrowedFd]) {
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).filter(|&fd| fd > 2).collect();
+    keep.sort_unstable();
+    let mut first = 3;
+    for fd in keep {
+        if fd > first {
+            close_range(first, fd - 1);
+        }
+        first = fd + 1;
+    }
+    close_range(first, u32::MAX);
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: closing is the purpose; the callers of close_all_but promise never to use them again.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
+        return;
+    }
+    // Kernels before 5.9: one by one.
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<u32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in numbers.into_iter().filter(|fd| (first..=last).contains(fd)) {
+        // SAFETY: as above.
+        unsafe { libc::close(fd as i32) };
+    }
+}
+
+/// Points standard input, output and error to /dev/null.
+pub fn silence() -> io::Result<()> {
+    let null = nix::fcntl::open("/dev/null", nix::fcntl::OFlag::O_RDWR | nix::fcntl::OFlag::O_CLOEXEC, Mode::empty())?;
+    nix::unistd::dup2_stdin(&null)?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Gives every signal its default effect, whatever this process was started with (`nohup`, a
+/// runtime that ignores SIGPIPE), so that what is forked later need not.
+pub fn default_signals() {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    for signal in Signal::iterator().filter(|s| !matches!(s, Signal::SIGKILL | Signal::SIGSTOP)) {
+        // SAFETY: the default effect runs no code of ours.
+        let _ = unsafe { sigaction(signal, &default) };
+    }
+}
+
+/// Holds back every signal that can be: they are read from a descriptor, or have no effect.
+pub fn block_signals() -> io::Result<()> {
+    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?)
+}
+
+/// Lets every signal through again.
+pub fn unblock_signals() -> io::Result<()> {
+    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
+}
+
+/// A descriptor from which these signals, which must be blocked, can be read.
+pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
+    use nix::sys::signalfd::{SfdFlags, SignalFd};
+    let mask: SigSet = which.iter().copied().collect();
+    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// Sends a signal by number to a process; whether it could be sent. Zero only asks.
+pub fn send_signal(pid: i32, number: i32) -> bool {
+    // SAFETY: kill touches no memory of ours.
+    pid > 0 && unsafe { libc::kill(pid, number) } == 0
+}
+
+/// Ends a process.
+pub fn end(pid: i32) {
+    if pid > 0 {
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+/// Names this process for `ps` and `top`; 15 bytes are shown.
+pub fn set_name(name: &CStr) {
+    let _ = nix::sys::prctl::set_name(name);
+}
+
+/// Sixteen bytes that nobody can guess.
+pub fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0u8; 16];
+    // SAFETY: the kernel writes at most `bytes.len()` bytes into `bytes`.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == bytes.len() as isize { Ok(bytes) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Raises the limit on open descriptors as far as this process may.
+pub fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+/// Copies `fd` to standard output or error; it stays open over an exec.
+pub fn as_standard(fd: impl AsFd, error: bool) -> io::Result<()> {
+    Ok(if error { nix::unistd::dup2_stderr(fd) } else { nix::unistd::dup2_stdout(fd) }?)
+}

@@ -1,0 +1,115 @@
+//! What `/proc` tells of processes.
+
+use nix::unistd::{SysconfVar, sysconf};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// A process, as `/proc/<pid>/stat` shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// `R`, `S`, `D`, `T`, `Z`, ...
+    pub state: u8,
+    /// Its parent.
+    pub parent: i32,
+    /// Its session.
+    pub session: i32,
+    /// When it started, in clock ticks since boot: with the pid, a name for ever.
+    pub started: u64,
+    /// Processor time of it and of the children it has waited for, in milliseconds.
+    pub cput: i64,
+    /// Address space, in kilobytes.
+    pub vmem_kb: u64,
+    /// Resident memory, in kilobytes.
+    pub mem_kb: u64,
+}
+
+impl Process {
+    /// Whether it has not yet ended.
+    pub fn lives(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X')
+    }
+}
+
+/// The process of this number, if there is one.
+pub fn process(pid: i32) -> Option<Process> {
+    parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// This process.
+pub fn own() -> Option<Process> {
+    parse(&fs::read("/proc/self/stat").ok()?)
+}
+
+/// Every process.
+pub fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(process).collect()
+}
+
+/// The living descendants of a process.
+pub fn descendants(of: i32) -> Vec<Process> {
+    let all = all();
+    let mut family = BTreeSet::from([of]);
+    // Parents may have higher numbers than their children, so until nothing is added.
+    while all.iter().any(|p| family.contains(&p.parent) && family.insert(p.pid)) {}
+    all.into_iter().filter(|p| p.pid != of && p.lives() && family.contains(&p.pid)).collect()
+}
+
+/// Whether the process was started with this entry, `NAME=value`, in its environment.
+pub fn carries(pid: i32, entry: &[u8]) -> bool {
+    let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environ.split(|&b| b == 0).any(|e| e == entry)
+}
+
+/// The effective user of a process.
+pub fn owner(pid: i32) -> Option<u32> {
+    fs::metadata(format!("/proc/{pid}")).ok().map(|m| m.uid())
+}
+
+fn parse(stat: &[u8]) -> Option<Process> {
+    let open = stat.iter().position(|&b| b == b'(')?;
+    let pid = std::str::from_utf8(&stat[..open]).ok()?.trim().parse().ok()?;
+    // The name in parentheses may itself hold any byte; the last parenthesis ends it.
+    let close = stat.iter().rposition(|&b| b == b')')?;
+    let fields: Vec<&str> = std::str::from_utf8(&stat[close + 1..]).ok()?.split_ascii_whitespace().collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<i64>().ok();
+    let ticks = number(14)? + number(15)? + number(16)? + number(17)?;
+    Some(Process {
+        pid,
+        state: *fields.first()?.as_bytes().first()?,
+        parent: number(4)? as i32,
+        session: number(6)? as i32,
+        started: number(22)? as u64,
+        cput: ticks * 1000 / constant(SysconfVar::CLK_TCK, 100),
+        vmem_kb: fields.get(20)?.parse::<u64>().ok()? / 1024,
+        mem_kb: number(24)? as u64 * constant(SysconfVar::PAGE_SIZE, 4096) as u64 / 1024,
+    })
+}
+
+fn constant(name: SysconfVar, usual: i64) -> i64 {
+    sysconf(name).ok().flatten().filter(|&value| value > 0).unwrap_or(usual)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_full_of_parentheses_does_not_confuse() {
+        let line = b"42 (a) R (b) S 7 42 41 0 -1 0 0 0 0 0 100 50 25 25 20 0 1 0 9999 4096000 250 0";
+        let process = parse(line).unwrap();
+        assert_eq!((process.pid, process.state, process.parent, process.session), (42, b'S', 7, 41));
+        assert_eq!((process.started, process.vmem_kb), (9999, 4000));
+    }
+
+    #[test]
+    fn this_process_is_a_descendant_of_its_parent() {
+        let me = own().unwrap();
+        assert!(descendants(me.parent).iter().any(|p| p.pid == me.pid));
+        assert!(!descendants(me.pid).iter().any(|p| p.pid == me.pid));
+    }
+}

@@ -1,0 +1,117 @@
+//! The hardware, as far as this process may use it.
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The processors this process may run on, by the host's numbers.
+pub fn processors() -> Vec<u16> {
+    match sched_getaffinity(Pid::from_raw(0)) {
+        Ok(set) => (0..CpuSet::count()).filter(|&n| set.is_set(n).unwrap_or(false)).map(|n| n as u16).collect(),
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u16)).collect(),
+    }
+}
+
+/// The processors of the whole host.
+pub fn host_processors() -> u32 {
+    let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
+    online.ok().flatten().and_then(|n| u32::try_from(n).ok()).unwrap_or(1).max(1)
+}
+
+/// Processor time allowed by control groups, in processors, rounded up; None without a limit.
+pub fn quota() -> Option<u32> {
+    let unified = limits("cgroup2", "cpu.max").into_iter().filter_map(|text| {
+        let (quota, period) = text.split_once(' ')?;
+        Some((quota.parse().ok()?, period.trim().parse().ok()?))
+    });
+    let quotas = limits("cpu", "cpu.cfs_quota_us").into_iter();
+    let old = quotas.zip(limits("cpu", "cpu.cfs_period_us")).filter_map(|(quota, period)| {
+        Some((quota.trim().parse::<i64>().ok().filter(|&q| q > 0)?, period.trim().parse().ok()?))
+    });
+    unified.chain(old).filter_map(|(quota, period): (i64, i64)| processors_of(quota, period)).min()
+}
+
+fn processors_of(quota: i64, period: i64) -> Option<u32> {
+    let (quota, period) = (u64::try_from(quota).ok()?, u64::try_from(period).ok().filter(|&p| p > 0)?);
+    u32::try_from(quota.div_ceil(period)).ok().map(|n| n.max(1))
+}
+
+/// Memory in kilobytes: the host's, or what control groups allow of it.
+pub fn memory_kb() -> u64 {
+    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
+    let files = limits("cgroup2", "memory.max").into_iter().chain(limits("memory", "memory.limit_in_bytes"));
+    let allowed = files.filter_map(|text| text.trim().parse::<u64>().ok()).map(|bytes| bytes / 1024).min();
+    let total = total.unwrap_or(0);
+    allowed.map_or(total, |kb| kb.min(total))
+}
+
+/// The host's GPUs by number.
+pub fn gpus() -> Vec<u16> {
+    let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("nvidia")?.parse().ok();
+    let mut numbers: Vec<u16> = names.filter_map(number).collect();
+    numbers.sort_unstable();
+    if numbers.is_empty() { (0..amd_gpus()).collect() } else { numbers }
+}
+
+/// The nodes of the AMD driver's topology that compute; processors are among its nodes too.
+fn amd_gpus() -> u16 {
+    let nodes = fs::read_dir("/sys/class/kfd/kfd/topology/nodes").into_iter().flatten().flatten();
+    let computes = |properties: &String| {
+        properties.lines().any(|line| line.strip_prefix("simd_count ").is_some_and(|count| count.trim() != "0"))
+    };
+    let found = nodes.filter_map(|node| fs::read_to_string(node.path().join("properties")).ok()).filter(computes);
+    found.count() as u16
+}
+
+/// The host's name up to the first dot.
+pub fn short_host_name() -> String {
+    let name = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
+    let short = name.split('.').next().unwrap_or_default();
+    if short.is_empty() { "localhost".into() } else { short.to_string() }
+}
+
+/// What the file `name` says in this process's group and in all above it. `kind` is `cgroup2` or
+/// a controller of version 1.
+fn limits(kind: &str, name: &str) -> Vec<String> {
+    let Some(folder) = group(kind) else { return Vec::new() };
+    let folders = folder.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
+    folders.filter_map(|path| fs::read_to_string(path.join(name)).ok()).collect()
+}
+
+fn group(kind: &str) -> Option<PathBuf> {
+    if kind == "cgroup2" {
+        return super::cgroup::own();
+    }
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|controller| controller == kind).then_some(path)
+    })?;
+    let inside = Path::new("/sys/fs/cgroup").join(kind).join(group.trim_start_matches('/'));
+    // A container sees its own group as the root of the mount.
+    Some(if inside.exists() { inside } else { Path::new("/sys/fs/cgroup").join(kind) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_counts_as_whole_processors() {
+        assert_eq!(processors_of(150_000, 100_000), Some(2));
+        assert_eq!(processors_of(50_000, 100_000), Some(1));
+        assert_eq!(processors_of(-1, 100_000), None);
+        assert_eq!(processors_of(1, 0), None);
+    }
+
+    #[test]
+    fn this_host_has_processors_memory_and_a_name() {
+        assert!(!processors().is_empty());
+        assert!(host_processors() as usize >= 1);
+        assert!(memory_kb() > 0);
+        assert!(!short_host_name().contains('.'));
+    }
+}

@@ -1,0 +1,81 @@
+//! Accounts: what this machine knows of its users, and how to become one.
+
+use nix::sys::prctl;
+use nix::unistd::{Gid, Uid, User, getgrouplist, setgid, setgroups, setuid};
+use std::ffi::CString;
+use std::io;
+use std::path::PathBuf;
+
+/// A user as this machine's account data has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The login name.
+    pub name: String,
+    /// The user's number.
+    pub uid: u32,
+    /// The primary group.
+    pub gid: u32,
+    /// The home folder.
+    pub home: PathBuf,
+    /// The login shell.
+    pub shell: PathBuf,
+}
+
+impl Account {
+    fn of(user: User) -> Account {
+        let shell = if user.shell.as_os_str().is_empty() { "/bin/sh".into() } else { user.shell };
+        Account { name: user.name, uid: user.uid.as_raw(), gid: user.gid.as_raw(), home: user.dir, shell }
+    }
+}
+
+/// The account of this name, if there is one.
+pub fn named(name: &str) -> io::Result<Option<Account>> {
+    Ok(User::from_name(name)?.map(Account::of))
+}
+
+/// The account this process runs under; where account data knows nothing of it (a container
+/// started under a bare number), what the environment says.
+pub fn own() -> Account {
+    let uid = Uid::effective();
+    if let Ok(Some(user)) = User::from_uid(uid) {
+        return Account::of(user);
+    }
+    let path = |name: &str, other: &str| super::env::var(name).map_or_else(|| other.into(), PathBuf::from);
+    let name = super::env::text("USER").unwrap_or_else(|| uid.to_string());
+    let gid = Gid::effective().as_raw();
+    Account { name, uid: uid.as_raw(), gid, home: path("HOME", "/"), shell: path("SHELL", "/bin/sh") }
+}
+
+/// The number of the user this process runs under.
+pub fn effective() -> u32 {
+    Uid::effective().as_raw()
+}
+
+/// All groups of an account.
+pub fn groups(account: &Account) -> io::Result<Vec<Gid>> {
+    let name = CString::new(account.name.as_str())?;
+    Ok(getgrouplist(&name, Gid::from_raw(account.gid))?)
+}
+
+/// Gives up being root for good: groups, group, user in this order, and no way to new privileges.
+pub fn become_user(account: &Account, groups: &[Gid]) -> io::Result<()> {
+    setgroups(groups)?;
+    setgid(Gid::from_raw(account.gid))?;
+    setuid(Uid::from_raw(account.uid))?;
+    if setuid(Uid::from_raw(0)).is_ok() {
+        return Err(io::Error::other("privileges could not be given up"));
+    }
+    Ok(prctl::set_no_new_privs()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_account_is_known_and_nobodys_is_not() {
+        assert_eq!(named("root").unwrap().unwrap().uid, 0);
+        assert_eq!(named("no-such-user-here").unwrap(), None);
+        assert_eq!(own().uid, effective());
+    }
+}

@@ -1,0 +1,562 @@
+//! The real noded, in a folder of its own, running real jobs.
+
+#![allow(clippy::disallowed_methods, reason = "a test looks at the machine from outside")]
+
+use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share};
+use lanai::model::resource::Value;
+use lanai::model::time::Span;
+use lanai::sys::{procfs, user};
+use lanai::wire::frame;
+use lanai::wire::message::{Launch, Order, Payload, Report, Standing};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Node {
+    folder: tempfile::TempDir,
+    daemon: Child,
+    stream: UnixStream,
+}
+
+impl Node {
+    fn start() -> Node {
+        Node::with(&[])
+    }
+
+    fn with(options: &[&str]) -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        let daemon = daemon(folder.path(), options);
+        let stream = dial(folder.path());
+        let mut node = Node { folder, daemon, stream };
+        assert_eq!(node.greet(1), []);
+        node
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Kills noded where it stands and starts it again.
+    fn restart(&mut self) -> Vec<(JobId, Attempt, Standing)> {
+        self.daemon.kill().unwrap();
+        self.daemon.wait().unwrap();
+        self.daemon = daemon(self.folder.path(), &[]);
+        self.stream = dial(self.folder.path());
+        self.greet(1)
+    }
+
+    fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, Standing)> {
+        self.order(Order::Hello { epoch });
+        match self.next() {
+            Report::Hello { attempts, .. } => attempts,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn order(&mut self, order: Order) {
+        frame::write(&mut self.stream, &order).unwrap();
+    }
+
+    fn next(&mut self) -> Report {
+        frame::read(&mut self.stream).unwrap()
+    }
+
+    /// The next standing of a job.
+    fn standing(&mut self, job: u64) -> Standing {
+        loop {
+            match self.next() {
+                Report::Attempt(id, _, standing) if id == JobId(job) => return standing,
+                _ => {}
+            }
+        }
+    }
+
+    fn running(&mut self, job: u64) -> u32 {
+        match self.standing(job) {
+            Standing::Running(session) => session,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ended(&mut self, job: u64) -> Outcome {
+        loop {
+            if let Standing::Ended(outcome) = self.standing(job) {
+                return outcome;
+            }
+        }
+    }
+
+    fn run(&mut self, launch: Launch) -> Outcome {
+        let job = launch.job.0;
+        self.order(Order::Start(Box::new(launch)));
+        self.ended(job)
+    }
+
+    fn cancel(&mut self, job: u64, grace: Span) {
+        self.order(Order::Cancel { job: JobId(job), attempt: 1, grace });
+    }
+
+    fn confirm(&mut self, job: u64) {
+        self.order(Order::Confirm { job: JobId(job), attempt: 1 });
+        self.order(Order::Ping);
+        while !matches!(self.next(), Report::Pong) {}
+    }
+
+    /// A job of the caller's own that runs this script.
+    fn script(&self, job: u64, text: &str) -> Launch {
+        let own = user::own();
+        let share = Share {
+            node: "n1".into(),
+            host: "n1".into(),
+            taken: vec![("ncpus".into(), Value::Long(1))],
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs: 2,
+        };
+        Launch {
+            job: JobId(job),
+            attempt: 1,
+            full_id: format!("{job}.test-{}", std::process::id()),
+            name: "name".into(),
+            queue: "workq".into(),
+            account: None,
+            owner: Owner { user: own.name, uid: own.uid, gid: own.gid },
+            payload: Payload::Script(format!("#!/bin/sh\n{text}\n").into_bytes()),
+            shell: None,
+            login: false,
+            environ: b"GIVEN=yes\0PATH=/usr/bin:/bin\0".to_vec(),
+            workdir: self.folder.path().to_str().unwrap().into(),
+            output: self.path(&format!("{job}.o")).to_str().unwrap().into(),
+            error: self.path(&format!("{job}.e")).to_str().unwrap().into(),
+            join: Join::No,
+            umask: None,
+            walltime: None,
+            grace: Span(300),
+            shares: vec![share],
+            threads: 1,
+        }
+    }
+
+    fn spawner(&self) -> i32 {
+        let children = procfs::all().into_iter().filter(|p| p.parent == self.daemon.id() as i32 && p.lives());
+        children.map(|p| p.pid).next().expect("a spawner")
+    }
+
+    fn shepherd(&self, job: u64) -> i32 {
+        let record = self.read(&format!("state/attempts/{job}.1/shepherd"));
+        serde_json::from_str::<serde_json::Value>(record.lines().next().unwrap()).unwrap()["pid"].as_i64().unwrap()
+            as i32
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+}
+
+fn daemon(folder: &Path, options: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
+    command.args(["--foreground", "--name", "n1", "--socket"]).arg(folder.join("s.sock"));
+    command.arg("--state").arg(folder.join("state")).args(options);
+    let log = fs::File::options().append(true).create(true).open(folder.join("log")).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
+}
+
+fn dial(folder: &Path) -> UnixStream {
+    let socket = folder.join("s.sock");
+    let stream = wait_for(|| UnixStream::connect(&socket).ok());
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+fn wait_for<T>(mut what: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = what() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "it did not happen in time");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn lives(pid: i32) -> bool {
+    procfs::process(pid).is_some_and(|p| p.lives())
+}
+
+fn kill(pid: i32) {
+    assert!(lanai::sys::process::send_signal(pid, 9));
+}
+
+/// A number the job wrote into a file, once it is there.
+fn number(node: &Node, file: &str) -> i32 {
+    wait_for(|| node.read(file).trim().parse().ok())
+}
+
+/// A daemon that leaves the session, has no parent in the job, ignores TERM and holds nothing open.
+fn daemon_of_a_job(file: &str) -> String {
+    format!(
+        "( trap '' TERM HUP; exec >/dev/null 2>&1 </dev/null; setsid sh -c 'trap \"\" TERM; echo $$ > {file}; \
+         while :; do sleep 1; done' & ) & "
+    )
+}
+
+#[test]
+fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
+    let mut node = Node::start();
+    let text = "echo out $GIVEN $PBS_JOBNAME $NCPUS; cat $PBS_NODEFILE; echo err >&2; stat -c %a $TMPDIR; exit 3";
+    let outcome = node.run(node.script(1, text));
+    assert_eq!((outcome.how, outcome.sent), (How::Exited(3), None));
+    assert_eq!(outcome.used.ncpus, 1);
+    assert_eq!(node.read("1.o"), "out yes name 1\nn1\nn1\n700\n");
+    assert_eq!(node.read("1.e"), "err\n");
+    assert_eq!(fs::metadata(node.path("1.o")).unwrap().mode() & 0o777, 0o600);
+    let again = node.greet(1);
+    assert!(matches!(&again[..], [(JobId(1), 1, Standing::Ended(o))] if o.how == How::Exited(3)), "{again:?}");
+    assert!(matches!(&node.restart()[..], [(JobId(1), 1, Standing::Ended(_))]));
+    node.confirm(1);
+    assert_eq!(node.greet(1), []);
+    assert_eq!(fs::read_dir(node.path("state/attempts")).unwrap().count(), 0);
+}
+
+#[test]
+fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
+    let mut node = Node::start();
+    fs::create_dir(node.path("out")).unwrap();
+    let output = node.path("out").to_str().unwrap().into();
+    let launch = Launch { join: Join::Output, output, ..node.script(1, "echo a; echo b >&2; echo c") };
+    let file = format!("out/{}.OU", launch.full_id);
+    assert_eq!(node.run(launch).how, How::Exited(0));
+    assert_eq!(node.read(&file), "a\nb\nc\n");
+    assert!(!node.path("1.e").exists());
+}
+
+#[test]
+fn the_login_shell_is_gone_when_the_script_runs() {
+    let mut node = Node::start();
+    let launch = Launch { login: true, ..node.script(1, "echo $$; ps -o pid= --sid $$ | grep -c .") };
+    node.order(Order::Start(Box::new(launch)));
+    let session = node.running(1);
+    assert_eq!(node.ended(1).how, How::Exited(0));
+    let output = node.read("1.o");
+    assert_eq!(output.lines().next(), Some(session.to_string().as_str()), "{output}");
+}
+
+#[test]
+fn a_large_script_fits() {
+    let mut node = Node::start();
+    let padding = "# 0123456789\n".repeat(100_000);
+    assert_eq!(node.run(node.script(1, &format!("{padding}exit 7"))).how, How::Exited(7));
+}
+
+#[test]
+fn after_a_cancel_nothing_of_the_job_is_left() {
+    let mut node = Node::start();
+    let text = format!("trap '' TERM; {} while :; do sleep 1; done", daemon_of_a_job("pid"));
+    node.order(Order::Start(Box::new(node.script(1, &text))));
+    node.running(1);
+    let stray = number(&node, "pid");
+    node.cancel(1, Span(200));
+    let outcome = node.ended(1);
+    assert_eq!((outcome.how, outcome.sent), (How::Signaled(9), Some(15)));
+    assert!(!lives(stray));
+}
+
+#[test]
+fn a_daemon_left_behind_is_gone_when_the_script_ends() {
+    let mut node = Node::start();
+    let text = format!("{} while [ ! -s pid ]; do sleep 0.01; done", daemon_of_a_job("pid"));
+    assert_eq!(node.run(node.script(1, &text)).how, How::Exited(0));
+    assert!(!lives(number(&node, "pid")));
+}
+
+#[test]
+fn a_job_over_its_walltime_is_told_and_ended() {
+    let mut node = Node::start();
+    let launch = Launch { walltime: Some(Span(1000)), ..node.script(1, "sleep 60") };
+    let outcome = node.run(launch);
+    assert!(matches!(outcome.how, How::Overran { limit: Span(1000), .. }), "{outcome:?}");
+    assert_eq!(outcome.sent, Some(15));
+    assert_eq!(node.read("1.e"), "=>> PBS: job killed: walltime 1 exceeded limit 1\n");
+}
+
+#[test]
+fn a_walltime_can_be_changed_while_the_job_runs() {
+    let mut node = Node::start();
+    node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
+    node.running(1);
+    node.order(Order::Walltime { job: JobId(1), attempt: 1, limit: Some(Span(100)) });
+    assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
+}
+
+#[test]
+fn a_signal_reaches_the_script() {
+    let mut node = Node::start();
+    let text = "trap 'echo caught; exit 5' USR1; echo ready > ready; while :; do sleep 0.05; done";
+    node.order(Order::Start(Box::new(node.script(1, text))));
+    node.running(1);
+    wait_for(|| (node.read("ready") == "ready\n").then_some(()));
+    node.order(Order::Signal { job: JobId(1), attempt: 1, signal: 10 });
+    let outcome = node.ended(1);
+    assert_eq!((outcome.how, outcome.sent), (How::Exited(5), Some(10)));
+    assert!(node.read("1.o").contains("caught"));
+}
+
+#[test]
+fn what_was_cancelled_before_its_start_never_runs() {
+    let mut node = Node::start();
+    node.cancel(1, Span(0));
+    assert_eq!(node.ended(1).how, How::Cancelled);
+    node.restart();
+    assert_eq!(node.run(node.script(1, "touch ran")).how, How::Cancelled);
+    assert!(!node.path("ran").exists());
+}
+
+#[test]
+fn a_start_said_many_times_runs_once() {
+    let mut node = Node::start();
+    let launch = node.script(1, "echo x >> ran; sleep 0.2");
+    for _ in 0..5 {
+        node.order(Order::Start(Box::new(launch.clone())));
+    }
+    node.ended(1);
+    node.order(Order::Start(Box::new(launch.clone())));
+    node.ended(1);
+    node.restart();
+    assert_eq!(node.run(launch).how, How::Exited(0));
+    assert_eq!(node.read("ran"), "x\n");
+}
+
+#[test]
+fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
+    let mut node = Node::start();
+    node.order(Order::Start(Box::new(node.script(1, "while [ ! -e go ]; do sleep 0.02; done; exit 4"))));
+    node.order(Order::Start(Box::new(node.script(2, "while [ ! -e go2 ]; do sleep 0.02; done; exit 5"))));
+    let first = node.running(1);
+    node.running(2);
+    node.daemon.kill().unwrap();
+    fs::write(node.path("go2"), "").unwrap();
+    wait_for(|| node.path("state/attempts/2.1/exit").exists().then_some(()));
+    let found = node.restart();
+    assert_eq!(found[0], (JobId(1), 1, Standing::Running(first)));
+    assert!(matches!(&found[1].2, Standing::Ended(o) if o.how == How::Exited(5)), "{found:?}");
+    fs::write(node.path("go"), "").unwrap();
+    assert_eq!(node.ended(1).how, How::Exited(4));
+}
+
+#[test]
+fn an_adopted_job_can_be_cancelled() {
+    let mut node = Node::start();
+    node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
+    node.running(1);
+    node.restart();
+    node.cancel(1, Span(2000));
+    let outcome = node.ended(1);
+    assert_eq!((outcome.how, outcome.sent), (How::Signaled(15), Some(15)));
+}
+
+#[test]
+fn a_spawner_killed_at_any_moment_costs_nothing() {
+    let mut node = Node::start();
+    for job in 1..=60 {
+        node.order(Order::Start(Box::new(node.script(job, &format!("echo x >> ran.{job}")))));
+        if job % 20 == 10 {
+            kill(node.spawner());
+        }
+    }
+    for job in 1..=60 {
+        let ended = node.greet(1).into_iter().any(|(id, _, s)| id == JobId(job) && matches!(s, Standing::Ended(_)));
+        let how = if ended { How::Exited(0) } else { node.ended(job).how };
+        assert_eq!(how, How::Exited(0));
+        assert_eq!(node.read(&format!("ran.{job}")), "x\n", "job {job}");
+    }
+}
+
+#[test]
+fn a_shepherd_that_is_killed_is_noticed_and_its_job_is_gone() {
+    let mut node = Node::start();
+    let text = format!("{} sleep 60", daemon_of_a_job("pid"));
+    node.order(Order::Start(Box::new(node.script(1, &text))));
+    let session = node.running(1) as i32;
+    let stray = number(&node, "pid");
+    kill(node.shepherd(1));
+    assert_eq!(node.ended(1).how, How::ShepherdLost);
+    wait_for(|| (!lives(session) && !lives(stray)).then_some(()));
+}
+
+#[test]
+fn what_cannot_start_says_what_failed_on_what_and_why() {
+    let mut node = Node::start();
+    let text = |text: &str| Payload::Script(text.as_bytes().to_vec());
+    let cases = [
+        (Launch { workdir: "/no/such".into(), ..node.script(1, "") }, 127, "working directory: /no/such: No such file"),
+        (
+            Launch { payload: text("#!/no/interp\n"), ..node.script(2, "") },
+            127,
+            "interpreter: /no/interp: No such file",
+        ),
+        (
+            Launch { shell: Some("/etc/passwd".into()), login: true, ..node.script(3, "") },
+            127,
+            "interpreter: /etc/passwd: Permission",
+        ),
+        (
+            Launch { output: "/no/such/file".into(), ..node.script(4, "") },
+            127,
+            "output file: /no/such/file: No such file",
+        ),
+        (
+            Launch { payload: Payload::Command(vec!["no-such-cmd".into()]), ..node.script(5, "") },
+            254,
+            "command: no-such-cmd: No such file",
+        ),
+        (Launch { payload: Payload::Command(Vec::new()), ..node.script(6, "") }, 254, "command: : No such file"),
+    ];
+    for (launch, expected, text) in cases {
+        let error = format!("{}.e", launch.job);
+        match node.run(launch).how {
+            How::CannotStart { status, why } => {
+                assert_eq!(status, expected, "{why}");
+                assert!(why.starts_with(text), "{why}");
+                assert!(node.read(&error).contains(text), "{}", node.read(&error));
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    let stranger = Owner { user: "no-such-user".into(), uid: 54_321, gid: 1 };
+    let outcome = node.run(Launch { owner: stranger, ..node.script(7, "touch ran") });
+    assert!(matches!(outcome.how, How::CannotStart { status: 127, .. }), "{outcome:?}");
+    assert!(!node.path("ran").exists());
+}
+
+#[test]
+fn a_command_is_run_without_a_shell() {
+    let mut node = Node::start();
+    let words = ["printf", "%s|", "a b", "$HOME"].map(Into::into).to_vec();
+    let outcome = node.run(Launch { payload: Payload::Command(words), ..node.script(1, "") });
+    assert_eq!(outcome.how, How::Exited(0));
+    assert_eq!(node.read("1.o"), "a b|$HOME|");
+}
+
+#[test]
+fn a_schedd_of_an_earlier_epoch_is_not_followed() {
+    let mut node = Node::start();
+    node.greet(7);
+    node.stream = dial(node.folder.path());
+    node.order(Order::Hello { epoch: 6 });
+    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+    node.daemon.kill().unwrap();
+    node.daemon.wait().unwrap();
+    node.daemon = daemon(node.folder.path(), &[]);
+    node.stream = dial(node.folder.path());
+    node.order(Order::Hello { epoch: 6 });
+    assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+}
+
+#[test]
+fn the_second_noded_in_a_folder_refuses() {
+    let node = Node::start();
+    let mut second = Command::new(env!("CARGO_BIN_EXE_noded"));
+    second.args(["--foreground", "--socket"]).arg(node.path("t.sock")).arg("--state").arg(node.path("state"));
+    let output = second.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains(&format!("another noded (process {})", node.daemon.id())), "{said}");
+}
+
+#[test]
+fn garbage_on_the_socket_disturbs_nobody() {
+    use std::io::Write;
+    let mut node = Node::start();
+    for _ in 0..30 {
+        let mut stranger = UnixStream::connect(node.path("s.sock")).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    }
+    assert_eq!(node.run(node.script(1, "exit 2")).how, How::Exited(2));
+}
+
+#[test]
+fn in_the_background_it_holds_nothing_of_its_caller_and_leaves_when_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_noded"));
+    command.args(["--exit-when-idle", "1", "--socket"]).arg(folder.path().join("s.sock"));
+    // Returns only when nobody holds the pipe any more.
+    let output = command.arg("--state").arg(folder.path().join("state")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let socket = folder.path().join("s.sock");
+    assert!(UnixStream::connect(&socket).is_ok());
+    wait_for(|| (!socket.exists()).then_some(()));
+}
+
+#[test]
+fn pretended_jobs_run_without_processes() {
+    let mut node = Node::with(&["--hollow", "--nodes", "3"]);
+    let environ = b"HOLLOW_RUNTIME=0.2\0".to_vec();
+    let outcome = node.run(Launch { environ, ..node.script(1, "touch ran") });
+    assert_eq!(outcome.how, How::Exited(0));
+    assert!(!node.path("ran").exists());
+}
+
+#[test]
+fn root_runs_jobs_as_their_owners() {
+    if user::effective() != 0 {
+        return println!("skipped: needs root");
+    }
+    let name = format!("lanai-t{}", std::process::id() % 10_000);
+    let made = Command::new("useradd").args(["--no-create-home", "--user-group", "--groups", "daemon", &name]).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return println!("skipped: needs useradd");
+    }
+    let result = std::panic::catch_unwind(|| as_owner(&name));
+    let _ = Command::new("userdel").arg(&name).status();
+    result.unwrap();
+}
+
+fn as_owner(name: &str) {
+    let mut node = Node::with(&["--shared"]);
+    let account = user::named(name).unwrap().unwrap();
+    let owner = Owner { user: name.into(), uid: account.uid, gid: account.gid };
+    let theirs = node.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(account.uid), Some(account.gid)).unwrap();
+    let place = |file: &str| theirs.join(file).to_str().unwrap().into();
+    let own = |launch: Launch| Launch {
+        owner: owner.clone(),
+        workdir: place(""),
+        output: place("out"),
+        error: place("err"),
+        ..launch
+    };
+    let text = "id -un; id -Gn; grep NoNewPrivs /proc/self/status; touch $TMPDIR/x; cat $PBS_NODEFILE; ls -d $0";
+    assert_eq!(node.run(own(node.script(1, text))).how, How::Exited(0), "{}", node.read("theirs/err"));
+    let output = node.read("theirs/out");
+    assert!(output.starts_with(&format!("{name}\n{name} daemon\nNoNewPrivs:\t1\nn1\nn1\n")), "{output}");
+    assert_eq!(fs::metadata(theirs.join("out")).unwrap().uid(), account.uid);
+
+    let script = node.path("state/attempts/1.1/script");
+    let mode = fs::metadata(script).unwrap().mode() & 0o777;
+    assert_eq!(mode, 0o500, "nobody else reads a script");
+
+    fs::write(node.path("secret"), "kept").unwrap();
+    symlink(node.path("secret"), theirs.join("trap")).unwrap();
+    let trapped = Launch { output: place("trap"), ..own(node.script(2, "echo overwritten")) };
+    let outcome = node.run(trapped);
+    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("Permission denied")), "{outcome:?}");
+    assert_eq!(node.read("secret"), "kept");
+
+    let outcome = node.run(node.script(3, "touch ran"));
+    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("shared")), "{outcome:?}");
+    let wrong = Owner { uid: account.uid + 1, ..owner.clone() };
+    let outcome = node.run(Launch { owner: wrong, ..own(node.script(4, "true")) });
+    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("has number")), "{outcome:?}");
+}
