@@ -2,9 +2,8 @@
 //! from schedd. The same query function answers either way.
 
 use crate::model::time::ClockTable;
-use crate::spool::Connection;
-use crate::spool::query::{self, Viewer};
-use crate::spool::{self, SpoolError};
+use crate::spool::query::Viewer;
+use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
 use crate::wire::client::Client;
@@ -15,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 /// A place to ask.
 pub enum Source {
     /// The caller's own spool, with or without schedd running.
-    Spool(Box<Connection>),
+    Spool(Box<Reader>),
     /// schedd.
     Schedd(Box<Client>),
     /// A personal installation in which nothing has been submitted yet.
@@ -42,8 +41,8 @@ impl Source {
     pub fn open(home: &Home) -> Result<Source> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
-            if let Some(connection) = spool::open_for_reading(&file).with_context(|| file.display().to_string())? {
-                return Ok(Source::Spool(Box::new(connection)));
+            if let Some(reader) = Reader::open(&file).with_context(|| file.display().to_string())? {
+                return Ok(Source::Spool(Box::new(reader)));
             }
         }
         if !home.system && !home.spool().exists() {
@@ -58,9 +57,9 @@ impl Source {
         match self {
             Source::Nothing => {}
             Source::Schedd(client) => client.ask(question, |part| answers.add(part))?,
-            Source::Spool(connection) => {
+            Source::Spool(reader) => {
                 let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
-                query::answer(connection, question, viewer, &mut |part| {
+                reader.answer(question, viewer, &mut |part| {
                     answers.add(part);
                     Ok::<_, SpoolError>(())
                 })?;

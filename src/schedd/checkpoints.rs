@@ -1,6 +1,6 @@
-//! Emptying the spool's log beside the tick, on a thread and a connection of its own.
+//! Emptying the spool's log beside the tick, on a thread and a checkpointer of its own.
 
-use crate::spool;
+use crate::spool::Checkpointer;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -32,12 +32,12 @@ impl Checkpoints {
 }
 
 fn run(rings: &Receiver<()>, file: &Path) {
-    let mut connection = None;
+    let mut checkpointer = None;
     while rings.recv().is_ok() {
-        if connection.is_none() {
-            connection = spool::open_for_checkpoints(file).ok();
+        if checkpointer.is_none() {
+            checkpointer = Checkpointer::open(file).ok();
         }
-        let done = connection.as_ref().map(spool::checkpoint);
+        let done = checkpointer.as_ref().map(Checkpointer::checkpoint);
         if let Some(Err(error)) = done {
             tracing::debug!("the spool's log was not emptied: {error}");
         }

@@ -7,12 +7,11 @@ use super::setup::Setup;
 use crate::model::config::Workdir;
 use crate::model::job::{Job, Program, Run, Want};
 use crate::model::text::Text;
-use crate::spool::Connection;
-use crate::spool::{SpoolError, load};
+use crate::spool::{Spool, SpoolError};
 use crate::wire::message::{Launch, Order, Payload};
 
 /// What the node of this job must be told, if anything, and which node that is.
-pub fn order(ledger: &Ledger, spool: &Connection, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
+pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
     let (Some(run), Some(node)) = (job.life.open_run(), first_node(job)) else { return Ok(None) };
     let (id, attempt) = (job.id, run.attempt);
     let order = match (&job.life.want, run.session) {
@@ -30,11 +29,11 @@ pub fn walltime(job: &Job) -> Option<(String, Order)> {
     Some((node.to_string(), order))
 }
 
-fn launch(setup: &Setup, spool: &Connection, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
+fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
     let lost = || SpoolError::Io(std::io::Error::other(format!("the script or environment of job {} is gone", job.id)));
     let payload = match &job.spec.program {
         Program::Command(words) => Payload::Command(words.clone()),
-        Program::Script(digest) => Payload::Script(load::blob(spool, *digest)?.ok_or_else(lost)?),
+        Program::Script(digest) => Payload::Script(spool.blob(*digest)?.ok_or_else(lost)?),
     };
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
@@ -53,7 +52,7 @@ fn launch(setup: &Setup, spool: &Connection, job: &Job, run: &Run) -> Result<Lau
         payload,
         shell: job.spec.shell.clone(),
         login: setup.config.launch.login,
-        environ: load::blob(spool, job.spec.environ)?.ok_or_else(lost)?,
+        environ: spool.blob(job.spec.environ)?.ok_or_else(lost)?,
         workdir: if in_home { Text::default() } else { job.spec.workdir.clone() },
         output: stream(job, job.spec.output.as_ref(), 'o'),
         error: stream(job, job.spec.error.as_ref(), 'e'),

@@ -46,8 +46,8 @@ pub use start::{command, main};
 
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
-use crate::spool::Connection;
 use crate::spool::lock::Lock;
+use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
 use crate::wire::message::{Reply, Request, Status};
@@ -71,7 +71,7 @@ use verdicts::Verdicts;
 /// The daemon.
 pub struct Schedd {
     ledger: Ledger,
-    spool: Connection,
+    spool: Spool,
     listener: Listener,
     clients: Clients,
     nodes: Nodes,
@@ -282,9 +282,12 @@ impl Schedd {
         if !self.ledger.setup.shared {
             self.nodes.leave();
         }
+        let home = &self.ledger.setup.home;
         self.listener.remove();
-        record::erase(&self.ledger.setup.home);
-        if let Err(error) = crate::spool::checkpoint(&self.spool) {
+        record::erase(home);
+        if let Err(error) =
+            Checkpointer::open(&crate::spool::file(home)).and_then(|checkpointer| checkpointer.checkpoint())
+        {
             tracing::debug!("the spool's log was not emptied: {error}");
         }
     }

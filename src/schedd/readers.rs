@@ -6,9 +6,8 @@
 use super::caller::Caller;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::spool::Connection;
-use crate::spool::query::{self, Viewer};
-use crate::spool::{SpoolError, open_for_reading};
+use crate::spool::query::Viewer;
+use crate::spool::{Reader, SpoolError};
 use crate::sys::clock;
 use crate::wire::frame;
 use crate::wire::message::{Question, Reply, Request};
@@ -60,15 +59,15 @@ impl Readers {
 }
 
 fn read(queue: &Mutex<Receiver<Asking>>, file: &std::path::Path) {
-    let mut connection = None;
+    let mut reader = None;
     loop {
         let next = queue.lock().map(|queue| queue.recv());
         let Ok(Ok(asking)) = next else { return };
-        if connection.is_none() {
-            connection = open_for_reading(file).ok().flatten();
+        if reader.is_none() {
+            reader = Reader::open(file).ok().flatten();
         }
-        if let Some(connection) = &mut connection
-            && let Err(error) = converse(connection, asking)
+        if let Some(reader) = &mut reader
+            && let Err(error) = converse(reader, asking)
         {
             tracing::debug!("a reader's client: {error}");
         }
@@ -76,7 +75,7 @@ fn read(queue: &Mutex<Receiver<Asking>>, file: &std::path::Path) {
 }
 
 /// Answers questions until the client leaves.
-fn converse(connection: &mut Connection, asking: Asking) -> Result<(), frame::FrameError> {
+fn converse(reader: &mut Reader, asking: Asking) -> Result<(), frame::FrameError> {
     let Asking { mut stream, caller, mut question } = asking;
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -85,7 +84,7 @@ fn converse(connection: &mut Connection, asking: Asking) -> Result<(), frame::Fr
     loop {
         let mut write = |reply: &Reply| frame::write(&mut stream, reply);
         let until = clock::monotonic() + LONGEST;
-        let answered = query::answer(connection, &question, viewer, &mut |part| {
+        let answered = reader.answer(&question, viewer, &mut |part| {
             if clock::monotonic() > until {
                 return Err(SpoolError::Io(std::io::ErrorKind::TimedOut.into()));
             }

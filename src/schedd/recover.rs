@@ -5,10 +5,9 @@ use super::ledger::Ledger;
 use super::setup::Setup;
 use super::timers;
 use crate::model::queue::Queue;
-use crate::spool::Connection;
-use crate::spool::commit::{Change, commit};
+use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
-use crate::spool::{self, load};
+use crate::spool::{self, Spool};
 use anyhow::{Context, Result};
 
 /// What a start comes to.
@@ -16,7 +15,7 @@ pub struct Recovered {
     /// Held as long as this schedd lives.
     pub lock: Lock,
     /// The writer's connection.
-    pub spool: Connection,
+    pub spool: Spool,
     /// The working state.
     pub ledger: Ledger,
     /// One more than the last schedd's.
@@ -29,22 +28,22 @@ pub struct Recovered {
 pub fn recover(setup: Setup) -> Result<Recovered> {
     let lock = Lock::take(&setup.home)?;
     let file = spool::file(&setup.home);
-    let mut spool = spool::open(&file).with_context(|| file.display().to_string())?;
+    let mut spool = Spool::open(&file).with_context(|| file.display().to_string())?;
     let reading = timers::read_clocks();
-    let saved: Option<Saved> = load::meta(&spool, "clock")?;
+    let saved: Option<Saved> = spool.meta("clock")?;
     let new = saved.is_none();
     let clock = match saved {
-        Some(saved) => Clock::resume(saved, load::clock(&spool)?, &reading),
+        Some(saved) => Clock::resume(saved, spool.clock()?, &reading),
         None => Clock::new(&reading),
     };
-    let epoch = load::meta::<u64>(&spool, "epoch")?.unwrap_or(0) + 1;
-    commit(&mut spool, &first_changes(&setup, &clock, new, epoch)?)?;
-    let mut jobs = load::live_jobs(&spool)?;
-    jobs.extend(load::unsettled_jobs(&spool)?);
-    let mut nodes = load::nodes(&spool)?;
+    let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
+    spool.commit(&first_changes(&setup, &clock, new, epoch)?)?;
+    let mut jobs = spool.live_jobs()?;
+    jobs.extend(spool.unsettled_jobs()?);
+    let mut nodes = spool.nodes()?;
     nodes.iter_mut().for_each(|node| node.up = false);
-    let next = load::meta::<u64>(&spool, "next")?.unwrap_or(1);
-    let verdicts = load::verdicts(&spool)?;
+    let next = spool.meta::<u64>("next")?.unwrap_or(1);
+    let verdicts = spool.verdicts()?;
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.begin(&reading);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts })

@@ -8,9 +8,8 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
-use crate::spool::Connection;
+use crate::spool::Spool;
 use crate::spool::commit::Change;
-use crate::spool::load;
 use crate::wire::message::{Payload, Request, Submission};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -33,7 +32,7 @@ pub enum Granted {
 /// Applies a request. `room` is false when the disk is full: then nothing new is accepted.
 pub fn apply(
     ledger: &mut Ledger,
-    spool: &Connection,
+    spool: &Spool,
     caller: &Caller,
     request: &Request,
     room: bool,
@@ -57,7 +56,7 @@ pub fn apply(
 /// One request in hand: what it may change, where history is looked up, who asks.
 struct Desk<'a> {
     ledger: &'a mut Ledger,
-    spool: &'a Connection,
+    spool: &'a Spool,
     caller: &'a Caller,
 }
 
@@ -139,7 +138,7 @@ impl Desk<'_> {
 
     fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
         match i64::try_from(id.0) {
-            Ok(_) => load::job(self.spool, id).map_err(Refusal::spool),
+            Ok(_) => self.spool.job(id).map_err(Refusal::spool),
             Err(_) => Ok(None),
         }
     }

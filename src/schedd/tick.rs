@@ -15,8 +15,7 @@ use crate::model::state::State;
 use crate::sched::cycle;
 use crate::sched::plan::Plan;
 use crate::spool::SpoolError;
-use crate::spool::commit::{Change, commit};
-use crate::spool::load;
+use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
 use crate::wire::message::{Order, Reply, Report, Request};
 use std::sync::Arc;
@@ -94,7 +93,7 @@ impl Schedd {
         changes.append(&mut self.verdicts.changes());
         let saved = self.ledger.clock().save(&timers::read_clocks());
         changes.push(Change::Meta("clock", serde_json::to_string(&saved)?));
-        match commit(&mut self.spool, &changes) {
+        match self.spool.commit(&changes) {
             Ok(()) => {
                 self.verdicts.written();
                 self.checkpoints.committed();
@@ -155,7 +154,7 @@ impl Schedd {
         if waiting.is_empty() {
             return;
         }
-        let past = load::job(&self.spool, id).ok().flatten();
+        let past = self.spool.job(id).ok().flatten();
         let reply = past.as_ref().map_or(Reply::Refused(Refusal::unknown_job()), end_of);
         for token in waiting {
             self.clients.answer(token, &reply);

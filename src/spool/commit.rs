@@ -1,6 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::SpoolError;
+use super::{Spool, SpoolError};
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
@@ -8,7 +8,7 @@ use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sys::fault;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Transaction, params};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -43,18 +43,21 @@ pub enum Change {
     Purge(Time),
 }
 
-/// Writes all changes, or none, and waits until they are on disk.
-pub fn commit(connection: &mut Connection, changes: &[Change]) -> Result<(), SpoolError> {
-    fault::point("spool.begin")?;
-    let transaction = connection.transaction()?;
-    for change in changes {
-        fault::point("spool.write")?;
-        write(&transaction, change)?;
+impl Spool {
+    /// Writes all changes, or none, and waits until they are on disk.
+    pub fn commit(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
+        fault::point("spool.begin")?;
+        let transaction = self.connection.transaction()?;
+        for change in changes {
+            fault::point("spool.write")?;
+            write(&transaction, change)?;
+        }
+        fault::point("spool.commit")?;
+        transaction.commit()?;
+        // What fails from here on must be found again: it is on disk.
+        let _ = fault::point("spool.committed");
+        Ok(())
     }
-    fault::point("spool.commit")?;
-    transaction.commit()?;
-    // A crash here is after the fact: what was committed must be found again.
-    Ok(fault::point("spool.committed")?)
 }
 
 fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {

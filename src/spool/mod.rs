@@ -14,9 +14,7 @@ pub mod load;
 pub mod query;
 
 use crate::sys::home::Home;
-/// The open database, for those who keep it and hand it back here.
-pub use rusqlite::Connection;
-use rusqlite::{ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,41 +69,64 @@ pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
-/// Opens the spool for its one writer and brings its schema up to date.
-pub fn open(file: &Path) -> Result<Connection, SpoolError> {
-    let mut connection = Connection::open(file)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    // Checkpoints run beside the tick, on a connection of their own.
-    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    connection.busy_timeout(Duration::from_secs(10))?;
-    connection.set_prepared_statement_cache_capacity(64);
-    migrations::run(&mut connection)?;
-    Ok(connection)
+/// The spool in the hands of its one writer: [`commit`] and [`load`] say what can be done with it.
+#[derive(Debug)]
+pub struct Spool {
+    connection: Connection,
 }
 
-/// Opens the spool for a reader: None if there is none.
-pub fn open_for_reading(file: &Path) -> Result<Option<Connection>, SpoolError> {
-    if !file.try_exists()? {
-        return Ok(None);
+impl Spool {
+    /// Opens the spool and brings its schema up to date. The caller holds the [`lock`].
+    pub fn open(file: &Path) -> Result<Spool, SpoolError> {
+        let mut connection = Connection::open(file)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // Checkpoints run beside the tick, on a connection of their own.
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        connection.set_prepared_statement_cache_capacity(64);
+        migrations::run(&mut connection)?;
+        Ok(Spool { connection })
     }
-    let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.busy_timeout(Duration::from_secs(2))?;
-    migrations::check(&connection)?;
-    Ok(Some(connection))
 }
 
-/// Opens the spool for [`checkpoint`] alone.
-pub fn open_for_checkpoints(file: &Path) -> Result<Connection, SpoolError> {
-    let connection = Connection::open(file)?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    Ok(connection)
+/// The spool as a reader sees it: [`query`] says what can be asked.
+#[derive(Debug)]
+pub struct Reader {
+    connection: Connection,
 }
 
-/// Copies the log into the database file, as far as readers allow, without stopping the writer.
-pub fn checkpoint(connection: &Connection) -> Result<(), SpoolError> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-    Ok(())
+impl Reader {
+    /// Opens the spool: None if there is none.
+    pub fn open(file: &Path) -> Result<Option<Reader>, SpoolError> {
+        if !file.try_exists()? {
+            return Ok(None);
+        }
+        let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_timeout(Duration::from_secs(2))?;
+        migrations::check(&connection)?;
+        Ok(Some(Reader { connection }))
+    }
+}
+
+/// What empties the spool's log beside the tick.
+#[derive(Debug)]
+pub struct Checkpointer {
+    connection: Connection,
+}
+
+impl Checkpointer {
+    /// Opens the spool.
+    pub fn open(file: &Path) -> Result<Checkpointer, SpoolError> {
+        let connection = Connection::open(file)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        Ok(Checkpointer { connection })
+    }
+
+    /// Copies the log into the database file, as far as readers allow, without stopping the writer.
+    pub fn checkpoint(&self) -> Result<(), SpoolError> {
+        Ok(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+    }
 }
 
 #[cfg(test)]
@@ -116,13 +137,13 @@ mod tests {
     fn foreign_newer_and_older_files_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spool.db");
-        let says = |file: &Path| open(file).map(|_| ()).unwrap_err().to_string();
+        let says = |file: &Path| Spool::open(file).map(|_| ()).unwrap_err().to_string();
         Connection::open(&file).unwrap().execute_batch("CREATE TABLE cats (name TEXT)").unwrap();
         assert!(says(&file).contains("not a Lanai spool"));
         std::fs::write(&file, "x".repeat(5000)).unwrap();
         assert!(says(&file).contains("not a Lanai spool"));
         std::fs::remove_file(&file).unwrap();
-        open(&file).unwrap().pragma_update(None, "user_version", 999).unwrap();
+        Spool::open(&file).unwrap().connection.pragma_update(None, "user_version", 999).unwrap();
         assert!(says(&file).contains("newer Lanai"));
     }
 }

@@ -1,8 +1,8 @@
 //! The one query function behind `qstat`, `qselect` and `pbsnodes`: run by the spool's owner in
 //! the command itself, by schedd on a reader thread for everybody else.
 
-use super::SpoolError;
 use super::load::{self, job_of};
+use super::{Reader, SpoolError};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -26,27 +26,29 @@ pub struct Viewer {
     pub privileged: bool,
 }
 
-/// Answers part by part, the server's facts first. What `each` says ends the answer early.
-pub fn answer(
-    connection: &mut Connection,
-    question: &Question,
-    viewer: Viewer,
-    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
-) -> Result<(), SpoolError> {
-    // One transaction: all parts are of one moment.
-    let connection = connection.transaction()?;
-    each(Answer::Server(Box::new(server(&connection, viewer)?)))?;
-    match question {
-        Question::Server => Ok(()),
-        Question::Queues => each(Answer::Queues(queues(&connection)?)),
-        Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
-        Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
-            let list = ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
-            jobs(&connection, &format!("id IN ({list})"), &[], *detail, viewer, each)
-        }),
-        Question::Jobs(filter, detail) => {
-            let (condition, values) = condition(filter);
-            jobs(&connection, &condition, &values, *detail, viewer, each)
+impl Reader {
+    /// Answers part by part, the server's facts first. What `each` says ends the answer early.
+    pub fn answer(
+        &mut self,
+        question: &Question,
+        viewer: Viewer,
+        each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+    ) -> Result<(), SpoolError> {
+        // One transaction: all parts are of one moment.
+        let connection = self.connection.transaction()?;
+        each(Answer::Server(Box::new(server(&connection, viewer)?)))?;
+        match question {
+            Question::Server => Ok(()),
+            Question::Queues => each(Answer::Queues(queues(&connection)?)),
+            Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
+            Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
+                let list = ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+                jobs(&connection, &format!("id IN ({list})"), &[], *detail, viewer, each)
+            }),
+            Question::Jobs(filter, detail) => {
+                let (condition, values) = condition(filter);
+                jobs(&connection, &condition, &values, *detail, viewer, each)
+            }
         }
     }
 }
@@ -205,14 +207,7 @@ fn assigned_by_queue(connection: &Connection) -> Result<BTreeMap<String, BTreeMa
 }
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
-    let sql = "SELECT id, spec, life FROM job WHERE state <> 'F' AND state = 'R' ORDER BY id";
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    let mut jobs = Vec::new();
-    while let Some(row) = rows.next()? {
-        jobs.push(job_of(row)?);
-    }
-    Ok(jobs)
+    load::jobs_where(connection, "state <> 'F' AND state = 'R'")
 }
 
 fn shares(job: &Job) -> &[Share] {

@@ -2,6 +2,7 @@
 
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The signals that ask a daemon to leave.
@@ -10,25 +11,34 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on TERM and INT wait to be read; children that end leave nothing behind, and a
-    /// reader that has gone away is an error of the write.
+    /// From now on TERM, INT and CHLD wait to be read, and a reader that has gone away is an error
+    /// of the write.
     pub fn catch() -> nix::Result<Signals> {
         let mut set = SigSet::empty();
         set.add(Signal::SIGTERM);
         set.add(Signal::SIGINT);
+        set.add(Signal::SIGCHLD);
         set.thread_block()?;
         // SAFETY: ignoring a signal runs no handler.
         unsafe {
-            signal(Signal::SIGCHLD, SigHandler::SigIgn)?;
             signal(Signal::SIGPIPE, SigHandler::SigIgn)?;
             signal(Signal::SIGHUP, SigHandler::SigIgn)?;
         }
         Ok(Signals { descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
-    /// Whether one has come.
+    /// Whether this daemon is to leave. Children that have ended are buried on the way.
     pub fn take(&mut self) -> bool {
-        matches!(self.descriptor.read_signal(), Ok(Some(_)))
+        let mut leave = false;
+        while let Ok(Some(signal)) = self.descriptor.read_signal() {
+            leave |= signal.ssi_signo != Signal::SIGCHLD as u32;
+        }
+        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                break;
+            }
+        }
+        leave
     }
 }
 
