@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod first_light;
 mod generated;
+mod noded;
 mod support;
 
 use std::collections::BTreeSet;

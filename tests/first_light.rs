@@ -1,8 +1,6 @@
 //! One job from `qsub` to its exit status, with real daemons.
 
-mod support;
-
-use support::Sandbox;
+use crate::support::sandbox::Sandbox;
 
 #[test]
 fn a_job_runs_from_qsub_to_its_exit_status() {
