@@ -243,7 +243,18 @@ impl Schedd {
             let history = self.ledger.setup.config.server.history;
             self.ledger.also(crate::spool::commit::Change::Purge(self.ledger.now - history));
         }
-        self.leaving |= self.is_idle();
+        self.leaving |= self.is_idle() && self.nobody_knocks();
+    }
+
+    /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
+    /// found it before: then schedd stays, and listens again.
+    fn nobody_knocks(&mut self) -> bool {
+        self.listener.remove();
+        self.clients.accept(self.listener.socket(), &self.ledger.setup);
+        if !self.clients.is_empty() {
+            self.listener.rebind_if_vanished(&self.ledger.setup);
+        }
+        self.clients.is_empty()
     }
 
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
