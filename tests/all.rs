@@ -9,6 +9,7 @@ mod first_light;
 mod generated;
 mod noded;
 mod personal;
+mod recovery;
 mod support;
 mod tour;
 
