@@ -4,9 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod clocks;
 mod commands;
+mod faults;
 mod first_light;
 mod generated;
+mod hostile;
 mod noded;
 mod personal;
 mod recovery;

@@ -96,6 +96,7 @@ pub struct Schedd {
 enum Watched {
     Listener,
     Signals,
+    Readers,
     Client(Token),
     Node(usize),
 }
@@ -141,9 +142,10 @@ impl Schedd {
 
     /// Waits until something is there to be read, or a timer runs out.
     fn watch(&self) -> Vec<Watched> {
-        let mut watched = vec![Watched::Listener, Watched::Signals];
+        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers];
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
         let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
@@ -177,6 +179,11 @@ impl Schedd {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
                 Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Readers => {
+                    for (stream, caller) in self.readers.answered() {
+                        self.clients.take_back(stream, caller);
+                    }
+                }
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
                     self.note(news);
@@ -262,7 +269,7 @@ impl Schedd {
         let setup = &self.ledger.setup;
         let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
-        if setup.shared || jobs || !self.clients.is_empty() {
+        if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle

@@ -33,7 +33,9 @@ pub enum ClientError {
 impl From<FrameError> for ClientError {
     fn from(error: FrameError) -> ClientError {
         match error {
-            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!("schedd went away: {error}")),
+            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!(
+                "schedd went away before it answered ({error}); qstat shows whether it had done what was asked"
+            )),
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
@@ -81,8 +83,15 @@ impl Client {
     }
 
     fn try_call(&mut self, request: &Request) -> Result<Reply, FrameError> {
-        frame::write(&mut self.stream, request)?;
-        frame::read(&mut self.stream)
+        match frame::write(&mut self.stream, request) {
+            // One that closes while it is spoken to may have said why.
+            Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
+                Err(why @ FrameError::Version { .. }) => Err(why),
+                said => said.or(Err(error)),
+            },
+            Err(error) => Err(error),
+            Ok(()) => frame::read(&mut self.stream),
+        }
     }
 
     /// Asks and hands on the parts of the answer as they come.
