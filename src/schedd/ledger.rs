@@ -156,10 +156,9 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let clock = self.clock.clone();
-        let server = self.setup.name.clone();
         let Some(job) = self.touch(id, false) else { return };
         job.apply(&event, moment);
-        if let Some(comment) = remarks::comment(job, &event, &server, |time| clock.wall(time)) {
+        if let Some(comment) = remarks::comment(job, &event, |time| clock.wall(time)) {
             job.life.comment = comment;
         }
         self.tick.changes.push(Change::Event(moment.now, id, event));

@@ -236,6 +236,7 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);

@@ -187,7 +187,7 @@ impl Target {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
-        match daemon::start("noded", &[]) {
+        match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"]) {
             Ok(()) => tracing::info!("started noded"),
             Err(error) => tracing::error!("noded cannot be started: {error:#}"),
         }
