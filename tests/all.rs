@@ -5,6 +5,7 @@
 
 mod architecture;
 mod generated;
+mod noded;
 mod support;
 
 use std::collections::BTreeSet;
