@@ -4,9 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod first_light;
 mod generated;
 mod noded;
 mod support;
+mod tour;
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `schedd`: see [`lanai::schedd`].
+//! Decides which job runs where and when.
 
 fn main() -> std::process::ExitCode {
     lanai::schedd::main()

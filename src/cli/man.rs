@@ -1,156 +1,17 @@
 //! Manual pages, written from the same definitions that read the command line.
 //!
-//! What clap does not know (exit status, files, environment, examples) comes from [`EXTRAS`].
-//! Pages hold no date: the same source gives the same page.
+//! What clap does not know (exit status, files, environment, examples) comes from the table
+//! [`EXTRAS`]. Pages hold no date: the same source gives the same page.
+
+mod extras;
 
 use super::{PROGRAMS, Program};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
+use extras::On::{All, Programs, Section};
+use extras::Part::{Example, Term, Text};
+use extras::{EXTRAS, Extra, Part};
 use std::io;
-
-/// A section beyond the options.
-struct Extra {
-    /// The programs whose page has it; none for all.
-    programs: &'static [&'static str],
-    heading: &'static str,
-    parts: &'static [Part],
-}
-
-/// A part of a section.
-enum Part {
-    /// A paragraph.
-    Text(&'static str),
-    /// A term and what it means.
-    Term(&'static str, &'static str),
-    /// What an example does, and its lines.
-    Example(&'static str, &'static [&'static str]),
-}
-
-use Part::{Example, Term, Text};
-
-/// Commands that act on a job and answer with PBS's codes.
-const ACTORS: &[&str] = &["qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "qsig"];
-
-/// The daemons.
-const DAEMONS: &[&str] = &["schedd", "noded"];
-
-/// In the order in which they stand on a page.
-const EXTRAS: &[Extra] = &[
-    Extra {
-        programs: &["qsub"],
-        heading: "DIRECTIVES",
-        parts: &[Text(
-            "Lines at the top of a script that begin with #PBS hold options, as on the command line, up to the \
-                  first line that is a command. The command line beats a directive.",
-        )],
-    },
-    Extra {
-        programs: ACTORS,
-        heading: "EXIT STATUS",
-        parts: &[
-            Term("0", "Done. What qsub was asked to do is on disk when it prints the job id."),
-            Term("1", "A job id is malformed, or a file cannot be read."),
-            Term("2", "The command line is wrong."),
-            Term(
-                "N",
-                "The request was refused: PBS's error number modulo 256, as 153 for an unknown job id, \
-                  159 for a request that the caller may not make, 35 for a job that has finished. With several \
-                  operands all are tried, and the last failure counts.",
-            ),
-        ],
-    },
-    Extra {
-        programs: &["qstat", "qselect", "pbsnodes"],
-        heading: "EXIT STATUS",
-        parts: &[
-            Term("0", "Done. Nothing to show is no failure, and prints nothing."),
-            Term("1, 2", "The command line is wrong."),
-            Term(
-                "N",
-                "PBS's error number modulo 256, as 153 for an unknown job id and 35 for a job that has \
-                  finished (ask again with -x). With several operands all are shown, and the last failure counts.",
-            ),
-        ],
-    },
-    Extra {
-        programs: &["qsub"],
-        heading: "EXAMPLES",
-        parts: &[
-            Example(
-                "Submit a script that asks for four processors and 8 GiB for at most an hour:",
-                &["qsub -l select=1:ncpus=4:mem=8gb -l walltime=1:00:00 job.sh"],
-            ),
-            Example(
-                "Submit a command without a script, wait for it, and exit as it does:",
-                &["qsub -W block=true -- /usr/bin/make -j4"],
-            ),
-            Example(
-                "Submit from standard input, one output file for both streams:",
-                &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"],
-            ),
-            Example(
-                "Two nodes of their own, with all that is on them:",
-                &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"],
-            ),
-        ],
-    },
-    Extra {
-        programs: &["qstat"],
-        heading: "EXAMPLES",
-        parts: &[
-            Example("All jobs, and why the waiting ones wait:", &["qstat -s"]),
-            Example("All that is known of a job, also when it is over:", &["qstat -x -f 17"]),
-            Example("The exit status of a job, for a program:", &["qstat -x -f -F json 17"]),
-        ],
-    },
-    Extra {
-        programs: &["qselect"],
-        heading: "EXAMPLES",
-        parts: &[Example("Delete all of one's waiting jobs:", &["qdel $(qselect -u $USER -s Q)"])],
-    },
-    Extra {
-        programs: &["schedd"],
-        heading: "EXAMPLES",
-        parts: &[
-            Example("What runs here, and where its files are:", &["schedd --status"]),
-            Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
-        ],
-    },
-    Extra {
-        programs: &[],
-        heading: "ENVIRONMENT",
-        parts: &[
-            Term(
-                "LANAI_HOME",
-                "A folder that holds spool, sockets and lanai.toml of an installation of its own. \
-                  Set, it is used whatever /etc/lanai says.",
-            ),
-            Term(
-                "XDG_STATE_HOME, XDG_RUNTIME_DIR, XDG_CONFIG_HOME",
-                "Where a personal installation keeps its spool, \
-                  its sockets and its lanai.toml, each in a folder lanai.",
-            ),
-        ],
-    },
-    Extra {
-        programs: &[],
-        heading: "FILES",
-        parts: &[
-            Term(
-                "/etc/lanai/lanai.toml",
-                "Configuration of a shared installation. Where it exists, commands speak to \
-                  the shared schedd.",
-            ),
-            Term("~/.config/lanai/lanai.toml", "Configuration of a personal installation; need not exist."),
-            Term("~/.local/state/lanai/", "The spool of a personal installation."),
-        ],
-    },
-    Extra {
-        programs: DAEMONS,
-        heading: "SIGNALS",
-        parts: &[Term("TERM, INT", "Leave. Running jobs go on under their shepherds and are found again.")],
-    },
-];
 
 /// The file of a program's page: `qsub.1`.
 pub fn file_name(program: &Program) -> String {
@@ -168,7 +29,7 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
     synopsis(program).to_writer(&mut body)?;
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
-    extras(program).to_writer(&mut body)?;
+    beyond_options(program).to_writer(&mut body)?;
     let body = String::from_utf8_lossy(&body).replace(PREAMBLE, "");
     Ok(format!("{PREAMBLE}{}\n{body}", title(program)).into_bytes())
 }
@@ -191,9 +52,13 @@ fn synopsis(program: &Program) -> Roff {
     roff
 }
 
-fn extras(program: &Program) -> Roff {
+fn beyond_options(program: &Program) -> Roff {
     let mut roff = Roff::new();
-    let concerns = |extra: &&Extra| extra.programs.is_empty() || extra.programs.contains(&program.name);
+    let concerns = |extra: &&Extra| match extra.on {
+        All => true,
+        Section(section) => section == program.section,
+        Programs(names) => names.contains(&program.name),
+    };
     for extra in EXTRAS.iter().filter(concerns) {
         roff.control("SH", [extra.heading]);
         extra.parts.iter().for_each(|part| write(&mut roff, part));
@@ -240,7 +105,8 @@ mod tests {
     fn every_extra_section_belongs_to_a_program() {
         let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
         for extra in EXTRAS {
-            assert!(extra.programs.iter().all(|name| known.contains(name)), "{} of {known:?}", extra.heading);
+            let Programs(names) = extra.on else { continue };
+            assert!(names.iter().all(|name| known.contains(name)), "{} of {names:?}", extra.heading);
         }
     }
 

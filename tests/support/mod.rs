@@ -3,6 +3,8 @@
 pub mod source;
 pub mod transcript;
 
+pub mod sandbox;
+
 use std::path::{Path, PathBuf};
 
 /// The root of the repository.

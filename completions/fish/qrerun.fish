@@ -1,0 +1,1 @@
+complete -c qrerun -s W -d 'force: at once, whatever the node says' -r

@@ -1,0 +1,266 @@
+//! A Lanai of its own for each test: real daemons and commands under a folder that goes away.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A folder with a home, a work folder and the programs under test.
+pub struct Sandbox {
+    folder: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Done {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    /// Its standard output, if it ended well; else the test ends here with all it said.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// Its standard output's only line.
+    #[track_caller]
+    pub fn line(self) -> String {
+        let out = self.ok();
+        assert_eq!(out.lines().count(), 1, "{out:?}");
+        out.trim_end().to_string()
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Sandbox {
+        Sandbox::new()
+    }
+}
+
+impl Sandbox {
+    pub fn new() -> Sandbox {
+        Sandbox::configured("")
+    }
+
+    /// A sandbox whose `lanai.toml` holds this text.
+    pub fn configured(config: &str) -> Sandbox {
+        let folder = tempfile::Builder::new().prefix("lanai-test-").tempdir().unwrap();
+        let sandbox = Sandbox { folder, environment: Vec::new() };
+        fs::create_dir(sandbox.home()).unwrap();
+        fs::create_dir(sandbox.work()).unwrap();
+        fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+        sandbox
+    }
+
+    /// The same with one more variable in the environment of every command and daemon.
+    pub fn with(mut self, name: &str, value: impl ToString) -> Sandbox {
+        self.set(name, value);
+        self
+    }
+
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.to_string(), value.to_string()));
+    }
+
+    pub fn unset(&mut self, name: &str) {
+        self.environment.retain(|(known, _)| known != name);
+    }
+
+    /// `LANAI_HOME`.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Where commands run.
+    pub fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.work().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Writes an executable script into the work folder.
+    pub fn script(&self, name: &str, body: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.file(name);
+        fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A program of ours, with a fixed environment.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(bin(program));
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin("qsub").parent().unwrap().display());
+        command.current_dir(self.work()).env_clear();
+        command.envs([("PATH", path.as_str()), ("TZ", "UTC"), ("LANG", "C.UTF-8"), ("COLUMNS", "80")]);
+        command.env("HOME", self.work()).env("USER", user()).env("LOGNAME", user()).env("SHELL", "/bin/sh");
+        command.env("LANAI_HOME", self.home());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a program to its end.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Done {
+        finish(self.command(program).args(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Runs a program that reads this from its standard input.
+    pub fn run_with_input(&self, program: &str, arguments: &[&str], input: &str) -> Done {
+        let mut command = self.command(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A program that refuses its arguments reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        finish(child.wait_with_output().unwrap())
+    }
+
+    /// Runs a line of shell.
+    pub fn shell(&self, line: &str) -> Done {
+        let command = self.command("qsub");
+        let mut shell = Command::new("/bin/sh");
+        shell.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(self.work()).args(["-c", line]).stdin(Stdio::null());
+        finish(shell.output().unwrap())
+    }
+
+    /// Submits a script given as text; its id.
+    #[track_caller]
+    pub fn submit(&self, arguments: &[&str], script: &str) -> String {
+        self.run_with_input("qsub", arguments, script).line()
+    }
+
+    /// All that `qstat -x -f -F json` says of a job; `Null` when it is not known.
+    pub fn job(&self, id: &str) -> Value {
+        let done = self.run("qstat", &["-x", "-f", "-F", "json", id]);
+        let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+        document["Jobs"][id].clone()
+    }
+
+    pub fn state(&self, id: &str) -> String {
+        self.job(id)["job_state"].as_str().unwrap_or("none").to_string()
+    }
+
+    /// Waits until the job is over; all that is known of it then.
+    #[track_caller]
+    pub fn ended(&self, id: &str) -> Value {
+        self.until(&format!("the end of {id}"), || {
+            let job = self.job(id);
+            (job["job_state"] == "F").then_some(job)
+        })
+    }
+
+    /// Waits until the job runs, in a session of its own.
+    #[track_caller]
+    pub fn running(&self, id: &str) -> Value {
+        self.until(&format!("the start of {id}"), || {
+            let job = self.job(id);
+            (job["job_state"] == "R" && job["session_id"].is_number()).then_some(job)
+        })
+    }
+
+    /// Waits for something to become so, at most 20 seconds.
+    #[track_caller]
+    pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = so() {
+                return found;
+            }
+            if started.elapsed() > Duration::from_secs(20) {
+                panic!("waited in vain for {what}\nqstat:\n{}\nlog:\n{}", self.run("qstat", &["-xa"]).out, self.log());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What the daemons have logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.home().join("schedd.log")).unwrap_or_default()
+    }
+
+    /// The processes that belong to this sandbox, by their environment: (process, command line).
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let mark = format!("LANAI_HOME={}", self.home().display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+            let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environ.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
+                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+            }
+        }
+        found
+    }
+
+    /// The process of a daemon of this sandbox.
+    pub fn pid_of(&self, program: &str) -> Option<i32> {
+        let path = bin(program).display().to_string();
+        let mut pids: Vec<i32> =
+            self.processes().into_iter().filter(|(_, line)| line.starts_with(&path)).map(|(pid, _)| pid).collect();
+        pids.sort_unstable();
+        pids.first().copied()
+    }
+}
+
+impl Drop for Sandbox {
+    /// Nothing stays behind, whatever the test did.
+    fn drop(&mut self) {
+        let _ = self.run("schedd", &["--stop"]);
+        for _ in 0..50 {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            for (pid, _) in left {
+                kill(pid, 9);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Sends a signal.
+pub fn kill(pid: i32, signal: i32) {
+    let signal = nix::sys::signal::Signal::try_from(signal).unwrap();
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+}
+
+/// A program under test.
+pub fn bin(program: &str) -> PathBuf {
+    let one = Path::new(env!("CARGO_BIN_EXE_qsub"));
+    one.with_file_name(program)
+}
+
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+fn user() -> String {
+    nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map_or("nobody".into(), |user| user.name)
+}
+
+fn finish(output: Output) -> Done {
+    Done {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
