@@ -33,6 +33,8 @@ pub struct Attempts {
     entries: BTreeMap<Name, Entry>,
     /// Launches that the spawner has still to be given, in the order they came.
     unsent: VecDeque<Name>,
+    /// Whether the poller waits for the spawner to have room.
+    waits: bool,
     /// What schedd has still to be told.
     said: Vec<Report>,
 }
@@ -77,7 +79,7 @@ impl Attempts {
     }
 
     fn with(site: Site, runner: Runner) -> Attempts {
-        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), said: Vec::new() }
+        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), waits: false, said: Vec::new() }
     }
 
     /// Finds what an earlier noded left: running under its shepherd, over, lost, or cancelled.
@@ -156,7 +158,7 @@ impl Attempts {
     /// Hands an order on to the shepherd of an attempt that is not over.
     pub fn tell(&mut self, name: Name, order: Control) {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
-        match Folder::of(&self.site.state, name).control(&order.line()) {
+        match Folder::of(&self.site.state, name).order(&order) {
             Ok(()) => {}
             Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
             Err(e) => warn!("attempt {name} does not listen: {e}"),
@@ -279,6 +281,7 @@ impl Attempts {
         poller.keep(old.socket, source)?;
         let unknown = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
         self.unsent = unknown.map(|(&name, _)| name).collect();
+        self.waits = false;
         self.watch_spawner(poller)?;
         self.send(poller);
         Ok(())
@@ -294,7 +297,6 @@ impl Attempts {
     fn send(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
         let Runner::Spawner(spawner, _) = &self.runner else { return };
-        let waited = !self.unsent.is_empty();
         while let Some(&name) = self.unsent.front() {
             let Some(launch) = self.entries.get(&name).and_then(|entry| entry.launch.as_ref()) else {
                 self.unsent.pop_front();
@@ -307,8 +309,9 @@ impl Attempts {
             }
             self.unsent.pop_front();
         }
-        if waited {
-            poller.want_write(spawner.socket.as_fd(), Source::Spawner, !self.unsent.is_empty());
+        if self.waits == self.unsent.is_empty() {
+            self.waits = !self.waits;
+            poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
         }
         failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
     }
@@ -340,7 +343,7 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, used));
             }
-            if entry.standing == Standing::Starting && folder.trace().is_ok() {
+            if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
                 silent.push(name);
             }
         }
