@@ -9,7 +9,7 @@ use crate::model::reason::Reason;
 
 /// Refuses what no waiting can help. A cluster without nodes tells nothing about any request.
 pub fn screen(shape: &Shape, ledger: &Ledger) -> Result<(), Reason> {
-    if ledger.vacant.is_void() || ledger.is_known_to_wait(shape) || matching::fit(&ledger.vacant, shape).is_some() {
+    if ledger.vacant.is_void() || ledger.is_known_to_wait(shape) || matching::fits(&ledger.vacant, shape) {
         return Ok(());
     }
     Err(shortage::never(&ledger.vacant, shape))

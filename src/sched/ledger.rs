@@ -141,7 +141,7 @@ impl<'s> Ledger<'s> {
 
     /// Books the earliest start; None when it fits at no time that can be told.
     fn promise(&mut self, job: JobId, shape: &Shape) -> Option<Time> {
-        if self.at_last.as_ref().is_some_and(|space| matching::fit(space, shape).is_none()) {
+        if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
             return None;
         }
         let timeline = Timeline::new(self.state, &self.started, self.now);

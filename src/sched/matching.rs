@@ -7,7 +7,7 @@
 use super::amounts::Amounts;
 use super::cluster::NodeIx;
 use super::search;
-use super::shape::{ChunkShape, Shape};
+use super::shape::{ChunkShape, Shape, Tenancy};
 use super::space::{Space, may_join};
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
@@ -22,7 +22,7 @@ pub struct Placement {
 
 /// The nodes for all chunks; None when they do not fit.
 pub fn fit(space: &Space, shape: &Shape) -> Option<Placement> {
-    if !shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free) {
+    if !is_enough_free(space, shape) {
         return None;
     }
     match &shape.group {
@@ -32,6 +32,24 @@ pub fn fit(space: &Space, shape: &Shape) -> Option<Placement> {
             values.iter().find_map(|value| arrange(space, &shape.narrowed(resource, value)))
         }
     }
+}
+
+/// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
+pub fn fits(space: &Space, shape: &Shape) -> bool {
+    let counts_tell = matches!(shape.arrangement, Arrangement::Free | Arrangement::Vscatter)
+        && shape.tenancy != Tenancy::Hosts
+        && shape.group.is_none();
+    match &shape.chunks[..] {
+        [chunk] if counts_tell => {
+            is_enough_free(space, shape) && Candidates::of(space, shape, 0, None).supply(space) >= chunk.count
+        }
+        _ => fit(space, shape).is_some(),
+    }
+}
+
+/// Whether the sums suffice; most refusals are found here.
+fn is_enough_free(space: &Space, shape: &Shape) -> bool {
+    shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free)
 }
 
 /// The values a resource has on the nodes, in order.
@@ -220,11 +238,10 @@ impl Candidates {
 
     fn bucketed(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Candidates {
         let mut fitting = Vec::new();
-        for (place, bucket) in space.buckets().iter().enumerate() {
-            let times =
-                if may_join(bucket.key.condition, shape.tenancy) { chunk.times_in(&bucket.key.free) } else { 0 };
-            if times > 0 && bucket.len() > 0 && space.meets(&bucket.key, &chunk.needs) {
-                fitting.push((place, if shape.is_spread() { 1 } else { times }));
+        for place in space.with_free(&chunk.asked) {
+            let key = &space.buckets()[place].key;
+            if may_join(key.condition, shape.tenancy) && space.meets(key, &chunk.needs) {
+                fitting.push((place, if shape.is_spread() { 1 } else { chunk.times_in(&key.free) }));
             }
         }
         Candidates::Buckets(fitting)
