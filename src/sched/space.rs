@@ -104,7 +104,8 @@ impl<'s> Space<'s> {
         };
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
-            space.push(Bucket::new(key, Some(nodes)));
+            let place = space.push(Bucket::new(key, Some(nodes)));
+            space.note(place);
         }
         space
     }
@@ -224,7 +225,6 @@ impl<'s> Space<'s> {
         self.columns.iter_mut().for_each(|column| column.push(-1));
         self.firsts.push(None);
         self.buckets.push(bucket);
-        self.note(place);
         place
     }
 
@@ -304,5 +304,54 @@ impl Iterator for Merged<'_> {
             None => drop(PeekMut::pop(head)),
         }
         Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// The nodes with so many processors free, as the buckets have it.
+    fn with_ncpus(space: &Space, ncpus: i64) -> Vec<String> {
+        let index = space.cluster.catalog.index("ncpus").unwrap();
+        let asked = [(index, ncpus)];
+        space.merged(space.with_free(&asked)).map(|ix| space.cluster.node(ix).name.clone()).collect()
+    }
+
+    fn claim(scene: &Scene, node: &str, ncpus: i64) -> Claim {
+        let cluster = &scene.state.cluster;
+        let mut taken = cluster.catalog.nothing();
+        taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
+        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), alone: false }
+    }
+
+    #[test]
+    fn an_overlay_shows_what_a_changed_state_would() {
+        let mut scene = cluster("5 x ncpus=9, 5 x ncpus=6");
+        let before = scene.clone();
+        let mut overlay = Space::now(&before.state.cluster);
+        let mut claims = Vec::new();
+        for step in 0..200_u64 {
+            let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
+            if claims.len() > 12 {
+                let (old, released) = claims.remove(step as usize % claims.len());
+                overlay.release(&released);
+                scene.state.vacate(JobId(old));
+            } else {
+                let new = claim(&scene, &node, ncpus);
+                overlay.claim(&new);
+                scene = scene.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
+                claims.push((step, new));
+            }
+            let changed = Space::now(&scene.state.cluster);
+            assert_eq!(overlay.free, changed.free);
+            assert_eq!(overlay.idle, changed.idle);
+            for least in 1..10 {
+                assert_eq!(with_ncpus(&overlay, least), with_ncpus(&changed, least), "step {step}, {least} free");
+            }
+        }
+        assert!(overlay.buckets.len() < 60, "buckets given up are used again");
     }
 }
