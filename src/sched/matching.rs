@@ -20,31 +20,72 @@ pub struct Placement {
     pub picks: Vec<(NodeIx, usize)>,
 }
 
-/// The nodes for all chunks; None when they do not fit.
-pub fn fit(space: &Space, shape: &Shape) -> Option<Placement> {
+/// What was found out when a request did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Too little in all.
+    Amounts,
+    /// Too few places for the one kind of chunk.
+    Places {
+        /// Chunks that have a place.
+        fitting: u64,
+        /// Chunks there are.
+        needed: u64,
+    },
+    /// No arrangement was found.
+    Arrangement,
+}
+
+/// The nodes for all chunks.
+pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
     if !is_enough_free(space, shape) {
-        return None;
+        return Err(Misfit::Amounts);
     }
-    match &shape.group {
+    if let Some(chunk) = counted_alone(shape) {
+        return place_alike(space, shape, chunk);
+    }
+    let placement = match &shape.group {
         None => arrange(space, shape),
         Some(resource) => {
             let values = group_values(space, resource);
             values.iter().find_map(|value| arrange(space, &shape.narrowed(resource, value)))
         }
-    }
+    };
+    placement.ok_or(Misfit::Arrangement)
 }
 
 /// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
 pub fn fits(space: &Space, shape: &Shape) -> bool {
-    let counts_tell = matches!(shape.arrangement, Arrangement::Free | Arrangement::Vscatter)
-        && shape.tenancy != Tenancy::Hosts
-        && shape.group.is_none();
-    match &shape.chunks[..] {
-        [chunk] if counts_tell => {
-            is_enough_free(space, shape) && Candidates::of(space, shape, 0, None).supply(space) >= chunk.count
-        }
-        _ => fit(space, shape).is_some(),
+    match counted_alone(shape) {
+        Some(chunk) => is_enough_free(space, shape) && Candidates::of(space, shape, 0, None).supply() >= chunk.count,
+        None => fit(space, shape).is_ok(),
     }
+}
+
+/// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
+fn counted_alone(shape: &Shape) -> Option<&ChunkShape> {
+    let is_anywhere = matches!(shape.arrangement, Arrangement::Free | Arrangement::Vscatter);
+    match &shape.chunks[..] {
+        [chunk] if is_anywhere && shape.tenancy != Tenancy::Hosts && shape.group.is_none() => Some(chunk),
+        _ => None,
+    }
+}
+
+fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
+    let candidates = Candidates::of(space, shape, 0, None);
+    let supply = candidates.supply();
+    if supply < chunk.count {
+        return Err(Misfit::Places { fitting: supply, needed: chunk.count });
+    }
+    let mut picks = Vec::with_capacity(chunk.count as usize);
+    for (node, times) in candidates.nodes(space) {
+        let take = times.min(chunk.count - picks.len() as u64);
+        picks.extend((0..take).map(|_| (node, 0)));
+        if picks.len() as u64 == chunk.count {
+            break;
+        }
+    }
+    Ok(Placement { picks })
 }
 
 /// Whether the sums suffice; most refusals are found here.
@@ -83,16 +124,15 @@ fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
 
 /// The same among hosts of one node each, which are alike by bucket.
 fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
-    let takes_all = |free: &[i64]| shape.total.iter().zip(free).all(|(asked, free)| *asked == 0 || asked <= free);
+    let asked: Vec<(usize, i64)> = shape.total.iter().copied().enumerate().filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.needs.iter().cloned()).collect();
-    let fitting = (0..space.buckets().len()).filter(|&place| {
-        let key = &space.buckets()[place].key;
-        key.solo && may_join(key.condition, shape.tenancy) && takes_all(&key.free) && {
-            needs.iter().all(|need| need.is_pinned() || space.cluster.meets(key.kind, need))
-        }
+    let fitting = space.with_free(&asked).filter(|&place| {
+        let head = space.head(place);
+        head.solo && may_join(head.condition, shape.tenancy) && space.meets(head.kind, &needs)
     });
     let pinned = needs.iter().any(|need| need.is_pinned());
-    let node = space.merged(fitting).find(|&ix| !pinned || space.cluster.node_meets(ix, &needs))?;
+    let mut nodes = space.merged(fitting.map(|place| (place, 0))).map(|(node, _)| node);
+    let node = nodes.find(|&ix| !pinned || space.cluster.node_meets(ix, &needs))?;
     spread(space, shape, Some(&[node]))
 }
 
@@ -143,11 +183,11 @@ impl<'a> Trial<'a> {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
         // Compared before anything is put anywhere: a count may be in the billions.
-        if candidates.supply(self.space) < count {
+        if candidates.supply() < count {
             return 0;
         }
         let mut wanted = count;
-        for node in candidates.nodes(self.space) {
+        for (node, _) in candidates.nodes(self.space) {
             let take = self.times(node, chunk).min(wanted);
             self.put(node, chunk, take);
             wanted -= take;
@@ -202,12 +242,23 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Where a kind of chunk could go, as far as buckets tell.
+/// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
 pub enum Candidates {
-    /// Nodes of these buckets: (bucket, how many chunks go on one node).
-    Buckets(Vec<(usize, u64)>),
+    /// Nodes of these buckets.
+    Buckets(Vec<FittingBucket>),
     /// These nodes.
     Listed(Vec<(NodeIx, u64)>),
+}
+
+/// A bucket with room.
+#[derive(Clone, Copy, Debug)]
+pub struct FittingBucket {
+    /// Its place in the space.
+    pub place: usize,
+    /// Its nodes.
+    pub nodes: u64,
+    /// How many chunks go on each.
+    pub times: u64,
 }
 
 impl Candidates {
@@ -237,14 +288,16 @@ impl Candidates {
     }
 
     fn bucketed(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Candidates {
-        let mut fitting = Vec::new();
-        for place in space.with_free(&chunk.asked) {
-            let key = &space.buckets()[place].key;
-            if may_join(key.condition, shape.tenancy) && space.meets(key, &chunk.needs) {
-                fitting.push((place, if shape.is_spread() { 1 } else { chunk.times_in(&key.free) }));
-            }
-        }
-        Candidates::Buckets(fitting)
+        let times = |place| match (shape.is_spread(), chunk.count) {
+            (true, _) | (_, 1) => 1,
+            _ => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE),
+        };
+        let fitting = space.with_free(&chunk.asked).filter_map(|place| {
+            let head = space.head(place);
+            let suits = may_join(head.condition, shape.tenancy) && space.meets(head.kind, &chunk.needs);
+            suits.then(|| FittingBucket { place, nodes: head.nodes, times: times(place) })
+        });
+        Candidates::Buckets(fitting.collect())
     }
 
     fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
@@ -259,20 +312,22 @@ impl Candidates {
     }
 
     /// How many chunks could go there, at most.
-    pub fn supply(&self, space: &Space) -> u64 {
+    pub fn supply(&self) -> u64 {
+        let more = |sum: u64, (nodes, times): (u64, u64)| sum.saturating_add(nodes.saturating_mul(times));
         match self {
-            Candidates::Buckets(fitting) => {
-                fitting.iter().fold(0, |sum, &(place, times)| sum + space.buckets()[place].len().saturating_mul(times))
-            }
-            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).sum(),
+            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| (bucket.nodes, bucket.times)).fold(0, more),
+            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| (1, times)).fold(0, more),
         }
     }
 
-    /// The nodes, in order.
-    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = NodeIx> + 'a> {
+    /// The nodes, in order, with how many chunks go on each.
+    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
-            Candidates::Buckets(fitting) => Box::new(space.merged(fitting.iter().map(|&(place, _)| place))),
-            Candidates::Listed(nodes) => Box::new(nodes.iter().map(|&(node, _)| node)),
+            Candidates::Buckets(fitting) => {
+                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.place, i)));
+                Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
+            }
+            Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A space is an overlay: it borrows the cluster's buckets and keeps only what differs, so opening
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
-use super::amounts::{Amounts, add, subtract};
-use super::cluster::{Cluster, Condition, Key, NodeIx, Room};
+use super::amounts::Amounts;
+use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
 use super::shape::{Need, Tenancy};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -50,6 +50,27 @@ impl<'s> Bucket<'s> {
     }
 }
 
+/// What a request looks at of a bucket, besides the amounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// How many nodes.
+    pub nodes: u64,
+    /// What they are.
+    pub kind: KindIx,
+    /// Who may join.
+    pub condition: Condition,
+    /// Whether each is the only node of its host.
+    pub solo: bool,
+    first: Option<NodeIx>,
+}
+
+impl Head {
+    fn of(bucket: &Bucket) -> Head {
+        let Key { kind, solo, condition, .. } = *bucket.key;
+        Head { nodes: bucket.len(), kind, condition, solo, first: bucket.first(Bound::Unbounded) }
+    }
+}
+
 /// Rooms at one moment.
 #[derive(Clone, Debug)]
 pub struct Space<'s> {
@@ -59,8 +80,8 @@ pub struct Space<'s> {
     /// What a node has free, by resource, then by bucket; below zero for buckets that nobody can
     /// join. Side by side, so that a request passes over thousands of buckets in microseconds.
     columns: Vec<Vec<i64>>,
-    /// The first node of each bucket.
-    firsts: Vec<Option<NodeIx>>,
+    /// The rest of what a request looks at, likewise.
+    heads: Vec<Head>,
     /// Added buckets that lost their last node, to be used again.
     vacated: Vec<usize>,
     /// The first so many buckets are the cluster's own, in the order of their keys.
@@ -94,7 +115,7 @@ impl<'s> Space<'s> {
             borrowed: buckets.len(),
             buckets: Vec::with_capacity(buckets.len()),
             columns: vec![Vec::with_capacity(buckets.len()); nothing.len()],
-            firsts: Vec::with_capacity(buckets.len()),
+            heads: Vec::with_capacity(buckets.len()),
             vacated: Vec::new(),
             added: BTreeMap::new(),
             rooms: BTreeMap::new(),
@@ -115,9 +136,20 @@ impl<'s> Space<'s> {
         &self.buckets
     }
 
+    /// What a request looks at of a bucket.
+    pub fn head(&self, place: usize) -> Head {
+        self.heads[place]
+    }
+
+    /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
+    /// None when nothing is asked.
+    pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
+        asked.iter().map(|&(index, amount)| (self.columns[index][place].max(0) / amount).unsigned_abs()).min()
+    }
+
     /// Whether there is no node that takes jobs.
     pub fn is_void(&self) -> bool {
-        self.buckets.iter().all(|bucket| bucket.len() == 0)
+        self.heads.iter().all(|head| head.nodes == 0)
     }
 
     /// What a job of this tenancy could have in all, were it in small pieces.
@@ -150,9 +182,9 @@ impl<'s> Space<'s> {
         may_join(self.room(ix).condition(), tenancy) && (tenancy != Tenancy::Hosts || host_is_idle())
     }
 
-    /// Whether nodes of a bucket have these values, host and node names left aside.
-    pub fn meets(&self, key: &Key, needs: &[Need]) -> bool {
-        needs.iter().all(|need| self.cluster.meets(key.kind, need))
+    /// Whether nodes of a kind have these values, host and node names left aside.
+    pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
+        needs.iter().all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
     /// Takes what a claim takes.
@@ -223,7 +255,7 @@ impl<'s> Space<'s> {
     fn push(&mut self, bucket: Bucket<'s>) -> usize {
         let place = self.buckets.len();
         self.columns.iter_mut().for_each(|column| column.push(-1));
-        self.firsts.push(None);
+        self.heads.push(Head::of(&bucket));
         self.buckets.push(bucket);
         place
     }
@@ -232,13 +264,13 @@ impl<'s> Space<'s> {
     /// is given up.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
-        let first = bucket.first(Bound::Unbounded);
-        let is_closed = first.is_none() || bucket.key.condition == Condition::Alone;
+        let head = Head::of(bucket);
+        let is_closed = head.nodes == 0 || head.condition == Condition::Alone;
         for (column, free) in self.columns.iter_mut().zip(&bucket.key.free) {
             column[place] = if is_closed { -1 } else { *free };
         }
-        self.firsts[place] = first;
-        if first.is_none() && place >= self.borrowed {
+        self.heads[place] = head;
+        if head.nodes == 0 && place >= self.borrowed {
             self.added.remove(&bucket.key);
             self.vacated.push(place);
         }
@@ -250,7 +282,7 @@ impl<'s> Space<'s> {
         // The scarcest resource first: most buckets are passed over at one look.
         let scarcity = |&&(index, amount): &&(usize, i64)| amount as f64 / self.free[index].max(1) as f64;
         let Some(&(scarcest, least)) = asked.iter().max_by(|a, b| scarcity(a).total_cmp(&scarcity(b))) else {
-            return Box::new((0..self.buckets.len()).filter(|&place| self.firsts[place].is_some()));
+            return Box::new((0..self.heads.len()).filter(|&place| self.heads[place].nodes > 0));
         };
         let enough = self.columns[scarcest].iter().enumerate().filter(move |&(_, free)| *free >= least);
         let has_all = |place: &usize| asked.iter().all(|&(index, amount)| self.columns[index][*place] >= amount);
@@ -262,17 +294,18 @@ impl<'s> Space<'s> {
         if key.condition == Condition::Alone {
             return;
         }
-        let change = if nodes < 0 { subtract } else { add };
-        let amounts: Vec<i64> = key.free.iter().map(|free| free.max(&0).saturating_mul(nodes.abs())).collect();
-        change(&mut self.free, &amounts);
-        if key.condition == Condition::Idle {
-            change(&mut self.idle, &amounts);
+        let is_idle = key.condition == Condition::Idle;
+        for (index, free) in key.free.iter().enumerate() {
+            let change = free.max(&0) * nodes;
+            self.free[index] += change;
+            self.idle[index] += if is_idle { change } else { 0 };
         }
     }
 
-    /// The nodes of some buckets, in the order of the nodes, found one by one.
-    pub fn merged(&self, buckets: impl Iterator<Item = usize>) -> Merged<'_> {
-        let heads = buckets.filter_map(|place| self.firsts[place].map(|first| Reverse((first, place))));
+    /// The nodes of some buckets, in the order of the nodes, found one by one, each with the mark
+    /// that came with its bucket: (bucket, mark).
+    pub fn merged(&self, buckets: impl Iterator<Item = (usize, usize)>) -> Merged<'_> {
+        let heads = buckets.filter_map(|(place, mark)| Some(Reverse((self.heads[place].first?, place, mark))));
         Merged { buckets: &self.buckets, heads: heads.collect::<Vec<_>>().into() }
     }
 }
@@ -290,20 +323,20 @@ pub fn may_join(condition: Condition, tenancy: Tenancy) -> bool {
 pub struct Merged<'a> {
     buckets: &'a [Bucket<'a>],
     /// The next node of each bucket.
-    heads: BinaryHeap<Reverse<(NodeIx, usize)>>,
+    heads: BinaryHeap<Reverse<(NodeIx, usize, usize)>>,
 }
 
 impl Iterator for Merged<'_> {
-    type Item = NodeIx;
+    type Item = (NodeIx, usize);
 
-    fn next(&mut self) -> Option<NodeIx> {
+    fn next(&mut self) -> Option<(NodeIx, usize)> {
         let mut head = self.heads.peek_mut()?;
-        let Reverse((node, place)) = *head;
+        let Reverse((node, place, mark)) = *head;
         match self.buckets[place].first(Bound::Excluded(node)) {
-            Some(following) => *head = Reverse((following, place)),
+            Some(following) => *head = Reverse((following, place, mark)),
             None => drop(PeekMut::pop(head)),
         }
-        Some(node)
+        Some((node, mark))
     }
 }
 
@@ -317,7 +350,10 @@ mod tests {
     fn with_ncpus(space: &Space, ncpus: i64) -> Vec<String> {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let asked = [(index, ncpus)];
-        space.merged(space.with_free(&asked)).map(|ix| space.cluster.node(ix).name.clone()).collect()
+        space
+            .merged(space.with_free(&asked).map(|place| (place, 0)))
+            .map(|(ix, _)| space.cluster.node(ix).name.clone())
+            .collect()
     }
 
     fn claim(scene: &Scene, node: &str, ncpus: i64) -> Claim {

@@ -53,7 +53,7 @@ impl<'a> Timeline<'a> {
             let further = self.whole_moment(taken + step);
             let mut later = too_early.clone();
             self.give_back(&mut later, taken, further);
-            if let Some(placement) = matching::fit(&later, shape) {
+            if let Ok(placement) = matching::fit(&later, shape) {
                 return Ok(self.halve(too_early, taken, (later, further, placement), shape));
             }
             if further == self.ends.len() {
@@ -81,8 +81,8 @@ impl<'a> Timeline<'a> {
             let mut between = too_early.clone();
             self.give_back(&mut between, taken, middle);
             match matching::fit(&between, shape) {
-                Some(found) => (space, end, placement) = (between, middle, found),
-                None => (too_early, taken) = (between, middle),
+                Ok(found) => (space, end, placement) = (between, middle, found),
+                Err(_) => (too_early, taken) = (between, middle),
             }
         }
     }
