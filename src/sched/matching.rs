@@ -11,7 +11,7 @@ use super::shape::{ChunkShape, Shape, Tenancy};
 use super::space::{Space, may_join};
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The node of each chunk, in the order of the request: (node, which kind of chunk).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
     if !is_enough_free(space, shape) {
         return Err(Misfit::Amounts);
     }
-    if let Some(chunk) = counted_alone(shape) {
+    if let Some(chunk) = counted_alone(space, shape) {
         return place_alike(space, shape, chunk);
     }
     let placement = match &shape.group {
@@ -56,29 +56,52 @@ pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
 
 /// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
 pub fn fits(space: &Space, shape: &Shape) -> bool {
-    match counted_alone(shape) {
-        Some(chunk) => is_enough_free(space, shape) && Candidates::of(space, shape, 0, None).supply() >= chunk.count,
+    match counted_alone(space, shape) {
+        Some(chunk) => {
+            let mut supply = 0;
+            let enough = |bucket: FittingBucket| {
+                supply = bucket.supply().saturating_add(supply);
+                supply >= chunk.count
+            };
+            is_enough_free(space, shape) && fitting_buckets(space, shape, chunk).any(enough)
+        }
         None => fit(space, shape).is_ok(),
     }
 }
 
 /// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
-fn counted_alone(shape: &Shape) -> Option<&ChunkShape> {
-    let is_anywhere = matches!(shape.arrangement, Arrangement::Free | Arrangement::Vscatter);
+fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> {
+    let is_anywhere = match shape.arrangement {
+        Arrangement::Free | Arrangement::Vscatter => true,
+        Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
+        Arrangement::Pack => false,
+    };
     match &shape.chunks[..] {
-        [chunk] if is_anywhere && shape.tenancy != Tenancy::Hosts && shape.group.is_none() => Some(chunk),
+        [chunk] if is_anywhere && shape.tenancy != Tenancy::Hosts && shape.group.is_none() => {
+            Some(chunk).filter(|chunk| !chunk.needs.iter().any(|need| need.is_pinned()))
+        }
         _ => None,
     }
 }
 
+/// Chunks of one kind on the first nodes with room. So many chunks need at most so many buckets,
+/// those whose first nodes come first; the others are only counted.
 fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
-    let candidates = Candidates::of(space, shape, 0, None);
-    let supply = candidates.supply();
+    let (mut supply, mut nearest) = (0_u64, BinaryHeap::new());
+    for bucket in fitting_buckets(space, shape, chunk) {
+        supply = supply.saturating_add(bucket.supply());
+        if (nearest.len() as u64) < chunk.count {
+            nearest.push(bucket);
+        } else if let Some(mut farthest) = nearest.peek_mut().filter(|farthest| bucket < **farthest) {
+            *farthest = bucket;
+        }
+    }
     if supply < chunk.count {
         return Err(Misfit::Places { fitting: supply, needed: chunk.count });
     }
+    let nearest = Candidates::Buckets(nearest.into_vec());
     let mut picks = Vec::with_capacity(chunk.count as usize);
-    for (node, times) in candidates.nodes(space) {
+    for (node, times) in nearest.nodes(space) {
         let take = times.min(chunk.count - picks.len() as u64);
         picks.extend((0..take).map(|_| (node, 0)));
         if picks.len() as u64 == chunk.count {
@@ -86,6 +109,24 @@ fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Place
         }
     }
     Ok(Placement { picks })
+}
+
+/// The buckets with room for a kind of chunk, host and node names left aside.
+fn fitting_buckets<'a>(
+    space: &'a Space,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+) -> impl Iterator<Item = FittingBucket> + 'a {
+    let times = |place| match (shape.is_spread(), chunk.count) {
+        (true, _) | (_, 1) => 1,
+        _ => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE),
+    };
+    space.with_free(&chunk.asked).filter_map(move |place| {
+        let head = space.head(place);
+        let suits = may_join(head.condition, shape.tenancy) && space.meets(head.kind, &chunk.needs);
+        let first = head.first.filter(|_| suits)?;
+        Some(FittingBucket { first, place, nodes: head.nodes, times: times(place) })
+    })
 }
 
 /// Whether the sums suffice; most refusals are found here.
@@ -130,9 +171,14 @@ fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
         let head = space.head(place);
         head.solo && may_join(head.condition, shape.tenancy) && space.meets(head.kind, &needs)
     });
-    let pinned = needs.iter().any(|need| need.is_pinned());
-    let mut nodes = space.merged(fitting.map(|place| (place, 0))).map(|(node, _)| node);
-    let node = nodes.find(|&ix| !pinned || space.cluster.node_meets(ix, &needs))?;
+    let is_pinned = needs.iter().any(|need| need.is_pinned());
+    let node = match is_pinned {
+        false => fitting.filter_map(|place| space.head(place).first).min()?,
+        true => {
+            let mut nodes = space.merged(fitting.map(|place| (place, 0))).map(|(node, _)| node);
+            nodes.find(|&ix| space.cluster.node_meets(ix, &needs))?
+        }
+    };
     spread(space, shape, Some(&[node]))
 }
 
@@ -250,15 +296,23 @@ pub enum Candidates {
     Listed(Vec<(NodeIx, u64)>),
 }
 
-/// A bucket with room.
-#[derive(Clone, Copy, Debug)]
+/// A bucket with room; those whose first node comes first are first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FittingBucket {
+    first: NodeIx,
     /// Its place in the space.
     pub place: usize,
     /// Its nodes.
     pub nodes: u64,
     /// How many chunks go on each.
     pub times: u64,
+}
+
+impl FittingBucket {
+    /// How many chunks go on all of its nodes.
+    fn supply(self) -> u64 {
+        self.nodes.saturating_mul(self.times)
+    }
 }
 
 impl Candidates {
@@ -269,7 +323,7 @@ impl Candidates {
             Some(nodes) => Candidates::listed(space, shape, chunk, nodes.iter().copied()),
             None => match Candidates::named(space, chunk) {
                 Some(nodes) => Candidates::listed(space, shape, chunk, nodes.into_iter()),
-                None => Candidates::bucketed(space, shape, chunk),
+                None => Candidates::Buckets(fitting_buckets(space, shape, chunk).collect()),
             },
         }
     }
@@ -287,19 +341,6 @@ impl Candidates {
         }
     }
 
-    fn bucketed(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Candidates {
-        let times = |place| match (shape.is_spread(), chunk.count) {
-            (true, _) | (_, 1) => 1,
-            _ => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE),
-        };
-        let fitting = space.with_free(&chunk.asked).filter_map(|place| {
-            let head = space.head(place);
-            let suits = may_join(head.condition, shape.tenancy) && space.meets(head.kind, &chunk.needs);
-            suits.then(|| FittingBucket { place, nodes: head.nodes, times: times(place) })
-        });
-        Candidates::Buckets(fitting.collect())
-    }
-
     fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
         let fits = |ix: &NodeIx| {
             space.is_open(*ix) && space.admits(*ix, shape.tenancy) && space.cluster.node_meets(*ix, &chunk.needs)
@@ -313,10 +354,9 @@ impl Candidates {
 
     /// How many chunks could go there, at most.
     pub fn supply(&self) -> u64 {
-        let more = |sum: u64, (nodes, times): (u64, u64)| sum.saturating_add(nodes.saturating_mul(times));
         match self {
-            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| (bucket.nodes, bucket.times)).fold(0, more),
-            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| (1, times)).fold(0, more),
+            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| bucket.supply()).fold(0, u64::saturating_add),
+            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).fold(0, u64::saturating_add),
         }
     }
 

@@ -61,7 +61,8 @@ pub struct Head {
     pub condition: Condition,
     /// Whether each is the only node of its host.
     pub solo: bool,
-    first: Option<NodeIx>,
+    /// The first of them.
+    pub first: Option<NodeIx>,
 }
 
 impl Head {
