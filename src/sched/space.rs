@@ -190,18 +190,14 @@ impl<'s> Space<'s> {
 
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &Claim) {
-        for (&ix, taken) in &claim.holds {
-            let mut room = self.room(ix).clone();
-            room.admit(taken, claim.alone);
-            self.refile(ix, room);
-        }
+        claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.alone));
     }
 
-    /// Gives back what a claim took.
-    pub fn release(&mut self, claim: &Claim) {
-        for (&ix, taken) in &claim.holds {
-            self.dismiss(ix, taken, claim.alone);
-        }
+    /// One job more on a node.
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], alone: bool) {
+        let mut room = self.room(ix).clone();
+        room.admit(taken, alone);
+        self.refile(ix, room);
     }
 
     /// One job less on a node.
@@ -373,8 +369,10 @@ mod tests {
         for step in 0..200_u64 {
             let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
             if claims.len() > 12 {
-                let (old, released) = claims.remove(step as usize % claims.len());
-                overlay.release(&released);
+                let (old, released): (u64, Claim) = claims.remove(step as usize % claims.len());
+                for (&ix, taken) in &released.holds {
+                    overlay.dismiss(ix, taken, released.alone);
+                }
                 scene.state.vacate(JobId(old));
             } else {
                 let new = claim(&scene, &node, ncpus);
