@@ -134,6 +134,8 @@ pub struct Cluster {
     nodes: Vec<Node>,
     names: BTreeMap<String, NodeIx>,
     hosts: BTreeMap<String, BTreeSet<NodeIx>>,
+    /// The hosts of more than one node.
+    composite: BTreeSet<String>,
     kinds: Vec<Kind>,
     kind_index: BTreeMap<Vec<u8>, KindIx>,
     unused_kinds: Vec<KindIx>,
@@ -151,6 +153,7 @@ impl Cluster {
             nodes: Vec::new(),
             names: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            composite: BTreeSet::new(),
             kinds: Vec::new(),
             kind_index: BTreeMap::new(),
             unused_kinds: Vec::new(),
@@ -195,7 +198,7 @@ impl Cluster {
 
     /// The hosts of more than one node, with their nodes.
     pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
-        self.hosts.values().filter(|nodes| nodes.len() > 1)
+        self.composite.iter().filter_map(|host| self.hosts.get(host))
     }
 
     /// Whether the node is the only one of its host.
@@ -406,6 +409,7 @@ impl Cluster {
         let host = self.node(ix).host.clone();
         let first = self.only_node_of(&host);
         first.iter().for_each(|&first| self.unfile_place(first));
+        self.composite.extend(first.map(|_| host.clone()));
         self.hosts.entry(host).or_default().insert(ix);
         first.iter().for_each(|&first| self.file_place(first));
     }
@@ -416,6 +420,9 @@ impl Cluster {
         let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else { return };
         let last = if nodes.len() == 2 { nodes.iter().copied().find(|&other| other != ix) } else { None };
         last.iter().for_each(|&last| self.unfile_place(last));
+        if last.is_some() {
+            self.composite.remove(&host);
+        }
         if let Some(nodes) = self.hosts.get_mut(&host) {
             nodes.remove(&ix);
         }
