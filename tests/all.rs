@@ -7,6 +7,7 @@ mod architecture;
 mod first_light;
 mod generated;
 mod noded;
+mod sched_properties;
 mod support;
 mod tour;
 

@@ -52,13 +52,15 @@ impl Sandbox {
         Sandbox::configured("")
     }
 
-    /// A sandbox whose `lanai.toml` holds this text.
+    /// A sandbox whose `lanai.toml` holds this text. What the account running the tests has in its
+    /// profile is not read, unless the text has a `[launch]` of its own that says so.
     pub fn configured(config: &str) -> Sandbox {
         let folder = tempfile::Builder::new().prefix("lanai-test-").tempdir().unwrap();
         let sandbox = Sandbox { folder, environment: Vec::new() };
         fs::create_dir(sandbox.home()).unwrap();
         fs::create_dir(sandbox.work()).unwrap();
-        fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+        let launch = if config.contains("[launch]") { "" } else { "\n[launch]\nlogin = false\n" };
+        fs::write(sandbox.home().join("lanai.toml"), format!("{config}{launch}")).unwrap();
         sandbox
     }
 
