@@ -131,7 +131,9 @@ proptest! {
         scene.apply(&plan);
         let second = scene.plan();
         prop_assert!(second.starts.is_empty(), "first\n{plan}second\n{second}");
-        prop_assert_eq!(plan.bookings, second.bookings);
+        // The nodes of a promise are a forecast, its job and time are the promise.
+        let promises = |plan: &Plan| plan.bookings.iter().map(|b| (b.job, b.at)).collect::<Vec<_>>();
+        prop_assert_eq!(promises(&plan), promises(&second));
     }
 
     #[test]

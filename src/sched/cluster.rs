@@ -5,6 +5,7 @@
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
 use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, add, counted, subtract};
+pub use super::room::{Condition, Room};
 use super::shape::Need;
 use crate::model::job::{JobId, Share};
 use crate::model::node::NodeFacts;
@@ -19,53 +20,6 @@ pub struct NodeIx(u32);
 /// A kind's place in the table of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindIx(u32);
-
-/// Who may still join a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
-    /// Anybody: nobody is there.
-    Idle,
-    /// Those that share.
-    Shared,
-    /// Nobody: one job has it alone.
-    Alone,
-}
-
-/// What a node has left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Below zero where a node has shrunk under its jobs.
-    pub free: Amounts,
-    /// Jobs that are there.
-    pub tenants: u32,
-    /// How many of these have it alone.
-    pub alone: u32,
-}
-
-impl Room {
-    /// Who may join.
-    pub fn condition(&self) -> Condition {
-        match (self.tenants, self.alone) {
-            (_, 1..) => Condition::Alone,
-            (0, 0) => Condition::Idle,
-            _ => Condition::Shared,
-        }
-    }
-
-    /// One job more, with these amounts.
-    pub fn admit(&mut self, taken: &[i64], alone: bool) {
-        subtract(&mut self.free, taken);
-        self.tenants += 1;
-        self.alone += u32::from(alone);
-    }
-
-    /// One job less.
-    pub fn dismiss(&mut self, taken: &[i64], alone: bool) {
-        add(&mut self.free, taken);
-        self.tenants = self.tenants.saturating_sub(1);
-        self.alone = self.alone.saturating_sub(u32::from(alone));
-    }
-}
 
 /// What a node is.
 #[derive(Clone, Debug)]

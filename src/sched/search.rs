@@ -57,7 +57,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The nodes already in use, then one fresh node of each bucket: the others are like it.
+    /// The nodes already in use, and one fresh node of each bucket: the others are like it.
     fn options(&self, trial: &Trial<'a>, chunk: usize) -> Vec<NodeIx> {
         let candidates = &self.candidates[chunk];
         match candidates {
@@ -68,7 +68,10 @@ impl<'a> Search<'a> {
                     nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 };
                 let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));
-                in_use.chain(fitting.iter().filter_map(fresh)).collect()
+                let mut options: Vec<NodeIx> = in_use.chain(fitting.iter().filter_map(fresh)).collect();
+                // Not the order of the buckets: equal rooms must give equal answers.
+                options.sort_unstable();
+                options
             }
         }
     }
