@@ -237,9 +237,8 @@ impl Ledger {
         };
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        let exclusive = job.spec.request.place.sharing.is_exclusive();
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
