@@ -210,7 +210,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
-            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Failed(name, why) if self.starting(name) => self.give_up(name, why, poller),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -235,7 +235,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.end(name, never(How::NodeFault(why.into())));
+            return self.give_up(name, why.into(), poller);
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
@@ -250,6 +250,18 @@ impl Attempts {
                 let used = folder.usage().unwrap_or_default();
                 self.end(name, Outcome { how: How::ShepherdLost, sent: None, used });
             }
+        }
+    }
+
+    /// An attempt could not be recorded. Another shepherd of it may still be about to (after a
+    /// spawner was killed): either it finds the mark, or its folder is found here.
+    fn give_up(&mut self, name: Name, why: String, poller: &mut Poller) {
+        if let Err(e) = folder::bury(&self.site.state, name, 0) {
+            error!("the end of attempt {name} cannot be marked: {e}");
+        }
+        match Folder::of(&self.site.state, name).exists() {
+            true => self.examine(name, poller),
+            false => self.end(name, never(How::NodeFault(why))),
         }
     }
 
