@@ -253,17 +253,6 @@ fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
 }
 
 #[test]
-fn the_login_shell_is_gone_when_the_script_runs() {
-    let mut node = Node::start();
-    let launch = Launch { login: true, ..node.script(1, "echo $$; ps -o pid= --sid $$ | grep -c .") };
-    node.order(Order::Start(Box::new(launch)));
-    let session = node.running(1);
-    assert_eq!(node.ended(1).how, How::Exited(0));
-    let output = node.read("1.o");
-    assert_eq!(output.lines().next(), Some(session.to_string().as_str()), "{output}");
-}
-
-#[test]
 fn a_large_script_fits() {
     let mut node = Node::start();
     let padding = "# 0123456789\n".repeat(100_000);
@@ -552,7 +541,9 @@ fn root_runs_jobs_as_their_owners() {
         return println!("skipped: needs root");
     }
     let name = format!("lanai-t{}", std::process::id() % 10_000);
-    let made = Command::new("useradd").args(["--no-create-home", "--user-group", "--groups", "daemon", &name]).status();
+    let made = Command::new("useradd")
+        .args(["--no-create-home", "--shell", "/bin/bash", "--user-group", "--groups", "daemon", &name])
+        .status();
     if !made.is_ok_and(|status| status.success()) {
         return println!("skipped: needs useradd");
     }
@@ -581,6 +572,14 @@ fn as_owner(name: &str) {
     let output = node.read("theirs/out");
     assert!(output.starts_with(&format!("{name}\n{name} daemon\nNoNewPrivs:\t1\nn1\nn1\n")), "{output}");
     assert_eq!(fs::metadata(theirs.join("out")).unwrap().uid(), account.uid);
+
+    // Under a login shell without a profile; the tester's own may do anything.
+    let login = Launch { login: true, ..own(node.script(5, "echo $$; ps -o args= -p $$")) };
+    node.order(Order::Start(Box::new(login)));
+    let session = node.running(5);
+    assert_eq!(node.ended(5).how, How::Exited(0), "{}", node.read("theirs/err"));
+    let output = node.read("theirs/out");
+    assert!(output.starts_with(&format!("{session}\n/bin/sh ")), "the login shell is gone: {output}");
 
     let script = node.path("state/attempts/1.1/script");
     let mode = fs::metadata(script).unwrap().mode() & 0o777;

@@ -6,7 +6,7 @@
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
 use super::adopt::{self, Found};
-use super::folder::{self, Folder, Name};
+use super::folder::{self, Folder, Mark, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
 use super::shepherd::never;
@@ -90,10 +90,14 @@ impl Attempts {
             self.examine(name, poller);
         }
         for name in folder::names(&folder::tombstones(&self.site.state))? {
-            match self.entries.get(&name) {
-                None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
+            let Some(mark) = folder::buried(&self.site.state, name) else { continue };
+            match mark {
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0))),
+                Mark::Cancelled(grace) if self.entries.contains_key(&name) => self.cancel(name, grace),
+                _ if self.entries.contains_key(&name) => {}
+                mark => {
+                    self.entries.insert(name, Entry::new(Standing::Ended(never(mark.how()))));
+                }
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -140,7 +144,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
+        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Cancelled(grace)) {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -210,7 +214,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
-            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Failed(name, why) if self.starting(name) => self.give_up(name, why, poller),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -235,7 +239,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.end(name, never(How::NodeFault(why.into())));
+            return self.give_up(name, why.into(), poller);
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
@@ -250,6 +254,18 @@ impl Attempts {
                 let used = folder.usage().unwrap_or_default();
                 self.end(name, Outcome { how: How::ShepherdLost, sent: None, used });
             }
+        }
+    }
+
+    /// An attempt could not be recorded. Another shepherd of it may still be about to (after a
+    /// spawner was killed): either it finds the mark, or its folder is found here.
+    fn give_up(&mut self, name: Name, why: String, poller: &mut Poller) {
+        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Fault(why.clone())) {
+            error!("the end of attempt {name} cannot be marked: {e}");
+        }
+        match Folder::of(&self.site.state, name).exists() {
+            true => self.examine(name, poller),
+            false => self.end(name, never(How::NodeFault(why))),
         }
     }
 

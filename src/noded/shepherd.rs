@@ -95,8 +95,8 @@ fn herd(
     cookie: &str,
     noded: &OwnedFd,
 ) -> Outcome {
-    if folder::buried(&site.state, Name::of(launch)).is_some() {
-        return never(How::Cancelled);
+    if let Some(mark) = folder::buried(&site.state, Name::of(launch)) {
+        return never(mark.how());
     }
     let account = match account {
         Ok(account) => account,
