@@ -13,6 +13,7 @@ mod hostile;
 mod noded;
 mod personal;
 mod recovery;
+mod sched_properties;
 mod support;
 mod tour;
 

@@ -159,10 +159,9 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let clock = self.clock.clone();
-        let server = self.setup.name.clone();
         let Some(job) = self.touch(id, false) else { return };
         job.apply(&event, moment);
-        if let Some(comment) = remarks::comment(job, &event, &server, |time| clock.wall(time)) {
+        if let Some(comment) = remarks::comment(job, &event, |time| clock.wall(time)) {
             job.life.comment = comment;
         }
         self.tick.changes.push(Change::Event(moment.now, id, event));
@@ -241,9 +240,8 @@ impl Ledger {
         };
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        let exclusive = job.spec.request.place.sharing.is_exclusive();
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {

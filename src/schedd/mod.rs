@@ -46,6 +46,7 @@ pub use start::{command, main};
 
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
@@ -222,10 +223,13 @@ impl Schedd {
     }
 
     fn note(&mut self, news: Vec<News>) {
-        self.inbox.extend(news.into_iter().map(|news| match news {
-            News::Report(target, report) => Input::Report(target, report),
-            News::Lost(nodes) => Input::Lost(nodes),
-        }));
+        for news in news {
+            match news {
+                News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
+                News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
+                News::Epoch(epoch) => self.ledger.also(Change::Meta("epoch", epoch.to_string())),
+            }
+        }
     }
 
     fn keep_house(&mut self) {
@@ -243,12 +247,13 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
         if Timers::ring(&mut self.timers.purge, timers::PURGE) {
             let history = self.ledger.setup.config.server.history;
-            self.ledger.also(crate::spool::commit::Change::Purge(self.ledger.now - history));
+            self.ledger.also(Change::Purge(self.ledger.now - history));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }

@@ -51,6 +51,9 @@ pub enum News {
     Report(usize, Report),
     /// It does not answer any more; these are its nodes.
     Lost(Vec<String>),
+    /// Our own noded has followed a schedd of a higher epoch. Nobody else can hold our spool, so
+    /// that was a spool that is no more: from now on this is ours.
+    Epoch(u64),
 }
 
 impl Nodes {
@@ -100,7 +103,13 @@ impl Nodes {
         match received {
             Ok(reports) => {
                 target.heard = clock::monotonic();
-                reports.into_iter().map(|report| target.admit(index, report)).collect()
+                let overtaken = reports.iter().find_map(|report| target.overtaken(report));
+                let mut news: Vec<News> = reports.into_iter().map(|report| target.admit(index, report)).collect();
+                if let Some(epoch) = overtaken {
+                    self.epoch = epoch;
+                    news.push(News::Epoch(epoch));
+                }
+                news
             }
             Err(error) => vec![target.lose(&error.to_string())],
         }
@@ -187,7 +196,7 @@ impl Target {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
-        match daemon::start("noded", &[]) {
+        match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"]) {
             Ok(()) => tracing::info!("started noded"),
             Err(error) => tracing::error!("noded cannot be started: {error:#}"),
         }
@@ -196,6 +205,14 @@ impl Target {
     fn send(&mut self, order: &Order) -> Option<News> {
         let sent = self.link.as_mut()?.send(order);
         sent.err().map(|error| self.lose(&error.to_string()))
+    }
+
+    /// The epoch to go on with, if our own noded has seen a higher one.
+    fn overtaken(&self, report: &Report) -> Option<u64> {
+        match report {
+            Report::Fenced { epoch } if self.own => Some(epoch + 1),
+            _ => None,
+        }
     }
 
     /// A noded presents only nodes that its socket stands for: a tunnel attests where it leads,
