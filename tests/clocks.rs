@@ -28,6 +28,16 @@ fn date(off: i64, seconds: i64) -> String {
     moment.format("%Y%m%d%H%M.%S").to_string()
 }
 
+/// A new job is shown as the watch shows it.
+#[track_caller]
+fn came_just_now(job: &Value, off: i64) {
+    let now = chrono::Utc::now() + chrono::Duration::milliseconds(off);
+    let shown = job["ctime"].as_str().unwrap();
+    let shown = chrono::NaiveDateTime::parse_from_str(shown, "%a %b %d %H:%M:%S %Y").unwrap();
+    let apart = (now.naive_utc() - shown).num_seconds();
+    assert!((-2..60).contains(&apart), "{shown} at {now}");
+}
+
 /// All moments and durations that are shown of a job.
 fn times(job: &Value) -> Vec<String> {
     let names = ["ctime", "mtime", "qtime", "etime", "stime", "obittime"];
@@ -57,11 +67,7 @@ fn steps_change_nothing(restarts: bool) {
         let job = sandbox.ended(&id);
         assert_eq!(job["Exit_status"], 4);
         assert!(sandbox.log().matches("the wall clock was stepped").count() >= logged.max(1));
-        let now = chrono::Utc::now() + chrono::Duration::milliseconds(off);
-        let shown = job["ctime"].as_str().unwrap();
-        let shown = chrono::NaiveDateTime::parse_from_str(shown, "%a %b %d %H:%M:%S %Y").unwrap();
-        let apart = (now.naive_utc() - shown).num_seconds();
-        assert!((-2..60).contains(&apart), "a new job is shown as the watch shows it: {shown} at {now}");
+        came_just_now(&job, off);
         assert_eq!(times(&sandbox.job(&over)), before, "the past stays as it was");
         assert_eq!((&sandbox.job(&runs)["stime"], &sandbox.job(&held)["ctime"]), (&started, &submitted));
         assert_eq!(sandbox.state(&runs), "R");
@@ -125,15 +131,15 @@ fn a_begin_time_is_read_off_the_watch() {
 #[test]
 fn a_step_in_a_tick_that_the_disk_refused_is_not_forgotten() {
     let sandbox = watched();
-    let faulty = sandbox.command("schedd").env("LANAI_FAULTS", "spool.commit:1/2:fail").output().unwrap();
-    if !faulty.status.success() {
-        sandbox.run("schedd", &[]).ok();
-    }
+    let every_other = (3..60).step_by(2).map(|n| format!("spool.commit:{n}:fail")).collect::<Vec<_>>().join(",");
+    let faulty = sandbox.command("schedd").env("LANAI_FAULTS", every_other).output().unwrap();
+    assert!(faulty.status.success(), "{faulty:?}");
     let mut jobs = Vec::new();
     for round in 1..=6 {
         set(&sandbox, round * HOUR);
         let submitted = || sandbox.run_with_input("qsub", &["-h"], "true\n");
         let id = sandbox.until("an acknowledgement", || Some(submitted()).filter(|done| done.code == 0)).line();
+        came_just_now(&sandbox.job(&id), round * HOUR);
         jobs.push((id.clone(), times(&sandbox.job(&id))));
     }
     sandbox.kill("schedd");
