@@ -20,7 +20,10 @@ impl Listener {
     pub fn bind(setup: &Setup) -> io::Result<Listener> {
         let path = setup.home.runtime.join("schedd.sock");
         let (socket, inode) = bind(setup, &path)?;
-        record::write(&setup.home, &path)?;
+        if let Err(error) = record::write(&setup.home, &path) {
+            // Without a record clients look here anyway: a full disk need not keep them out.
+            tracing::warn!("{} was not written: {error}", setup.home.record().display());
+        }
         Ok(Listener { socket, path, inode })
     }
 
@@ -57,7 +60,9 @@ impl Listener {
 fn bind(setup: &Setup, path: &Path) -> io::Result<(UnixListener, u64)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     if setup.shared {
-        std::fs::create_dir_all(folder)?;
+        // Everybody finds the record and the socket; the spool beside them is closed.
+        filesystem::make_passable(&setup.home.state)?;
+        filesystem::make_passable(folder)?;
     } else {
         filesystem::make_private(folder)?;
     }

@@ -104,7 +104,9 @@ fn await_other(home: &Home) -> Result<()> {
 
 fn log_to_stderr() {
     let level = crate::sys::env::text("LANAI_LOG").and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level).init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level);
+    // What cannot be logged, to a full disk say, is lost: to complain would be a panic.
+    log.log_internal_errors(false).init();
 }
 
 fn raise_descriptor_limit() {
