@@ -23,10 +23,10 @@ use nix::sys::stat::Mode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -180,7 +180,9 @@ impl Folder {
     /// Writes down what it has used so far; a full disk loses it, which does no harm.
     pub fn write_usage(&self, usage: &Usage) {
         if let Ok(text) = serde_json::to_vec(usage) {
-            let _ = fs::write(self.path.join("usage"), text);
+            let file =
+                File::options().write(true).create(true).truncate(true).mode(0o600).open(self.path.join("usage"));
+            let _ = file.and_then(|mut file| file.write_all(&text));
         }
     }
 
@@ -245,7 +247,8 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
 
 fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
     // Others may pass through it to what is theirs, but not look around.
-    DirBuilder::new().mode(0o711).create(beside)?;
+    DirBuilder::new().create(beside)?;
+    fs::set_permissions(beside, Permissions::from_mode(0o711))?;
     let shepherd = create(beside, "shepherd", 0o600, None)?;
     write_line(&shepherd, contents.identity)?;
     create(beside, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
