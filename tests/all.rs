@@ -7,6 +7,7 @@ mod architecture;
 mod first_light;
 mod generated;
 mod noded;
+mod shared;
 mod support;
 mod tour;
 

@@ -81,7 +81,7 @@ fn serve(home: Home, ready: bool) -> Result<()> {
         Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => return await_other(&home),
         other => other?,
     };
-    let listener = Listener::bind(&recovered.ledger.setup).context("schedd.sock")?;
+    let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
     let mut schedd = Schedd::new(recovered, listener, signals)?;
     if ready {
         daemon::report("ready")?;
