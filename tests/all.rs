@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod disk_full;
 mod first_light;
 mod generated;
 mod noded;
