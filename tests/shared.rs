@@ -268,7 +268,7 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     let socket = UnixListener::bind(&path).unwrap();
     // A command that comes too early waits.
     let mut early = sandbox.command("qsub");
-    let early = early.args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut early = early.args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let line =
         format!("exec 3<&{} && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log", socket.as_raw_fd());
     let plain = sandbox.command("schedd");
@@ -278,7 +278,14 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
     let mut schedd = shell.spawn().unwrap();
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
-    let id = finish(early.wait_with_output().unwrap()).line();
+    let ended = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        early.try_wait().unwrap().is_some()
+    });
+    let _ = early.kill();
+    let early = finish(early.wait_with_output().unwrap());
+    assert!(ended, "the command that came early was never served");
+    let id = early.line();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
     sandbox.run("schedd", &["--stop"]).ok();
     schedd.wait().unwrap();
