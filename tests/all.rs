@@ -8,6 +8,7 @@ mod first_light;
 mod generated;
 mod noded;
 mod support;
+mod torture;
 mod tour;
 
 use std::collections::BTreeSet;
