@@ -54,7 +54,7 @@ fn storm(kills: Kills, faults: &str) {
     println!("TORTURE_SEED={} {kills:?} faults: {}", dice.seed(), if faults.is_empty() { "none" } else { faults });
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
-    let config = format!("[launch]\nretry = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = {SLOTS}\n");
+    let config = format!("[launch]\nlogin = false\nretry = \"1s\"\n[[node]]\nname = \"{node}\"\nncpus = {SLOTS}\n");
     let sandbox = Sandbox::configured(&config);
     let sandbox = if faults.is_empty() { sandbox } else { sandbox.with("LANAI_FAULTS", faults) };
     let crew = Crew::new(&sandbox);
@@ -64,11 +64,13 @@ fn storm(kills: Kills, faults: &str) {
         crew.end();
         killed
     });
-    let calm = crew.wait_until_quiet(Duration::from_secs(90));
+    let calm = crew.wait_until_quiet(Duration::from_secs(40));
     let report = audit::audit(&crew, &killed);
     println!("{report}");
-    assert!(calm, "jobs were still on their way after the storm\n{}", sandbox.run("qstat", &["-a"]).out);
-    let wrong = report.wrong();
+    let mut wrong = report.wrong().to_vec();
+    if !calm {
+        wrong.push("jobs were still on their way long after the storm".to_string());
+    }
     if !wrong.is_empty() {
         let kept = crew.keep_the_evidence();
         panic!("{} things are wrong (all is kept in {}):\n{}", wrong.len(), kept.display(), wrong.join("\n"));
