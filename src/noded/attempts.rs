@@ -49,6 +49,8 @@ struct Entry {
     standing: Standing,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
+    /// More than one spawner was given it: what the one's shepherd cannot begin, the other's may.
+    given_again: bool,
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
@@ -56,7 +58,7 @@ struct Entry {
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
+        Entry { standing, launch: None, given_again: false, kept: Vec::new(), used: Usage::default() }
     }
 
     fn over(&self) -> bool {
@@ -208,7 +210,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
-            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Failed(name, why) if self.starting(name) => self.fail(name, why, poller),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -233,7 +235,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.end(name, never(How::NodeFault(why.into())));
+            return self.fail(name, why.into(), poller);
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
@@ -277,8 +279,11 @@ impl Attempts {
         let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
         let source = Source::OldSpawner(poller.number());
         poller.keep(old.socket, source)?;
-        let unknown = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
-        self.unsent = unknown.map(|(&name, _)| name).collect();
+        self.unsent.clear();
+        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.launch.is_some()) {
+            entry.given_again = true;
+            self.unsent.push_back(name);
+        }
         self.watch_spawner(poller)?;
         self.send(poller);
         Ok(())
@@ -310,7 +315,24 @@ impl Attempts {
         if waited {
             poller.want_write(spawner.socket.as_fd(), Source::Spawner, !self.unsent.is_empty());
         }
-        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+        failed.into_iter().for_each(|(name, why)| self.fail(name, why, poller));
+    }
+
+    /// An attempt could not be begun. If another shepherd of it may be on its way, a folder with
+    /// this end in it comes first: it keeps that one from beginning, or finds that it has begun.
+    fn fail(&mut self, name: Name, why: String, poller: &mut Poller) {
+        let outcome = never(How::NodeFault(why));
+        if self.entries.get(&name).is_none_or(|entry| !entry.given_again) {
+            return self.end(name, outcome);
+        }
+        match folder::seal(&self.site.state, name, &outcome) {
+            Ok(true) => self.end(name, outcome),
+            Ok(false) => self.examine(name, poller),
+            Err(e) => {
+                error!("attempt {name} is given to the spawner again: its end cannot be recorded: {e}");
+                self.unsent.push_back(name);
+            }
+        }
     }
 
     // ------------------------------------------------------------------------------- time
@@ -348,6 +370,7 @@ impl Attempts {
             self.said.push(Report::Usage(changed));
         }
         silent.into_iter().for_each(|name| self.examine(name, poller));
+        self.send(poller);
     }
 
     // ------------------------------------------------------------------------------- reports

@@ -277,18 +277,38 @@ fn write_line(mut file: &File, record: &impl Serialize) -> io::Result<()> {
 
 fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<Option<Built>> {
     let folder = Folder::of(state, name);
+    Ok(place(state, beside, name)?.then_some(Built { folder, ..built }))
+}
+
+/// Moves a folder to an attempt's place; false if there is one already.
+fn place(state: &Path, beside: &Path, name: Name) -> io::Result<bool> {
+    let folder = Folder::of(state, name);
     match renameat2(AT_FDCWD, beside, AT_FDCWD, &folder.path, RenameFlags::RENAME_NOREPLACE) {
-        Ok(()) => Ok(Some(Built { folder, ..built })),
-        Err(nix::Error::EEXIST) => Ok(None),
+        Ok(()) => Ok(true),
+        Err(nix::Error::EEXIST) => Ok(false),
         // A file system without that flag: rename onto a folder succeeds only if it is empty,
         // and none of ours ever is.
         Err(nix::Error::EINVAL) => match fs::rename(beside, &folder.path) {
-            Ok(()) => Ok(Some(Built { folder, ..built })),
-            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(None),
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(false),
             Err(e) => Err(e),
         },
         Err(e) => Err(e.into()),
     }
+}
+
+/// Puts a folder that holds nothing but this end in an attempt's place, so that it never begins;
+/// false if it has begun.
+pub fn seal(state: &Path, name: Name, outcome: &Outcome) -> io::Result<bool> {
+    fault::point("attempt.seal")?;
+    let beside = attempts(state).join(format!(".new-{}", std::process::id()));
+    DirBuilder::new().recursive(true).mode(0o711).create(&beside)?;
+    let record = serde_json::to_vec(&ExitRecord { version: VERSION, outcome: outcome.clone() })?;
+    let sealed = fs::write(beside.join("exit"), record).and_then(|()| place(state, &beside, name));
+    if !matches!(sealed, Ok(true)) {
+        let _ = fs::remove_dir_all(&beside);
+    }
+    sealed
 }
 
 impl Built {
@@ -371,6 +391,22 @@ mod tests {
         assert_eq!(fs::read_dir(attempts(state.path())).unwrap().count(), 1);
         folder.remove().unwrap();
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_sealed_attempt_never_begins_and_one_that_has_begun_cannot_be_sealed() {
+        let state = state();
+        let one = identity(1);
+        let contents = Contents { identity: &one, script: None, nodes: "", owner: None };
+        let fault = Outcome { how: How::NodeFault("x".into()), sent: None, used: Usage::default() };
+        assert!(seal(state.path(), one.name, &fault).unwrap());
+        assert!(build(state.path(), &contents).unwrap().is_none());
+        let folder = Folder::of(state.path(), one.name);
+        assert_eq!(folder.outcome().unwrap(), Some(fault.clone()));
+        folder.remove().unwrap();
+        assert!(build(state.path(), &contents).unwrap().is_some());
+        assert!(!seal(state.path(), one.name, &fault).unwrap());
+        assert_eq!(folder.outcome().unwrap(), None);
     }
 
     #[test]
