@@ -90,7 +90,7 @@ impl Daemon {
             tmp: tmpdir::base(state_folder),
             host: hardware.host.clone(),
             gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
-            cgroup: cgroup::own().filter(|folder| !args.hollow && cgroup::usable(folder)),
+            cgroup: cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder)),
             shared: args.shared || home.system,
             min_uid: args.min_uid,
             own: own.clone(),

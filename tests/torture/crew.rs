@@ -3,6 +3,7 @@
 use super::dice::Dice;
 use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
+use lanai::noded::folder::{self, Folder, Name};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -190,11 +191,13 @@ impl<'a> Crew<'a> {
 
     /// Whether enough jobs run at this very moment: attempts begun and without a record of their end.
     pub fn is_busy(&self) -> bool {
-        let running = |path: &PathBuf| {
-            let begun = fs::read_to_string(path.join("shepherd")).is_ok_and(|text| text.lines().count() > 1);
-            begun && !path.join("exit").exists()
+        let state = self.sandbox.home().join("node");
+        let running = |name: &Name| {
+            let folder = Folder::of(&state, *name);
+            matches!(folder.trace(), Ok(Some(_))) && matches!(folder.outcome(), Ok(None))
         };
-        self.attempts().iter().filter(|path| running(path)).count() >= RUNNING
+        let names = folder::names(&folder::attempts(&state)).unwrap_or_default();
+        names.iter().filter(|name| running(name)).count() >= RUNNING
     }
 
     /// Waits until every job is over and every end confirmed; whether that came to be.
