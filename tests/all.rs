@@ -17,6 +17,7 @@ mod recovery;
 mod sched_properties;
 mod shared;
 mod support;
+mod torture;
 mod tour;
 
 use std::collections::BTreeSet;
