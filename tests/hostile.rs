@@ -10,6 +10,7 @@ use lanai::wire::message::{Detail, Filter, Payload, Question, Reply, Request, Su
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What a command may take though others misbehave: far less than any patience with them.
@@ -227,21 +228,19 @@ fn ten_thousand_operands_are_answered() {
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
 }
 
-#[test]
-fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
-    let sandbox = serving();
-    let pid = sandbox.pid_of("schedd").unwrap();
+/// What no `qsub` of ours would send.
+fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
     let submission = || Submission {
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),
         environ: Vec::new(),
-        workdir: Text(sandbox.work().into_os_string().into_encoded_bytes()),
+        workdir: Text(workdir.as_os_str().to_os_string().into_encoded_bytes()),
         submit_host: "here".into(),
         arguments: Text::default(),
     };
     let set = |attribute: &str, value: &[u8]| Setting::new(attribute, Text(value.to_vec()));
     let with = |setting: Setting| Submission { settings: vec![setting], ..submission() };
-    let hostile = vec![
+    vec![
         Submission { environ: b"\0\0=\0=x\0no\0A\xff=\xfe\0PBS_JOBID=9\0unended".to_vec(), ..submission() },
         Submission { workdir: Text(Vec::new()), ..submission() },
         Submission { workdir: Text(b"../\0relative".to_vec()), ..submission() },
@@ -272,8 +271,14 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
         with(Setting { resource: Some("walltime".into()), ..set("Resource_List", b"9223372036854775807") }),
         with(Setting { resource: Some("mem".into()), ..set("Resource_List", b"99999999999999999999pb") }),
         with(Setting { resource: Some("\0".into()), ..set("Resource_List", b"1") }),
-    ];
-    for (n, submission) in hostile.into_iter().enumerate() {
+    ]
+}
+
+#[test]
+fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    for (n, submission) in submissions_by_hand(&sandbox.work()).into_iter().enumerate() {
         let mut stream = dial(&sandbox);
         match ask(&mut stream, &Request::Submit(Box::new(submission))) {
             Reply::Refused(_) => {}
