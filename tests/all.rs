@@ -6,6 +6,7 @@
 mod architecture;
 mod clocks;
 mod commands;
+mod disk_full;
 mod faults;
 mod first_light;
 mod generated;
@@ -14,7 +15,9 @@ mod noded;
 mod personal;
 mod recovery;
 mod sched_properties;
+mod shared;
 mod support;
+mod torture;
 mod tour;
 
 use std::collections::BTreeSet;

@@ -199,7 +199,7 @@ fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
     assert_eq!(status(&no_program), 254);
     assert_ne!(status(&no_folder), 0);
     assert_eq!(status(&never_ran), 271);
-    assert!(sandbox.job(&never_ran)["comment"].as_str().unwrap().contains("terminated by"));
+    assert!(sandbox.job(&never_ran)["comment"].as_str().unwrap().contains("never started"));
     assert!(sandbox.job(&no_shell)["comment"].as_str().unwrap().contains("/no/such/shell"));
     assert!(sandbox.job(&no_program)["comment"].as_str().unwrap().contains("/no/such/program"));
     assert!(sandbox.job(&no_folder)["comment"].as_str().unwrap().contains("/no/such/folder"));

@@ -51,6 +51,8 @@ struct Entry {
     standing: Standing,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
+    /// More than one spawner was given it: what the one's shepherd cannot begin, the other's may.
+    given_again: bool,
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
@@ -58,7 +60,7 @@ struct Entry {
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
+        Entry { standing, launch: None, given_again: false, kept: Vec::new(), used: Usage::default() }
     }
 
     fn over(&self) -> bool {
@@ -257,11 +259,15 @@ impl Attempts {
         }
     }
 
-    /// An attempt could not be recorded. Another shepherd of it may still be about to (after a
-    /// spawner was killed): either it finds the mark, or its folder is found here.
+    /// An attempt could not be begun. Another shepherd of it may still be about to (after a spawner
+    /// was killed): either it finds the mark, or its folder is found here.
     fn give_up(&mut self, name: Name, why: String, poller: &mut Poller) {
+        if self.entries.get(&name).is_none_or(|entry| !entry.given_again) {
+            return self.end(name, never(How::NodeFault(why)));
+        }
         if let Err(e) = folder::bury(&self.site.state, name, &Mark::Fault(why.clone())) {
-            error!("the end of attempt {name} cannot be marked: {e}");
+            error!("attempt {name} is given to the spawner again: its end cannot be marked: {e}");
+            return self.unsent.push_back(name);
         }
         match Folder::of(&self.site.state, name).exists() {
             true => self.examine(name, poller),
@@ -295,8 +301,11 @@ impl Attempts {
         let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
         let source = Source::OldSpawner(poller.number());
         poller.keep(old.socket, source)?;
-        let unknown = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
-        self.unsent = unknown.map(|(&name, _)| name).collect();
+        self.unsent.clear();
+        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.launch.is_some()) {
+            entry.given_again = true;
+            self.unsent.push_back(name);
+        }
         self.waits = false;
         self.watch_spawner(poller)?;
         self.send(poller);
@@ -329,7 +338,7 @@ impl Attempts {
             self.waits = !self.waits;
             poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
         }
-        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+        failed.into_iter().for_each(|(name, why)| self.give_up(name, why, poller));
     }
 
     // ------------------------------------------------------------------------------- time
@@ -367,6 +376,7 @@ impl Attempts {
             self.said.push(Report::Usage(changed));
         }
         silent.into_iter().for_each(|name| self.examine(name, poller));
+        self.send(poller);
     }
 
     // ------------------------------------------------------------------------------- reports

@@ -111,7 +111,7 @@ impl Schedd {
             nodes: Nodes::new(&ledger.setup, epoch),
             readers: Readers::start(crate::spool::file(home))?,
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
-            reserve: Reserve::of(home),
+            reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             clients: Clients::default(),
@@ -278,10 +278,6 @@ impl Schedd {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle
-    }
-
-    fn release_reserve(&mut self) {
-        self.reserve.release();
     }
 
     fn status(&self) -> Status {

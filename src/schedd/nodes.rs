@@ -8,6 +8,7 @@ use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How long a noded may be silent before its connection counts as lost.
 const SILENCE: Span = Span::seconds(30);
@@ -17,6 +18,8 @@ const PING: Span = Span::seconds(10);
 const REDIAL: Span = Span(10);
 /// The longest pause between two attempts.
 const LONGEST_REDIAL: Span = Span::seconds(5);
+/// How often a noded just started is dialled to be told to leave.
+const FAREWELL: u32 = 200;
 /// The pause between two starts of our own noded.
 const RESTART: Span = Span::seconds(2);
 
@@ -147,9 +150,17 @@ impl Nodes {
         self.targets.get(index).map(|target| target.boot.clone()).unwrap_or_default()
     }
 
-    /// Tells our own noded to leave with us.
+    /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
+        let epoch = self.epoch;
         for target in self.targets.iter_mut().filter(|target| target.own) {
+            for _ in 0..FAREWELL {
+                if target.link.is_some() || target.started.is_none() {
+                    break;
+                }
+                clock::sleep(Duration::from_millis(REDIAL.0 as u64));
+                target.dial(epoch, clock::monotonic());
+            }
             target.send(&Order::Leave);
         }
     }

@@ -29,7 +29,8 @@ pub enum Granted {
     Signal(JobId, Attempt, i32),
 }
 
-/// Applies a request. `room` is false when the disk is full: then nothing new is accepted.
+/// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
+/// make the spool grow much, so that jobs can still be held, released and deleted.
 pub fn apply(
     ledger: &mut Ledger,
     spool: &Spool,
@@ -39,7 +40,7 @@ pub fn apply(
 ) -> Result<Granted, Refusal> {
     let mut desk = Desk { ledger, spool, caller };
     match request {
-        Request::Submit(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Submit(_) | Request::Alter(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Submit(submission) => desk.submit(submission),
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),

@@ -78,7 +78,7 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     raise_descriptor_limit();
     let signals = Signals::catch()?;
     let Some(recovered) = take(&home, ready)? else { return daemon::report("ready") };
-    let listener = Listener::bind(&recovered.ledger.setup).context("schedd.sock")?;
+    let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
     let mut schedd = Schedd::new(recovered, listener, signals)?;
     if ready {
         daemon::report("ready")?;
@@ -107,7 +107,9 @@ fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
 
 fn log_to_stderr() {
     let level = crate::sys::env::text("LANAI_LOG").and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level).init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level);
+    // What cannot be logged, to a full disk say, is lost: to complain would be a panic.
+    log.log_internal_errors(false).init();
 }
 
 fn raise_descriptor_limit() {

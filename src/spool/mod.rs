@@ -69,6 +69,11 @@ pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
+/// The file of the log that every change goes through: it grows until a checkpoint empties it.
+pub fn log(home: &Home) -> PathBuf {
+    home.spool().join("spool.db-wal")
+}
+
 /// The spool in the hands of its one writer: [`commit`] and [`load`] say what can be done with it.
 #[derive(Debug)]
 pub struct Spool {

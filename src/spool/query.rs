@@ -3,16 +3,18 @@
 
 use super::load::{self, job_of};
 use super::{Reader, SpoolError};
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, JobId, Program, Share};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::state::State;
+use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::wire::message::{
     Answer, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
 };
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
@@ -146,7 +148,7 @@ fn records(
 
 fn record(
     connection: &Connection,
-    job: Job,
+    mut job: Job,
     class: Option<i64>,
     detail: Detail,
     viewer: Viewer,
@@ -159,7 +161,20 @@ fn record(
         Detail::Environment if may_see => load::blob(connection, job.spec.environ)?,
         _ => None,
     };
+    if !may_see {
+        withhold(&mut job);
+    }
     Ok(Record { job, reason, booked, environ })
+}
+
+/// Takes out what is its owner's business alone: the words of the command line hold variables
+/// (`-v`) and arguments. The command's own name stays, as it does for the name of a script.
+fn withhold(job: &mut Job) {
+    let spec = Arc::make_mut(&mut job.spec);
+    spec.arguments = Text::default();
+    if let Program::Command(words) = &mut spec.program {
+        words.truncate(1);
+    }
 }
 
 fn verdict(connection: &Connection, class: Option<i64>) -> Result<Option<Reason>, SpoolError> {

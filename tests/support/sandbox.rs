@@ -239,7 +239,7 @@ impl Sandbox {
 
     /// As a power cut does: nothing of this sandbox goes on.
     pub fn cut_power(&self) {
-        loop {
+        for _ in 0..400 {
             let left = self.processes();
             if left.is_empty() {
                 return;
@@ -251,8 +251,15 @@ impl Sandbox {
 }
 
 impl Drop for Sandbox {
-    /// Nothing stays behind, whatever the test did.
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Sandbox {
+    /// Ends all that runs here: nothing stays behind, whatever the test did.
+    pub fn end(&self) {
+        let _ = self.run("schedd", &["--stop"]);
         self.cut_power();
     }
 }
@@ -277,7 +284,7 @@ fn user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map_or("nobody".into(), |user| user.name)
 }
 
-fn finish(output: Output) -> Done {
+pub fn finish(output: Output) -> Done {
     Done {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
