@@ -291,3 +291,24 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     schedd.wait().unwrap();
     assert!(path.exists());
 }
+
+#[test]
+fn those_who_ask_and_stay_keep_nobody_waiting() {
+    use lanai::sys::home::Home;
+    use lanai::wire::client::Client;
+    use lanai::wire::message::{Answer, Question};
+    let sandbox = Sandbox::new();
+    sandbox.run("schedd", &[]).ok();
+    let folder = sandbox.home();
+    let home = Home { config: folder.join("lanai.toml"), runtime: folder.clone(), state: folder, system: false };
+    let started = std::time::Instant::now();
+    let ask = |client: &mut Client| {
+        let mut parts = Vec::new();
+        client.ask(&Question::Server, |part| parts.push(part)).unwrap();
+        assert!(matches!(parts[..], [Answer::Server(_)]), "{parts:?}");
+    };
+    let mut all: Vec<Client> = (0..20).map(|_| Client::reach(&home).unwrap()).collect();
+    all.iter_mut().for_each(ask);
+    all.iter_mut().for_each(ask);
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+}

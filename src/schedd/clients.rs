@@ -132,6 +132,14 @@ impl Clients {
         Some((stream, client.caller))
     }
 
+    /// Takes a connection back from a reader: it may ask again.
+    pub fn take_back(&mut self, stream: UnixStream, caller: Caller) {
+        if let Ok(link) = Link::new(stream) {
+            self.last += 1;
+            self.connections.insert(self.last, Connection { link, caller, awaits: None, active: clock::monotonic() });
+        }
+    }
+
     /// Lets go of those that have been silent too long.
     pub fn expire(&mut self) {
         let now = clock::monotonic();

@@ -95,6 +95,7 @@ pub struct Schedd {
 /// What the kernel was asked to watch.
 enum Watched {
     Listener,
+    Readers,
     Signals,
     Client(Token),
     Node(usize),
@@ -141,9 +142,10 @@ impl Schedd {
 
     /// Waits until something is there to be read, or a timer runs out.
     fn watch(&self) -> Vec<Watched> {
-        let mut watched = vec![Watched::Listener, Watched::Signals];
+        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers];
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
         let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
@@ -177,6 +179,10 @@ impl Schedd {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
                 Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Readers => {
+                    let back = self.readers.take_answered();
+                    back.into_iter().for_each(|(stream, caller)| self.clients.take_back(stream, caller));
+                }
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
                     self.note(news);
