@@ -30,7 +30,7 @@ bench:
 	$(CARGO) bench --locked
 
 torture:
-	$(CARGO) test --locked --release --test all torture -- --ignored --nocapture --test-threads=1
+	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
 
 man:
 	BLESS=1 $(CARGO) test --locked --test all generated::manual_pages

@@ -194,6 +194,9 @@ pub struct Run {
     pub boot: Option<String>,
     /// Whether the node has still to report its end.
     pub open: bool,
+    /// Whether the node has not answered for a while: the job is shown as lost contact.
+    #[serde(default)]
+    pub silent: bool,
 }
 
 /// What one chunk holds on one node.

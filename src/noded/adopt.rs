@@ -49,7 +49,7 @@ pub fn find(site: &Site, folder: &Folder) -> Found {
         }
     };
     if let Some(ended) = shepherd(site, &identity) {
-        let session = folder.trace().ok().and_then(|trace| u32::try_from(trace.session).ok());
+        let session = folder.trace().ok().flatten().and_then(|trace| u32::try_from(trace.session).ok());
         return Found::Alive { ended, session };
     }
     // It may have written its record and left between the two looks.
@@ -57,10 +57,8 @@ pub fn find(site: &Site, folder: &Folder) -> Found {
 }
 
 fn recorded(folder: &Folder) -> Option<Outcome> {
-    folder.outcome().unwrap_or_else(|e| {
-        error!("the exit record in {folder:?} cannot be read: {e}");
-        None
-    })
+    // What cannot be read is told from the identity, next.
+    folder.outcome().ok().flatten()
 }
 
 /// The very process that the folder names, if it lives.
@@ -76,7 +74,7 @@ fn shepherd(site: &Site, identity: &Identity) -> Option<OwnedFd> {
 
 /// Ends what a lost shepherd left of its job, and clears up after it.
 pub fn clear_up(site: &Site, folder: &Folder) {
-    let trace = folder.trace().ok();
+    let trace = folder.trace().ok().flatten();
     if let Some(trace) = &trace {
         tmpdir::remove(Path::new(OsStr::from_bytes(&trace.tmpdir.0)));
     }

@@ -57,6 +57,10 @@ pub struct Args {
     #[arg(long)]
     pub shared: bool,
 
+    /// Do without control groups: find a job's processes by their parents, even where groups could be made
+    #[arg(long)]
+    pub no_cgroups: bool,
+
     /// Stay in the foreground and log to standard error
     #[arg(long)]
     pub foreground: bool,

@@ -6,7 +6,7 @@
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
 use super::adopt::{self, Found};
-use super::folder::{self, Folder, Name};
+use super::folder::{self, Folder, Mark, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
 use super::shepherd::never;
@@ -33,6 +33,8 @@ pub struct Attempts {
     entries: BTreeMap<Name, Entry>,
     /// Launches that the spawner has still to be given, in the order they came.
     unsent: VecDeque<Name>,
+    /// Whether the poller waits for the spawner to have room.
+    waits: bool,
     /// What schedd has still to be told.
     said: Vec<Report>,
 }
@@ -49,6 +51,8 @@ struct Entry {
     standing: Standing,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
+    /// More than one spawner was given it: what the one's shepherd cannot begin, the other's may.
+    given_again: bool,
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
@@ -56,7 +60,7 @@ struct Entry {
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
+        Entry { standing, launch: None, given_again: false, kept: Vec::new(), used: Usage::default() }
     }
 
     fn over(&self) -> bool {
@@ -77,7 +81,7 @@ impl Attempts {
     }
 
     fn with(site: Site, runner: Runner) -> Attempts {
-        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), said: Vec::new() }
+        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), waits: false, said: Vec::new() }
     }
 
     /// Finds what an earlier noded left: running under its shepherd, over, lost, or cancelled.
@@ -88,10 +92,14 @@ impl Attempts {
             self.examine(name, poller);
         }
         for name in folder::names(&folder::tombstones(&self.site.state))? {
-            match self.entries.get(&name) {
-                None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
+            let Some(mark) = folder::buried(&self.site.state, name) else { continue };
+            match mark {
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0))),
+                Mark::Cancelled(grace) if self.entries.contains_key(&name) => self.cancel(name, grace),
+                _ if self.entries.contains_key(&name) => {}
+                mark => {
+                    self.entries.insert(name, Entry::new(Standing::Ended(never(mark.how()))));
+                }
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -138,7 +146,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
+        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Cancelled(grace)) {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -156,7 +164,7 @@ impl Attempts {
     /// Hands an order on to the shepherd of an attempt that is not over.
     pub fn tell(&mut self, name: Name, order: Control) {
         let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
-        match Folder::of(&self.site.state, name).control(&order.line()) {
+        match Folder::of(&self.site.state, name).order(&order) {
             Ok(()) => {}
             Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
             Err(e) => warn!("attempt {name} does not listen: {e}"),
@@ -208,7 +216,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
-            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Failed(name, why) if self.starting(name) => self.give_up(name, why, poller),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -233,7 +241,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.end(name, never(How::NodeFault(why.into())));
+            return self.give_up(name, why.into(), poller);
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
@@ -248,6 +256,22 @@ impl Attempts {
                 let used = folder.usage().unwrap_or_default();
                 self.end(name, Outcome { how: How::ShepherdLost, sent: None, used });
             }
+        }
+    }
+
+    /// An attempt could not be begun. Another shepherd of it may still be about to (after a spawner
+    /// was killed): either it finds the mark, or its folder is found here.
+    fn give_up(&mut self, name: Name, why: String, poller: &mut Poller) {
+        if self.entries.get(&name).is_none_or(|entry| !entry.given_again) {
+            return self.end(name, never(How::NodeFault(why)));
+        }
+        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Fault(why.clone())) {
+            error!("attempt {name} is given to the spawner again: its end cannot be marked: {e}");
+            return self.unsent.push_back(name);
+        }
+        match Folder::of(&self.site.state, name).exists() {
+            true => self.examine(name, poller),
+            false => self.end(name, never(How::NodeFault(why))),
         }
     }
 
@@ -277,8 +301,12 @@ impl Attempts {
         let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
         let source = Source::OldSpawner(poller.number());
         poller.keep(old.socket, source)?;
-        let unknown = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
-        self.unsent = unknown.map(|(&name, _)| name).collect();
+        self.unsent.clear();
+        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.launch.is_some()) {
+            entry.given_again = true;
+            self.unsent.push_back(name);
+        }
+        self.waits = false;
         self.watch_spawner(poller)?;
         self.send(poller);
         Ok(())
@@ -294,7 +322,6 @@ impl Attempts {
     fn send(&mut self, poller: &mut Poller) {
         let mut failed = Vec::new();
         let Runner::Spawner(spawner, _) = &self.runner else { return };
-        let waited = !self.unsent.is_empty();
         while let Some(&name) = self.unsent.front() {
             let Some(launch) = self.entries.get(&name).and_then(|entry| entry.launch.as_ref()) else {
                 self.unsent.pop_front();
@@ -307,10 +334,11 @@ impl Attempts {
             }
             self.unsent.pop_front();
         }
-        if waited {
-            poller.want_write(spawner.socket.as_fd(), Source::Spawner, !self.unsent.is_empty());
+        if self.waits == self.unsent.is_empty() {
+            self.waits = !self.waits;
+            poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
         }
-        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
+        failed.into_iter().for_each(|(name, why)| self.give_up(name, why, poller));
     }
 
     // ------------------------------------------------------------------------------- time
@@ -340,7 +368,7 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, used));
             }
-            if entry.standing == Standing::Starting && folder.trace().is_ok() {
+            if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
                 silent.push(name);
             }
         }
@@ -348,6 +376,7 @@ impl Attempts {
             self.said.push(Report::Usage(changed));
         }
         silent.into_iter().for_each(|name| self.examine(name, poller));
+        self.send(poller);
     }
 
     // ------------------------------------------------------------------------------- reports

@@ -102,7 +102,7 @@ impl Daemon {
             tmp: tmpdir::base(state_folder),
             host: hardware.host.clone(),
             gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
-            cgroup: cgroup::own().filter(|folder| !args.hollow && cgroup::usable(folder)),
+            cgroup: cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder)),
             shared: rules.shared,
             min_uid: rules.min_uid,
             own: own.clone(),

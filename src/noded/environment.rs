@@ -46,6 +46,8 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", b"0");
     set("PBS_TASKNUM", b"1");
+    // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
+    set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     set("PBS_JOBDIR", account.home.as_os_str().as_bytes());
     set("PBS_JOBCOOKIE", around.cookie.as_bytes());
     set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
@@ -118,11 +120,13 @@ mod tests {
     #[test]
     fn what_the_submitter_hands_on_is_kept_but_cannot_forge_what_the_node_says() {
         let mut launch = launch();
-        launch.environ = b"A=b=c\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0".to_vec();
+        launch.attempt = 3;
+        launch.environ = b"A=b=c\0LANAI_ATTEMPT=9\0PBS_JOBID=9\0PBS_ACCOUNT=x\0=y\0junk\0PBS_O_PATH=/p\0".to_vec();
         let environment = built(&launch, false);
         assert_eq!(value(&environment, "A"), Some("b=c"));
         assert_eq!(value(&environment, "PBS_JOBID"), Some("1.here"));
         assert_eq!(value(&environment, "PBS_ACCOUNT"), None);
+        assert_eq!(value(&environment, "LANAI_ATTEMPT"), Some("3"));
         assert_eq!(value(&environment, "PBS_O_PATH"), Some("/p"));
         assert_eq!(value(&environment, "PATH"), Some(PATH));
         assert_eq!(value(&environment, "junk"), None);

@@ -2,30 +2,35 @@
 //!
 //! ```text
 //! <state>/attempts/<job>.<attempt>/
-//!     shepherd   line 1: who the shepherd is; line 2, once the job is forked: how to find the job
+//!     record     who the shepherd is; once the job is forked, how to find it; at the end, the outcome
 //!     script     the job's script, for its owner alone
 //!     nodes      PBS_NODEFILE
-//!     control    a FIFO: one order per line, from noded to the shepherd
-//!     usage      what the job has used so far, rewritten now and then
-//!     exit       the outcome; `exit.new`, with its space on disk, lies there from the first moment
-//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; holds the grace in milliseconds
+//!     orders     one per line, from noded to the shepherd, which SIGUSR1 tells to look; made when needed
+//!     usage      what a longer job has used so far, rewritten now and then
+//! <state>/tombstones/<job>.<attempt>     not to begin any more: cancelled (the grace in milliseconds), or a fault
 //! ```
+//!
+//! Few files, because making and removing them is what a short job costs most. The record has its
+//! space on disk from the first moment, so that a full disk loses no outcome; each of its parts is
+//! written once, by one call, so that a reader finds it whole or not at all.
 //!
 //! The folder appears under its final name in one step, complete, before the job is forked. Who
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
-use crate::model::job::{Attempt, JobId, Outcome, Usage};
+use super::watch::Control;
+use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
 use crate::model::text::Text;
-use crate::sys::fault;
+use crate::model::time::Span;
+use crate::sys::{fault, process, procfs};
 use crate::wire::message::Launch;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-use nix::sys::stat::Mode;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -33,7 +38,10 @@ use std::str::FromStr;
 /// The version of the records. A shepherd may outlive a change of noded.
 pub const VERSION: u16 = 1;
 
-/// The room an exit record has on disk before there is one.
+/// Where the parts of a record begin: identity, trace, outcome; and its size before the last is there.
+const IDENTITY: usize = 0;
+const TRACE: usize = 512;
+const OUTCOME: usize = 2048;
 const RESERVED: usize = 4096;
 
 /// One attempt of one job: `12.1`.
@@ -99,12 +107,6 @@ pub struct Trace {
     pub tmpdir: Text,
 }
 
-#[derive(Serialize, Deserialize)]
-struct ExitRecord {
-    version: u16,
-    outcome: Outcome,
-}
-
 /// An attempt's folder under its final name.
 #[derive(Clone, Debug)]
 pub struct Folder {
@@ -144,32 +146,32 @@ impl Folder {
 
     /// Who its shepherd is.
     pub fn identity(&self) -> io::Result<Identity> {
-        self.line(0)
+        let identity: Identity = self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if identity.version != VERSION {
+            let theirs = identity.version;
+            return Err(io::Error::other(format!("a record of version {theirs}, this program knows {VERSION}")));
+        }
+        Ok(identity)
     }
 
-    /// How to find its job; an error before the job is forked.
-    pub fn trace(&self) -> io::Result<Trace> {
-        self.line(1)
-    }
-
-    fn line<T: DeserializeOwned>(&self, number: usize) -> io::Result<T> {
-        let text = fs::read_to_string(self.path.join("shepherd"))?;
-        let line = text.lines().nth(number).ok_or(io::ErrorKind::UnexpectedEof)?;
-        Ok(serde_json::from_str(line)?)
+    /// How to find its job; None before the job is forked.
+    pub fn trace(&self) -> io::Result<Option<Trace>> {
+        self.part(TRACE, OUTCOME)
     }
 
     /// How it ended; None if that is not recorded.
     pub fn outcome(&self) -> io::Result<Option<Outcome>> {
-        let text = match fs::read_to_string(self.path.join("exit")) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        let record: ExitRecord = serde_json::from_str(text.trim_end_matches(['\0', ' ', '\n']))?;
-        if record.version > VERSION {
-            let theirs = record.version;
-            return Err(io::Error::other(format!("an exit record of version {theirs}, this program knows {VERSION}")));
+        self.identity()?;
+        self.part(OUTCOME, usize::MAX)
+    }
+
+    fn part<T: DeserializeOwned>(&self, from: usize, to: usize) -> io::Result<Option<T>> {
+        let record = fs::read(self.path.join("record"))?;
+        let part = record.get(from..to.min(record.len())).unwrap_or_default().trim_ascii();
+        if part.is_empty() {
+            return Ok(None);
         }
-        Ok(Some(record.outcome))
+        Ok(Some(serde_json::from_slice(part)?))
     }
 
     /// What it has used, as last written.
@@ -186,16 +188,37 @@ impl Folder {
         }
     }
 
-    /// Hands the shepherd one order; an error when it no longer listens.
-    pub fn control(&self, line: &str) -> io::Result<()> {
-        let fifo = OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(self.path.join("control"));
-        // Shorter than PIPE_BUF: whole or not at all.
-        fifo?.write_all(format!("{line}\n").as_bytes())
+    /// Hands the shepherd one order; an error when it no longer listens. A cancel for which the disk
+    /// has no room is sent as a bare signal.
+    pub fn order(&self, order: &Control) -> io::Result<()> {
+        let identity = self.identity()?;
+        let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
+        if procfs::process(identity.pid).is_none_or(|process| process.started != identity.started) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let orders = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join("orders"));
+        let written = orders.and_then(|mut file| file.write_all(format!("{}\n", order.line()).as_bytes()));
+        match (written, order) {
+            (Ok(()), _) => process::send_to(&shepherd, Signal::SIGUSR1),
+            (Err(_), Control::Cancel(_)) => process::send_to(&shepherd, Signal::SIGUSR2),
+            (Err(e), _) => Err(e),
+        }
+    }
+
+    /// The orders handed over since `seen` bytes of them were read; `seen` moves on.
+    pub fn orders(&self, seen: &mut u64) -> Vec<Control> {
+        let mut text = vec![0; 4096];
+        let read = File::open(self.path.join("orders")).and_then(|file| file.read_at(&mut text, *seen));
+        text.truncate(read.unwrap_or(0));
+        // What has no end yet is read with the next signal.
+        let whole = text.iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1);
+        *seen += whole as u64;
+        String::from_utf8_lossy(&text[..whole]).lines().filter_map(Control::parse).collect()
     }
 
     /// Removes it and all in it.
     pub fn remove(&self) -> io::Result<()> {
-        for file in ["script", "nodes", "control", "usage", "exit", "exit.new", "shepherd"] {
+        for file in ["script", "nodes", "orders", "usage", "record"] {
             let _ = fs::remove_file(self.path.join(file));
         }
         match fs::remove_dir(&self.path) {
@@ -224,10 +247,7 @@ pub struct Contents<'a> {
 pub struct Built {
     /// The folder.
     pub folder: Folder,
-    /// Open for orders.
-    pub control: OwnedFd,
-    shepherd: File,
-    exit: File,
+    record: File,
 }
 
 /// Builds an attempt's folder beside its place and moves it there in one step. None when one is
@@ -249,19 +269,15 @@ fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
     // Others may pass through it to what is theirs, but not look around.
     DirBuilder::new().create(beside)?;
     fs::set_permissions(beside, Permissions::from_mode(0o711))?;
-    let shepherd = create(beside, "shepherd", 0o600, None)?;
-    write_line(&shepherd, contents.identity)?;
+    let record = create(beside, "record", 0o600, None)?;
+    let mut bytes = serde_json::to_vec(contents.identity)?;
+    bytes.resize(RESERVED, b' ');
+    (&record).write_all(&bytes)?;
     create(beside, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
     if let Some(script) = contents.script {
         create(beside, "script", 0o500, contents.owner)?.write_all(script)?;
     }
-    let exit = create(beside, "exit.new", 0o600, None)?;
-    (&exit).write_all(&[b' '; RESERVED])?;
-    let fifo = beside.join("control");
-    nix::unistd::mkfifo(&fifo, Mode::S_IRUSR | Mode::S_IWUSR)?;
-    // Open for both, so that it never reports an end.
-    let control = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(fifo)?;
-    Ok(Built { folder: Folder { path: beside.to_path_buf() }, control: control.into(), shepherd, exit })
+    Ok(Built { folder: Folder { path: beside.to_path_buf() }, record })
 }
 
 fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io::Result<File> {
@@ -270,12 +286,6 @@ fn create(folder: &Path, name: &str, mode: u32, owner: Option<(u32, u32)>) -> io
         std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
     }
     Ok(file)
-}
-
-fn write_line(mut file: &File, record: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(record)?;
-    line.push(b'\n');
-    file.write_all(&line)
 }
 
 fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<Option<Built>> {
@@ -297,36 +307,56 @@ fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<
 impl Built {
     /// Records where the job's processes are to be found.
     pub fn write_trace(&self, trace: &Trace) -> io::Result<()> {
-        write_line(&self.shepherd, trace)
+        let bytes = serde_json::to_vec(trace)?;
+        if bytes.len() > OUTCOME - TRACE {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.record.write_all_at(&bytes, TRACE as u64)
     }
 
-    /// Records how it ended: into space that is on disk already, then under its final name.
-    pub fn write_exit(&self, outcome: &Outcome) -> io::Result<()> {
+    /// Records how it ended.
+    pub fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
         fault::point("attempt.exit")?;
-        let record = serde_json::to_vec(&ExitRecord { version: VERSION, outcome: outcome.clone() })?;
-        self.exit.write_all_at(&record, 0)?;
-        let new = self.folder.path.join("exit.new");
-        match fs::rename(&new, self.folder.path.join("exit")) {
-            // A new name may need a new block, and the script is of no more use.
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => {
-                let _ = fs::remove_file(self.folder.script());
-                fs::rename(&new, self.folder.path.join("exit"))
-            }
-            other => other,
+        self.record.write_all_at(&serde_json::to_vec(outcome)?, OUTCOME as u64)
+    }
+}
+
+/// Why an attempt must not begin any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Cancelled, with this grace for what may run already.
+    Cancelled(Span),
+    /// Given up by the node, for this reason.
+    Fault(String),
+}
+
+impl Mark {
+    /// How an attempt with this mark ends, if it has not begun.
+    pub fn how(self) -> How {
+        match self {
+            Mark::Cancelled(_) => How::Cancelled,
+            Mark::Fault(why) => How::NodeFault(why),
         }
     }
 }
 
-/// Marks an attempt as cancelled.
-pub fn bury(state: &Path, name: Name, grace_ms: i64) -> io::Result<()> {
+/// Marks an attempt.
+pub fn bury(state: &Path, name: Name, mark: &Mark) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
-    fs::write(tombstones(state).join(name.to_string()), grace_ms.to_string())
+    let text = match mark {
+        Mark::Cancelled(grace) => grace.0.to_string(),
+        Mark::Fault(why) => format!("fault {why}"),
+    };
+    fs::write(tombstones(state).join(name.to_string()), text)
 }
 
-/// Whether an attempt is marked as cancelled; the grace it was given, in milliseconds.
-pub fn buried(state: &Path, name: Name) -> Option<i64> {
+/// An attempt's mark, if it has one.
+pub fn buried(state: &Path, name: Name) -> Option<Mark> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
-    Some(text.trim().parse().unwrap_or(0))
+    Some(match text.strip_prefix("fault ") {
+        Some(why) => Mark::Fault(why.to_string()),
+        None => Mark::Cancelled(Span(text.trim().parse().unwrap_or(0))),
+    })
 }
 
 /// Removes the mark.
@@ -347,7 +377,6 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::How;
 
     fn identity(pid: i32) -> Identity {
         let name = Name { job: JobId(7), attempt: 2 };
@@ -383,11 +412,11 @@ mod tests {
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
         let outcome = Outcome { how: How::NodeFault("ä\"\n".into()), sent: Some(15), used: Usage::default() };
-        built.write_exit(&outcome).unwrap();
+        built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
         let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
         built.write_trace(&trace).unwrap();
-        assert_eq!(built.folder.trace().unwrap(), trace);
+        assert_eq!(built.folder.trace().unwrap(), Some(trace));
     }
 
     #[test]
@@ -398,6 +427,8 @@ mod tests {
         }
         let listed = names(&tombstones(state.path())).unwrap();
         assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1"]);
-        assert_eq!(buried(state.path(), listed[0]), Some(5));
+        assert_eq!(buried(state.path(), listed[0]), Some(Mark::Cancelled(Span(5))));
+        bury(state.path(), listed[0], &Mark::Fault("no room".into())).unwrap();
+        assert_eq!(buried(state.path(), listed[0]).unwrap().how(), How::NodeFault("no room".into()));
     }
 }

@@ -44,7 +44,7 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
             let outcome = herd(site, &launch, account, &built, &cookie, &noded);
-            write_exit(&built, &outcome);
+            write_outcome(&built, &outcome);
         }
     }
     process::leave(0)
@@ -95,8 +95,8 @@ fn herd(
     cookie: &str,
     noded: &OwnedFd,
 ) -> Outcome {
-    if folder::buried(&site.state, Name::of(launch)).is_some() {
-        return never(How::Cancelled);
+    if let Some(mark) = folder::buried(&site.state, Name::of(launch)) {
+        return never(mark.how());
     }
     let account = match account {
         Ok(account) => account,
@@ -146,7 +146,7 @@ struct Around<'a> {
 impl Around<'_> {
     fn run(&self, noded: &OwnedFd) -> io::Result<Outcome> {
         let plan = self.plan()?;
-        let children = process::signals(&[Signal::SIGCHLD])?;
+        let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
         let (forked, cgroup) = self.fork()?;
@@ -158,7 +158,7 @@ impl Around<'_> {
         self.write_trace(session.as_raw(), cgroup.as_ref());
         let meter = Meter::new(&self.launch.shares);
         let watch = Watch::new(self.launch, self.built, noded, session, began);
-        Ok(watch.until_over(near, children, cgroup, meter))
+        Ok(watch.until_over(near, signals, cgroup, meter))
     }
 
     fn plan(&self) -> io::Result<Plan<'_>> {
@@ -210,8 +210,8 @@ impl Around<'_> {
 }
 
 /// Keeps at it until the record is on disk: a full disk may have room again, a status lost is lost.
-fn write_exit(built: &Built, outcome: &Outcome) {
-    while built.folder.exists() && built.write_exit(outcome).is_err() {
+fn write_outcome(built: &Built, outcome: &Outcome) {
+    while built.folder.exists() && built.write_outcome(outcome).is_err() {
         clock::sleep(Duration::from_secs(1));
     }
 }

@@ -48,6 +48,8 @@ pub struct Watch<'a> {
     /// No process of it is left.
     alone: bool,
     next_sample: Span,
+    /// How much of the orders has been read.
+    orders_seen: u64,
 }
 
 /// The job has been told to end.
@@ -75,6 +77,7 @@ impl<'a> Watch<'a> {
             ending: None,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
+            orders_seen: 0,
         }
     }
 
@@ -82,21 +85,18 @@ impl<'a> Watch<'a> {
     pub fn until_over(
         mut self,
         start: OwnedFd,
-        children: SignalFd,
+        signals: SignalFd,
         cgroup: Option<Cgroup>,
         mut meter: Meter,
     ) -> Outcome {
         let mut start = Some(start);
         while !self.over() {
-            let ready = self.wait(start.as_ref(), &children);
+            let ready = self.wait(start.as_ref(), &signals);
             if ready.start && self.hear(start.as_ref()) {
                 start = None;
             }
-            if ready.control {
-                self.obey(cgroup.as_ref());
-            }
-            if ready.children {
-                self.reap(&children);
+            if ready.signals {
+                self.take_signals(&signals, cgroup.as_ref());
             }
             self.keep_time(cgroup.as_ref());
             if self.due(self.next_sample) && !self.over() {
@@ -105,7 +105,7 @@ impl<'a> Watch<'a> {
             }
         }
         while start.is_some() && !self.hear(start.as_ref()) {}
-        self.finish(&children, cgroup, meter)
+        self.finish(&signals, cgroup, meter)
     }
 
     /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
@@ -121,14 +121,12 @@ impl<'a> Watch<'a> {
         clock::monotonic() >= moment
     }
 
-    fn wait(&self, start: Option<&OwnedFd>, children: &SignalFd) -> Ready {
-        let control = &self.built.control;
-        let mut fds =
-            vec![PollFd::new(control.as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
+    fn wait(&self, start: Option<&OwnedFd>, signals: &SignalFd) -> Ready {
+        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(start.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
         let _ = poll(&mut fds, self.timeout());
         let any = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
-        Ready { control: any(0), children: any(1), start: any(2) }
+        Ready { signals: any(0), start: any(1) }
     }
 
     fn timeout(&self) -> PollTimeout {
@@ -170,8 +168,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn reap(&mut self, children: &SignalFd) {
-        while let Ok(Some(_)) = children.read_signal() {}
+    fn take_signals(&mut self, signals: &SignalFd, cgroup: Option<&Cgroup>) {
+        while let Ok(Some(signal)) = signals.read_signal() {
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(Signal::SIGUSR1) => self.obey(cgroup),
+                // noded had no room on disk for the order.
+                Ok(Signal::SIGUSR2) => self.end(cgroup, self.launch.grace, None),
+                _ => self.reap(),
+            }
+        }
+    }
+
+    fn reap(&mut self) {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return self.alone = false,
@@ -183,14 +191,11 @@ impl<'a> Watch<'a> {
     }
 
     fn obey(&mut self, cgroup: Option<&Cgroup>) {
-        let mut buffer = [0; 4096];
-        let Ok(length) = nix::unistd::read(&self.built.control, &mut buffer) else { return };
-        for line in String::from_utf8_lossy(&buffer[..length]).lines() {
-            match Control::parse(line) {
-                Some(Control::Cancel(grace)) => self.end(cgroup, grace, None),
-                Some(Control::Signal(number)) => self.signal(cgroup, number),
-                Some(Control::Walltime(limit)) => self.limit = limit,
-                None => {}
+        for order in self.built.folder.orders(&mut self.orders_seen) {
+            match order {
+                Control::Cancel(grace) => self.end(cgroup, grace, None),
+                Control::Signal(number) => self.signal(cgroup, number),
+                Control::Walltime(limit) => self.limit = limit,
             }
         }
     }
@@ -265,11 +270,10 @@ impl<'a> Watch<'a> {
 
 struct Ready {
     start: bool,
-    control: bool,
-    children: bool,
+    signals: bool,
 }
 
-/// An order as a line in the shepherd's FIFO.
+/// An order as a line in the attempt's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// TERM, then KILL after this grace.

@@ -32,6 +32,8 @@ pub struct Ledger {
     waiting: BTreeSet<(Wall, JobId)>,
     next: u64,
     tick: Tick,
+    /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
+    steps: Vec<(Time, i64)>,
     cycle_due: bool,
 }
 
@@ -69,6 +71,7 @@ impl Ledger {
             waiting: BTreeSet::new(),
             next,
             tick: Tick::default(),
+            steps: Vec::new(),
             cycle_due: true,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
@@ -81,7 +84,7 @@ impl Ledger {
         self.now = self.now.max(self.clock.now(reading));
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
-            self.tick.changes.push(Change::ClockStep(since, ahead));
+            self.steps.push((since, ahead));
         }
     }
 
@@ -156,10 +159,9 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let clock = self.clock.clone();
-        let server = self.setup.name.clone();
         let Some(job) = self.touch(id, false) else { return };
         job.apply(&event, moment);
-        if let Some(comment) = remarks::comment(job, &event, &server, |time| clock.wall(time)) {
+        if let Some(comment) = remarks::comment(job, &event, |time| clock.wall(time)) {
             job.life.comment = comment;
         }
         self.tick.changes.push(Change::Event(moment.now, id, event));
@@ -238,9 +240,8 @@ impl Ledger {
         };
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        let exclusive = job.spec.request.place.sharing.is_exclusive();
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -254,7 +255,8 @@ impl Ledger {
 
     /// The rows this tick must write, in order.
     pub fn changes(&mut self) -> Vec<Change> {
-        let mut changes = std::mem::take(&mut self.tick.changes);
+        let steps = self.steps.iter().map(|&(since, ahead)| Change::ClockStep(since, ahead));
+        let mut changes: Vec<Change> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
         if self.tick.next.is_some() {
             changes.push(Change::Meta("next", self.next.to_string()));
         }
@@ -270,6 +272,7 @@ impl Ledger {
     /// The tick is on disk: what it changed. Jobs that are over leave memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let tick = std::mem::take(&mut self.tick);
+        self.steps.clear();
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {

@@ -46,6 +46,7 @@ pub use start::{command, main};
 
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
@@ -95,8 +96,8 @@ pub struct Schedd {
 /// What the kernel was asked to watch.
 enum Watched {
     Listener,
-    Readers,
     Signals,
+    Readers,
     Client(Token),
     Node(usize),
 }
@@ -180,8 +181,9 @@ impl Schedd {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
                 Watched::Signals => self.leaving |= self.signals.take(),
                 Watched::Readers => {
-                    let back = self.readers.take_answered();
-                    back.into_iter().for_each(|(stream, caller)| self.clients.take_back(stream, caller));
+                    for (stream, caller) in self.readers.answered() {
+                        self.clients.take_back(stream, caller);
+                    }
                 }
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
@@ -221,10 +223,13 @@ impl Schedd {
     }
 
     fn note(&mut self, news: Vec<News>) {
-        self.inbox.extend(news.into_iter().map(|news| match news {
-            News::Report(target, report) => Input::Report(target, report),
-            News::Lost(nodes) => Input::Lost(nodes),
-        }));
+        for news in news {
+            match news {
+                News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
+                News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
+                News::Epoch(epoch) => self.ledger.also(Change::Meta("epoch", epoch.to_string())),
+            }
+        }
     }
 
     fn keep_house(&mut self) {
@@ -242,14 +247,26 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
         if Timers::ring(&mut self.timers.purge, timers::PURGE) {
             let history = self.ledger.setup.config.server.history;
-            self.ledger.also(crate::spool::commit::Change::Purge(self.ledger.now - history));
+            self.ledger.also(Change::Purge(self.ledger.now - history));
         }
-        self.leaving |= self.is_idle();
+        self.leaving |= self.is_idle() && self.nobody_knocks();
+    }
+
+    /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
+    /// found it before: then schedd stays, and listens again.
+    fn nobody_knocks(&mut self) -> bool {
+        self.listener.remove();
+        self.clients.accept(self.listener.socket(), &self.ledger.setup);
+        if !self.clients.is_empty() {
+            self.listener.rebind_if_vanished(&self.ledger.setup);
+        }
+        self.clients.is_empty()
     }
 
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
@@ -257,7 +274,7 @@ impl Schedd {
         let setup = &self.ledger.setup;
         let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
-        if setup.shared || jobs || !self.clients.is_empty() {
+        if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle

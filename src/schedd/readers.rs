@@ -1,8 +1,8 @@
 //! The threads that answer questions: the tick never waits for a reader.
 //!
-//! A connection that asks is a reader's until it has its answer. Readers see the last committed
-//! tick and write straight to the client. They are few, so one user gets only some of them: whoever
-//! takes an answer slowly is waited for by nobody else.
+//! A connection that asks is a reader's until it has its answer, then the loop's again. Readers
+//! see the last committed tick, write straight to the client, and are bounded in number, in time
+//! and in how many of them one user occupies: who reads slowly keeps only himself waiting.
 
 use super::caller::Caller;
 use crate::model::refusal::Refusal;
@@ -10,24 +10,23 @@ use crate::model::time::Span;
 use crate::spool::query::Viewer;
 use crate::spool::{Reader, SpoolError};
 use crate::sys::clock;
-use crate::wire::frame;
+use crate::wire::frame::{self, FrameError};
 use crate::wire::message::{Question, Reply};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-const THREADS: usize = 4;
-/// How many of them answer one user (root and operators excepted).
+/// Readers in all, and those one user may occupy.
+const THREADS: usize = 6;
 const THREADS_OF_ONE: usize = 2;
-/// Questions that wait for a thread, in all and of one user.
-const WAITING: usize = 1000;
-const WAITING_OF_ONE: usize = 100;
+/// Questions that wait for a reader in all, and those of one user.
+const QUEUED: usize = 256;
+const QUEUED_OF_ONE: usize = 64;
 /// How long a client may take to read a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
@@ -40,146 +39,152 @@ struct Asking {
     question: Question,
 }
 
-/// A question that has been dealt with, and the connection, if it still stands.
-struct Answered {
-    uid: u32,
-    back: Option<(UnixStream, Caller)>,
-}
-
 /// The readers.
 pub struct Readers {
-    desk: SyncSender<Asking>,
-    answered: Receiver<Answered>,
-    /// Rung when something has been answered.
-    bell: Arc<EventFd>,
+    desk: Arc<Desk>,
+    /// Becomes readable when a connection comes back.
+    bell: UnixStream,
+}
+
+/// What readers and loop share.
+struct Desk {
+    queue: Mutex<Queue>,
+    /// A question, or a reader, has come.
+    changed: Condvar,
+    bell: UnixStream,
+}
+
+#[derive(Default)]
+struct Queue {
     waiting: VecDeque<Asking>,
-    /// Questions being answered, by user.
-    busy: BTreeMap<u32, usize>,
+    /// How many readers each user occupies.
+    occupied: BTreeMap<u32, usize>,
+    /// Connections that have their answer.
+    answered: Vec<(UnixStream, Caller)>,
 }
 
 impl Readers {
     /// Starts the threads.
-    pub fn start(file: PathBuf) -> std::io::Result<Readers> {
-        let (desk, queue) = sync_channel(THREADS);
-        let (done, answered) = channel();
-        let bell = Arc::new(EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let queue = Arc::new(Mutex::new(queue));
+    pub fn start(file: PathBuf) -> io::Result<Readers> {
+        let (bell, far) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        far.set_nonblocking(true)?;
+        let desk = Arc::new(Desk { queue: Mutex::default(), changed: Condvar::new(), bell: far });
         for _ in 0..THREADS {
-            let (queue, file, done, bell) = (queue.clone(), file.clone(), done.clone(), bell.clone());
-            thread::Builder::new().name("reader".into()).spawn(move || read(&queue, &file, &done, &bell))?;
+            let (desk, file) = (desk.clone(), file.clone());
+            thread::Builder::new().name("reader".into()).spawn(move || read(&desk, &file))?;
         }
-        Ok(Readers { desk, answered, bell, waiting: VecDeque::new(), busy: BTreeMap::new() })
+        Ok(Readers { desk, bell })
     }
 
-    /// Takes a connection over until its question is answered.
-    pub fn serve(&mut self, stream: UnixStream, caller: Caller, question: Question) {
-        let same = self.waiting.iter().filter(|other| other.caller.owner.uid == caller.owner.uid).count();
-        if self.waiting.len() >= WAITING || (same >= WAITING_OF_ONE && !caller.privileged) {
+    /// Hands a connection over.
+    pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
+        let mut queue = self.desk.queue();
+        let own = queue.waiting.iter().filter(|asking| asking.caller.owner.uid == caller.owner.uid).count();
+        if queue.waiting.len() >= QUEUED || (own >= QUEUED_OF_ONE && !caller.privileged) {
             let busy = Reply::Refused(Refusal::spool("too many questions at once; try again in a moment"));
             let _ = frame::write(&mut &stream, &busy);
             return;
         }
-        self.waiting.push_back(Asking { stream, caller, question });
-        self.hand_out();
+        queue.waiting.push_back(Asking { stream, caller, question });
+        self.desk.changed.notify_one();
     }
 
-    /// The connections whose questions have been answered since the last call.
-    pub fn take_answered(&mut self) -> Vec<(UnixStream, Caller)> {
-        let _ = self.bell.read();
-        let mut back = Vec::new();
-        while let Ok(answered) = self.answered.try_recv() {
-            self.end_one(answered.uid);
-            back.extend(answered.back);
-        }
-        self.hand_out();
-        back
+    /// The connections that have their answer, back again.
+    pub fn answered(&mut self) -> Vec<(UnixStream, Caller)> {
+        let mut rings = [0; 64];
+        while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
+        std::mem::take(&mut self.desk.queue().answered)
     }
 
-    /// Gives the threads what they have time for.
-    fn hand_out(&mut self) {
-        while let Some(at) = self.waiting.iter().position(|asking| self.has_time_for(&asking.caller)) {
-            let Some(asking) = self.waiting.remove(at) else { return };
-            let uid = asking.caller.owner.uid;
-            *self.busy.entry(uid).or_default() += 1;
-            // There is room for as many as there are threads.
-            if self.desk.try_send(asking).is_err() {
-                self.end_one(uid);
-            }
-        }
-    }
-
-    fn has_time_for(&self, caller: &Caller) -> bool {
-        let same = self.busy.get(&caller.owner.uid).copied().unwrap_or(0);
-        self.busy.values().sum::<usize>() < THREADS && (caller.privileged || same < THREADS_OF_ONE)
-    }
-
-    fn end_one(&mut self, uid: u32) {
-        if let Some(count) = self.busy.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.busy.remove(&uid);
-            }
-        }
+    /// Whether a question is being answered, or has still to be.
+    pub fn are_busy(&self) -> bool {
+        let queue = self.desk.queue();
+        !queue.waiting.is_empty() || !queue.occupied.is_empty() || !queue.answered.is_empty()
     }
 }
 
 impl AsFd for Readers {
-    /// Readable when something has been answered.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
-fn read(queue: &Mutex<Receiver<Asking>>, file: &Path, done: &Sender<Answered>, bell: &EventFd) {
+impl Desk {
+    /// A reader that panicked has left the queue as sound as it was.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a question of somebody who does not occupy too many readers.
+    fn next(&self) -> Asking {
+        let mut queue = self.queue();
+        loop {
+            if let Some(asking) = queue.take() {
+                return asking;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A reader is free again; the connection is the loop's, unless it is broken.
+    fn finish(&self, uid: u32, connection: Option<(UnixStream, Caller)>) {
+        let mut queue = self.queue();
+        match queue.occupied.get_mut(&uid) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(queue.occupied.remove(&uid)),
+        }
+        queue.answered.extend(connection);
+        self.changed.notify_one();
+        // A bell that is full has been rung.
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+impl Queue {
+    fn take(&mut self) -> Option<Asking> {
+        let occupied = &self.occupied;
+        let free = |asking: &Asking| occupied.get(&asking.caller.owner.uid).is_none_or(|&count| count < THREADS_OF_ONE);
+        let at = self.waiting.iter().position(free)?;
+        let asking = self.waiting.remove(at)?;
+        *self.occupied.entry(asking.caller.owner.uid).or_default() += 1;
+        Some(asking)
+    }
+}
+
+fn read(desk: &Desk, file: &Path) {
     let mut reader = None;
     loop {
-        let next = queue.lock().map(|queue| queue.recv());
-        let Ok(Ok(Asking { stream, caller, question })) = next else { return };
-        let answered = open(&mut reader, file).map_or_else(
-            |error| frame::write(&mut &stream, &Reply::Refused(Refusal::spool(error))),
-            |reader| answer(reader, &stream, &caller, &question),
-        );
-        if let Err(error) = &answered {
-            tracing::debug!("a reader's client: {error}");
+        let asking = desk.next();
+        let uid = asking.caller.owner.uid;
+        if reader.is_none() {
+            reader = Reader::open(file).ok().flatten();
         }
-        let uid = caller.owner.uid;
-        let back = answered.is_ok().then_some((stream, caller));
-        if done.send(Answered { uid, back }).is_err() || bell.write(1).is_err() {
-            return;
-        }
+        let answered = reader.as_mut().map(|reader| answer(reader, asking));
+        desk.finish(uid, answered.and_then(|answered| answered.inspect_err(log).ok()));
     }
 }
 
-/// This thread's view of the spool, opened at the first question.
-fn open<'a>(reader: &'a mut Option<Reader>, file: &Path) -> Result<&'a mut Reader, SpoolError> {
-    if reader.is_none() {
-        *reader = Reader::open(file)?;
-    }
-    reader.as_mut().ok_or_else(|| SpoolError::Io(std::io::ErrorKind::NotFound.into()))
+fn log(error: &FrameError) {
+    tracing::debug!("a reader's client: {error}");
 }
 
-fn answer(
-    reader: &mut Reader,
-    mut stream: &UnixStream,
-    caller: &Caller,
-    question: &Question,
-) -> Result<(), frame::FrameError> {
+fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
+    let Asking { mut stream, caller, question } = asking;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let viewer = Viewer { uid: caller.owner.uid, privileged: caller.privileged };
     let until = clock::monotonic() + LONGEST;
-    let answered = reader.answer(question, viewer, &mut |part| {
+    let answered = reader.answer(&question, viewer, &mut |part| {
         if clock::monotonic() > until {
-            return Err(SpoolError::Io(std::io::ErrorKind::TimedOut.into()));
+            return Err(SpoolError::Io(ErrorKind::TimedOut.into()));
         }
-        let sent = frame::write(&mut stream, &Reply::Part(part));
-        sent.map_err(|error| SpoolError::Io(std::io::Error::other(error)))
+        frame::write(&mut stream, &Reply::Part(part)).map_err(|error| SpoolError::Io(io::Error::other(error)))
     });
-    frame::write(
-        &mut stream,
-        &match answered {
-            Ok(()) => Reply::Done,
-            Err(error) => Reply::Refused(Refusal::spool(error)),
-        },
-    )
+    let last = match answered {
+        Ok(()) => Reply::Done,
+        Err(error) => Reply::Refused(Refusal::spool(error)),
+    };
+    frame::write(&mut stream, &last)?;
+    Ok((stream, caller))
 }

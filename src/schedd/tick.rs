@@ -200,7 +200,9 @@ impl Schedd {
             Ok(touched) => self.carry_out(Effects::default(), &touched),
             Err(error) => {
                 tracing::error!("the spool did not take a plan: {error}");
-                self.reserve.used();
+                if matches!(error, SpoolError::Full) {
+                    self.reserve.used();
+                }
                 self.ledger.want_cycle();
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }

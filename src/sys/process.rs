@@ -136,6 +136,16 @@ pub fn send_signal(pid: i32, number: i32) -> bool {
     pid > 0 && unsafe { libc::kill(pid, number) } == 0
 }
 
+/// Sends a signal to the process behind a [`pidfd`].
+pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
+    let (fd, number) = (process.as_raw_fd(), signal as i32);
+    // SAFETY: plain numbers go in, and a null pointer, which asks for an ordinary signal.
+    match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, std::ptr::null::<libc::siginfo_t>(), 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Ends a process.
 pub fn end(pid: i32) {
     if pid > 0 {

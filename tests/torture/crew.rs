@@ -1,0 +1,246 @@
+//! The people at work during a storm: submitters, deleters, rerunners, and one who watches.
+
+use super::dice::Dice;
+use super::{RUNNING, SLOTS};
+use crate::support::sandbox::{Done, Sandbox};
+use lanai::noded::folder::{self, Folder, Name};
+use rusqlite::{Connection, OpenFlags};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+const SUBMITTERS: usize = 4;
+const DELETERS: usize = 2;
+const RERUNNERS: usize = 2;
+/// A command that takes this many seconds hangs.
+const PATIENCE: u64 = 30;
+
+/// Marks its start where no other start of the attempt can, then does what its name says:
+/// `x7` ends with status 7.
+const SCRIPT: &str = r#"#!/bin/sh
+set -C
+mark=$MARKS/${PBS_JOBID%%.*}.$LANAI_ATTEMPT
+echo $$ > "$mark" || echo $$ > "$MARKS/TWICE.${mark##*/}.$$"
+sleep $SLEEP
+exit ${PBS_JOBNAME#x}
+"#;
+
+/// Jobs as the watcher last saw them in the spool.
+#[derive(Default)]
+struct View {
+    queued: Vec<u64>,
+    running: Vec<u64>,
+}
+
+/// All of them, and what they did.
+pub struct Crew<'a> {
+    pub sandbox: &'a Sandbox,
+    over: AtomicBool,
+    view: Mutex<View>,
+    /// Jobs whose id `qsub` printed.
+    pub accepted: Mutex<Vec<u64>>,
+    /// Jobs somebody tried to delete, and whether `qdel` said yes.
+    pub deleted: Mutex<BTreeMap<u64, bool>>,
+    /// Jobs somebody tried to rerun, and how often `qrerun` said yes.
+    pub rerun: Mutex<BTreeMap<u64, u32>>,
+    /// What commands complained of, digits left out, and how often.
+    pub complaints: Mutex<BTreeMap<String, u32>>,
+}
+
+impl<'a> Crew<'a> {
+    pub fn new(sandbox: &'a Sandbox) -> Crew<'a> {
+        fs::create_dir(sandbox.file("marks")).unwrap();
+        fs::write(sandbox.file("job.sh"), SCRIPT).unwrap();
+        Crew {
+            sandbox,
+            over: AtomicBool::new(false),
+            view: Mutex::default(),
+            accepted: Mutex::default(),
+            deleted: Mutex::default(),
+            rerun: Mutex::default(),
+            complaints: Mutex::default(),
+        }
+    }
+
+    /// Lets all of them begin.
+    pub fn begin<'s>(&'s self, scope: &'s Scope<'s, '_>, dice: &mut Dice) {
+        scope.spawn(|| self.watch());
+        for _ in 0..SUBMITTERS {
+            let dice = dice.fork();
+            scope.spawn(|| self.work(dice, Crew::submit));
+        }
+        for _ in 0..DELETERS {
+            let dice = dice.fork();
+            scope.spawn(|| self.work(dice, Crew::delete));
+        }
+        for _ in 0..RERUNNERS {
+            let dice = dice.fork();
+            scope.spawn(|| self.work(dice, Crew::rerun));
+        }
+    }
+
+    pub fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    fn work(&self, mut dice: Dice, mut act: impl FnMut(&Self, &mut Dice)) {
+        while !self.is_over() {
+            act(self, &mut dice);
+        }
+    }
+
+    /// Keeps the queue filled, but not without bound.
+    fn submit(&self, dice: &mut Dice) {
+        if self.view.lock().unwrap().queued.len() > SLOTS {
+            return sleep(20);
+        }
+        let code = dice.below(4) * dice.below(64);
+        let milliseconds = match dice.below(20) {
+            0..3 => 0,
+            3..12 => 200 + dice.below(1800),
+            12..19 => 1500 + dice.below(2500),
+            _ => 6000,
+        };
+        let slept = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
+        let variables = format!("SLEEP={slept},MARKS={}", self.marks().display());
+        let name = format!("x{code}");
+        let arguments = ["-N", &name, "-v", &variables, "-o", "/dev/null", "-e", "/dev/null", "job.sh"];
+        if let Some(done) = self.run("qsub", &arguments) {
+            let id = done.out.split('.').next().and_then(|number| number.parse().ok());
+            self.accepted.lock().unwrap().push(id.unwrap_or_else(|| panic!("{done:?}")));
+        }
+    }
+
+    fn delete(&self, dice: &mut Dice) {
+        sleep(100 + dice.below(500));
+        let view = self.view.lock().unwrap();
+        let from = if dice.below(3) == 0 { &view.queued } else { &view.running };
+        let Some(&id) = dice.one_of(from) else { return };
+        drop(view);
+        // Noted first: a command that dies may have been heard.
+        self.deleted.lock().unwrap().entry(id).or_default();
+        if self.run("qdel", &[&id.to_string()]).is_some() {
+            self.deleted.lock().unwrap().insert(id, true);
+        }
+    }
+
+    fn rerun(&self, dice: &mut Dice) {
+        sleep(100 + dice.below(500));
+        let id = dice.one_of(&self.view.lock().unwrap().running).copied();
+        let Some(id) = id else { return };
+        self.rerun.lock().unwrap().entry(id).or_default();
+        if self.run("qrerun", &[&id.to_string()]).is_some() {
+            *self.rerun.lock().unwrap().entry(id).or_default() += 1;
+        }
+    }
+
+    /// What a command did, if it did well; else its complaint is noted.
+    fn run(&self, program: &str, arguments: &[&str]) -> Option<Done> {
+        let ours = self.sandbox.command(program);
+        let mut command = Command::new("timeout");
+        command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.current_dir(self.sandbox.work()).arg(PATIENCE.to_string()).arg(ours.get_program()).args(arguments);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let done = Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        if done.code == 0 {
+            return Some(done);
+        }
+        let said = if done.code == 124 { "HANGS" } else { done.err.trim() };
+        let said: String = said.chars().filter(|c| !c.is_ascii_digit()).collect();
+        *self.complaints.lock().unwrap().entry(format!("{program}: {said}")).or_default() += 1;
+        None
+    }
+
+    fn watch(&self) {
+        let mut spool = None;
+        while !self.is_over() {
+            spool = spool.or_else(|| open(&self.spool()));
+            if let Some(view) = spool.as_ref().and_then(|spool| look(spool).ok()) {
+                *self.view.lock().unwrap() = view;
+            }
+            sleep(50);
+        }
+    }
+
+    pub fn spool(&self) -> PathBuf {
+        self.sandbox.home().join("spool/spool.db")
+    }
+
+    pub fn marks(&self) -> PathBuf {
+        self.sandbox.file("marks")
+    }
+
+    /// The folders of attempts that noded has not been told to forget.
+    pub fn attempts(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.sandbox.home().join("node/attempts")).into_iter().flatten();
+        entries.flatten().map(|entry| entry.path()).collect()
+    }
+
+    /// Whether enough jobs run at this very moment: attempts begun and without a record of their end.
+    pub fn is_busy(&self) -> bool {
+        let state = self.sandbox.home().join("node");
+        let running = |name: &Name| {
+            let folder = Folder::of(&state, *name);
+            matches!(folder.trace(), Ok(Some(_))) && matches!(folder.outcome(), Ok(None))
+        };
+        let names = folder::names(&folder::attempts(&state)).unwrap_or_default();
+        names.iter().filter(|name| running(name)).count() >= RUNNING
+    }
+
+    /// Waits until every job is over and every end confirmed; whether that came to be.
+    pub fn wait_until_quiet(&self, limit: Duration) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            // Any command starts schedd if the last kill was its.
+            let listed = self.sandbox.run("qselect", &[]);
+            self.sandbox.run("schedd", &[]);
+            if listed.code == 0 && listed.out.is_empty() && self.attempts().is_empty() {
+                return true;
+            }
+            sleep(200);
+        }
+        false
+    }
+
+    /// Copies what the daemons left to where it stays.
+    pub fn keep_the_evidence(&self) -> PathBuf {
+        let kept = tempfile::Builder::new().prefix("lanai-torture-").tempdir().unwrap().keep();
+        let _ = Command::new("cp").arg("-a").arg(self.sandbox.home()).arg(self.sandbox.work()).arg(&kept).output();
+        kept
+    }
+}
+
+pub fn sleep(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// The spool, for reading.
+pub fn open(spool: &Path) -> Option<Connection> {
+    let connection = Connection::open_with_flags(spool, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    connection.busy_timeout(Duration::from_secs(5)).ok()?;
+    Some(connection)
+}
+
+fn look(spool: &Connection) -> rusqlite::Result<View> {
+    let mut view = View::default();
+    let mut statement = spool.prepare_cached("SELECT id, state FROM job WHERE state <> 'F'")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let ids = if row.get::<_, String>(1)? == "R" { &mut view.running } else { &mut view.queued };
+        ids.push(row.get(0)?);
+    }
+    Ok(view)
+}

@@ -1,0 +1,48 @@
+//! Dice that fall the same way for the same seed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// SplitMix64.
+pub struct Dice {
+    seed: u64,
+    state: u64,
+}
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice { seed, state: seed }
+    }
+
+    /// From `TORTURE_SEED`, else from the clock.
+    pub fn from_environment() -> Dice {
+        let given = std::env::var("TORTURE_SEED").ok().map(|seed| seed.parse().unwrap());
+        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64 % 1_000_000;
+        Dice::new(given.unwrap_or_else(clock))
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Other dice, for another hand.
+    pub fn fork(&mut self) -> Dice {
+        Dice::new(self.next())
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// One of these, if there are any.
+    pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        (!all.is_empty()).then(|| &all[self.below(all.len() as u64) as usize])
+    }
+}
