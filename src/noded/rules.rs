@@ -77,6 +77,7 @@ mod tests {
     #[test]
     fn a_closed_folder_above_the_scripts_is_named() {
         let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let state = folder.path().join("node");
         fs::create_dir_all(folder::attempts(&state)).unwrap();
         let shared = rules(&["--shared"], "");

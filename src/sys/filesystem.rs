@@ -111,6 +111,7 @@ mod tests {
     #[test]
     fn a_passable_folder_is_opened_no_further_than_needed() {
         let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
         let deep = folder.path().join("a/b");
         make_private(&deep).unwrap();
         assert_eq!(closed_on_the_way_to(&deep.join("x")), Some(folder.path()));
