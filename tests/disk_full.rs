@@ -26,8 +26,14 @@ impl SmallDisk {
         Some(SmallDisk { folder: folder.to_path_buf() })
     }
 
-    /// Leaves not a byte.
+    /// Leaves not a byte, not even in the last blocks of the daemons' logs.
     fn fill(&self) {
+        for log in ["schedd.log", "node/noded.log"].map(|log| self.folder.join(log)) {
+            if let Ok(mut file) = File::options().append(true).open(log) {
+                let length = file.metadata().unwrap().len() as usize;
+                let _ = file.write_all(&vec![b'\n'; length.next_multiple_of(4096) - length]);
+            }
+        }
         let mut file = File::options().append(true).create(true).open(self.filler()).unwrap();
         loop {
             match file.write_all(&[1; 4096]) {
@@ -212,14 +218,18 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
 
 #[test]
 fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
-    let sandbox = Sandbox::configured(CONFIG);
+    let sandbox = Sandbox::new();
+    // A noded that is not schedd's to start.
+    let socket = sandbox.home().join("n1.sock").display().to_string();
+    let config = format!("{CONFIG}[[node]]\nname = \"n1\"\nsocket = \"{socket}\"\n");
+    fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     let state = sandbox.home().with_file_name("node-disk");
     fs::create_dir(&state).unwrap();
     let Some(disk) = SmallDisk::mount(&state) else { return };
     let _ending = Ending(&sandbox);
     let noded = || {
         let folder = state.join("node").display().to_string();
-        sandbox.run("noded", &["--ncpus", "2", "--name", "n1", "--state", &folder]).ok();
+        sandbox.run("noded", &["--ncpus", "2", "--name", "n1", "--state", &folder, "--socket", &socket]).ok();
     };
     noded();
     let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");

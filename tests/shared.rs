@@ -94,6 +94,7 @@ fn nobody_reads_what_is_anothers() {
             "{line}: {done:?}"
         );
     }
+    bob.shell(&sandbox, &format!("cat {home}/schedd.json")).ok();
     assert!(told(&ann, &sandbox, &id).to_string().contains("env-secret"));
     let shown = told(&bob, &sandbox, &id);
     assert_eq!(shown["job_state"], "R", "{shown}");
