@@ -158,7 +158,9 @@ fn right_attempt(
     match &outcome.how {
         How::Exited(_) => {
             require(wrong, marked, || format!("attempt {number} ended by itself without a mark"));
-            require(wrong, is_last || unwanted, || format!("attempt {number} had ended well and was followed by another"));
+            require(wrong, is_last || unwanted, || {
+                format!("attempt {number} had ended well and was followed by another")
+            });
         }
         // Ended between its fork and its mark it leaves none.
         How::Signaled(_) => require(wrong, unwanted, || format!("attempt {number} was ended, which nobody wanted")),
@@ -195,7 +197,11 @@ fn has_zombies(pid: i32) -> bool {
     children.split_whitespace().any(|child| state(child).contains(") Z "))
 }
 
-fn counts(crew: &Crew, stories: &BTreeMap<u64, Story>, marks: &BTreeMap<u64, BTreeSet<u32>>) -> Vec<(&'static str, usize)> {
+fn counts(
+    crew: &Crew,
+    stories: &BTreeMap<u64, Story>,
+    marks: &BTreeMap<u64, BTreeSet<u32>>,
+) -> Vec<(&'static str, usize)> {
     let how = |matches: fn(&How) -> bool| {
         let ends = stories.values().flat_map(|story| &story.events);
         ends.filter(|event| matches!(event, Event::Ended { outcome, .. } if matches(&outcome.how))).count()
