@@ -6,7 +6,7 @@
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
 use super::adopt::{self, Found};
-use super::folder::{self, Folder, Mark, Name};
+use super::folder::{self, Folder, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
 use super::shepherd::never;
@@ -17,7 +17,7 @@ use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
 use crate::model::time::Span;
 use crate::sys::clock;
 use crate::wire::message::{Launch, Report, Standing};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{error, info, warn};
@@ -33,6 +33,8 @@ pub struct Attempts {
     entries: BTreeMap<Name, Entry>,
     /// Launches that the spawner has still to be given, in the order they came.
     unsent: VecDeque<Name>,
+    /// Launches that a spawner was given before it was killed, until it is known whether they began.
+    in_doubt: BTreeMap<u64, Vec<Name>>,
     /// Whether the poller waits for the spawner to have room.
     waits: bool,
     /// What schedd has still to be told.
@@ -51,8 +53,6 @@ struct Entry {
     standing: Standing,
     /// The launch as the spawner wants it, until the job is known to run.
     launch: Option<Vec<u8>>,
-    /// More than one spawner was given it: what the one's shepherd cannot begin, the other's may.
-    given_again: bool,
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
@@ -60,7 +60,7 @@ struct Entry {
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, given_again: false, kept: Vec::new(), used: Usage::default() }
+        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
     }
 
     fn over(&self) -> bool {
@@ -81,7 +81,15 @@ impl Attempts {
     }
 
     fn with(site: Site, runner: Runner) -> Attempts {
-        Attempts { site, runner, entries: BTreeMap::new(), unsent: VecDeque::new(), waits: false, said: Vec::new() }
+        Attempts {
+            site,
+            runner,
+            entries: BTreeMap::new(),
+            unsent: VecDeque::new(),
+            in_doubt: BTreeMap::new(),
+            waits: false,
+            said: Vec::new(),
+        }
     }
 
     /// Finds what an earlier noded left: running under its shepherd, over, lost, or cancelled.
@@ -92,14 +100,10 @@ impl Attempts {
             self.examine(name, poller);
         }
         for name in folder::names(&folder::tombstones(&self.site.state))? {
-            let Some(mark) = folder::buried(&self.site.state, name) else { continue };
-            match mark {
+            match self.entries.get(&name) {
+                None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
                 // noded may have died between the mark and the word to the shepherd.
-                Mark::Cancelled(grace) if self.entries.contains_key(&name) => self.cancel(name, grace),
-                _ if self.entries.contains_key(&name) => {}
-                mark => {
-                    self.entries.insert(name, Entry::new(Standing::Ended(never(mark.how()))));
-                }
+                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0))),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -146,7 +150,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Cancelled(grace)) {
+        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -216,7 +220,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
-            Word::Failed(name, why) if self.starting(name) => self.give_up(name, why, poller),
+            Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -241,7 +245,7 @@ impl Attempts {
         let folder = Folder::of(&self.site.state, name);
         if !folder.exists() {
             let why = "the shepherd ended before it had recorded the attempt";
-            return self.give_up(name, why.into(), poller);
+            return self.end(name, never(How::NodeFault(why.into())));
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
@@ -259,22 +263,6 @@ impl Attempts {
         }
     }
 
-    /// An attempt could not be begun. Another shepherd of it may still be about to (after a spawner
-    /// was killed): either it finds the mark, or its folder is found here.
-    fn give_up(&mut self, name: Name, why: String, poller: &mut Poller) {
-        if self.entries.get(&name).is_none_or(|entry| !entry.given_again) {
-            return self.end(name, never(How::NodeFault(why)));
-        }
-        if let Err(e) = folder::bury(&self.site.state, name, &Mark::Fault(why.clone())) {
-            error!("attempt {name} is given to the spawner again: its end cannot be marked: {e}");
-            return self.unsent.push_back(name);
-        }
-        match Folder::of(&self.site.state, name).exists() {
-            true => self.examine(name, poller),
-            false => self.end(name, never(How::NodeFault(why))),
-        }
-    }
-
     fn watch_shepherd(&mut self, name: Name, ended: OwnedFd, poller: &mut Poller) {
         let source = Source::Shepherd(name, poller.number());
         if let Err(e) = poller.keep(ended, source) {
@@ -289,8 +277,8 @@ impl Attempts {
         kept.into_iter().flatten().for_each(|order| self.tell(name, order));
     }
 
-    /// The spawner has been killed: forks another one and says again what may have been lost. What
-    /// had begun all the same begins no second time: its folder is there.
+    /// The spawner has been killed: forks another one. What the old one was given stays in doubt
+    /// until the last of its shepherds has got its attempt's folder in place.
     pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
         self.hear(poller);
         let Runner::Spawner(spawner, building) = &mut self.runner else { return Ok(()) };
@@ -299,17 +287,36 @@ impl Attempts {
         poller.remove(&spawner.ended, Source::SpawnerEnded);
         poller.remove(&spawner.socket, Source::Spawner);
         let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
-        let source = Source::OldSpawner(poller.number());
-        poller.keep(old.socket, source)?;
-        self.unsent.clear();
-        for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.launch.is_some()) {
-            entry.given_again = true;
-            self.unsent.push_back(name);
-        }
+        let number = poller.number();
+        poller.keep(old.socket, Source::OldSpawner(number))?;
+        poller.keep(old.builders, Source::OldBuilders(number))?;
+        self.in_doubt.insert(number, self.given());
         self.waits = false;
         self.watch_spawner(poller)?;
         self.send(poller);
         Ok(())
+    }
+
+    /// What the spawner was given and nothing has been heard of since.
+    fn given(&self) -> Vec<Name> {
+        let elsewhere: BTreeSet<Name> = self.in_doubt.values().flatten().chain(&self.unsent).copied().collect();
+        let unheard = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
+        unheard.map(|(&name, _)| name).filter(|name| !elsewhere.contains(name)).collect()
+    }
+
+    /// No launch of a spawner that was killed is on its way any more. Those without a folder never
+    /// began, and only now is it safe to give them to another one: an attempt that has begun may be
+    /// over, confirmed and forgotten before a second shepherd of it gets to look for its folder.
+    pub fn settle(&mut self, number: u64, poller: &mut Poller) {
+        poller.forget(Source::OldBuilders(number));
+        self.hear_old(Source::OldSpawner(number), poller);
+        for name in self.in_doubt.remove(&number).unwrap_or_default() {
+            match Folder::of(&self.site.state, name).exists() {
+                true => self.examine(name, poller),
+                false => self.unsent.push_back(name),
+            }
+        }
+        self.send(poller);
     }
 
     fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
@@ -338,7 +345,7 @@ impl Attempts {
             self.waits = !self.waits;
             poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
         }
-        failed.into_iter().for_each(|(name, why)| self.give_up(name, why, poller));
+        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
     }
 
     // ------------------------------------------------------------------------------- time
@@ -376,7 +383,6 @@ impl Attempts {
             self.said.push(Report::Usage(changed));
         }
         silent.into_iter().for_each(|name| self.examine(name, poller));
-        self.send(poller);
     }
 
     // ------------------------------------------------------------------------------- reports

@@ -165,6 +165,7 @@ impl Daemon {
         match source {
             Source::Spawner => self.attempts.hear(&mut self.poller),
             Source::OldSpawner(_) => self.attempts.hear_old(source, &mut self.poller),
+            Source::OldBuilders(number) => self.attempts.settle(number, &mut self.poller),
             Source::SpawnerEnded => self.attempts.spawner_ended(&mut self.poller).context("the spawner")?,
             Source::Shepherd(name, _) => self.attempts.shepherd_ended(name, source, &mut self.poller),
             Source::Listener => self.admit(),

@@ -7,7 +7,7 @@
 //!     nodes      PBS_NODEFILE
 //!     orders     one per line, from noded to the shepherd, which SIGUSR1 tells to look; made when needed
 //!     usage      what a longer job has used so far, rewritten now and then
-//! <state>/tombstones/<job>.<attempt>     not to begin any more: cancelled (the grace in milliseconds), or a fault
+//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; holds the grace in milliseconds
 //! ```
 //!
 //! Few files, because making and removing them is what a short job costs most. The record has its
@@ -18,9 +18,8 @@
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
 use super::watch::Control;
-use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
+use crate::model::job::{Attempt, JobId, Outcome, Usage};
 use crate::model::text::Text;
-use crate::model::time::Span;
 use crate::sys::{fault, process, procfs};
 use crate::wire::message::Launch;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -321,42 +320,16 @@ impl Built {
     }
 }
 
-/// Why an attempt must not begin any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Cancelled, with this grace for what may run already.
-    Cancelled(Span),
-    /// Given up by the node, for this reason.
-    Fault(String),
-}
-
-impl Mark {
-    /// How an attempt with this mark ends, if it has not begun.
-    pub fn how(self) -> How {
-        match self {
-            Mark::Cancelled(_) => How::Cancelled,
-            Mark::Fault(why) => How::NodeFault(why),
-        }
-    }
-}
-
-/// Marks an attempt.
-pub fn bury(state: &Path, name: Name, mark: &Mark) -> io::Result<()> {
+/// Marks an attempt as cancelled.
+pub fn bury(state: &Path, name: Name, grace_ms: i64) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
-    let text = match mark {
-        Mark::Cancelled(grace) => grace.0.to_string(),
-        Mark::Fault(why) => format!("fault {why}"),
-    };
-    fs::write(tombstones(state).join(name.to_string()), text)
+    fs::write(tombstones(state).join(name.to_string()), grace_ms.to_string())
 }
 
-/// An attempt's mark, if it has one.
-pub fn buried(state: &Path, name: Name) -> Option<Mark> {
+/// Whether an attempt is marked as cancelled; the grace it was given, in milliseconds.
+pub fn buried(state: &Path, name: Name) -> Option<i64> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
-    Some(match text.strip_prefix("fault ") {
-        Some(why) => Mark::Fault(why.to_string()),
-        None => Mark::Cancelled(Span(text.trim().parse().unwrap_or(0))),
-    })
+    Some(text.trim().parse().unwrap_or(0))
 }
 
 /// Removes the mark.
@@ -377,6 +350,7 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::How;
 
     fn identity(pid: i32) -> Identity {
         let name = Name { job: JobId(7), attempt: 2 };
@@ -427,8 +401,6 @@ mod tests {
         }
         let listed = names(&tombstones(state.path())).unwrap();
         assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1"]);
-        assert_eq!(buried(state.path(), listed[0]), Some(Mark::Cancelled(Span(5))));
-        bury(state.path(), listed[0], &Mark::Fault("no room".into())).unwrap();
-        assert_eq!(buried(state.path(), listed[0]).unwrap().how(), How::NodeFault("no room".into()));
+        assert_eq!(buried(state.path(), listed[0]), Some(5));
     }
 }

@@ -13,6 +13,8 @@ pub enum Source {
     Spawner,
     /// A shepherd of a spawner that is gone.
     OldSpawner(u64),
+    /// No launch of a spawner that is gone is on its way any more.
+    OldBuilders(u64),
     /// The spawner has ended.
     SpawnerEnded,
     /// A shepherd of this attempt has ended.

@@ -29,20 +29,21 @@ use std::time::Duration;
 
 /// Runs one attempt, in the process just forked for it.
 pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> ! {
-    let Seat { socket: noded, building } = seat;
+    let Seat { socket: noded, building, builder } = seat;
     settle();
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
         let account = site.admit(&launch.owner);
         Ok((record(site, &launch, account.as_ref().ok())?, launch, account))
     });
-    drop(building);
     match begun {
         Err(e) => {
             say(&noded, &Word::Failed(name, format!("attempt {name} cannot be recorded: {e}")), None, true);
         }
         Ok((None, ..)) => {}
         Ok((Some((built, cookie)), launch, account)) => {
+            // Only now: a failure must be heard before nothing more is expected of this launch.
+            drop((building, builder));
             let outcome = herd(site, &launch, account, &built, &cookie, &noded);
             write_outcome(&built, &outcome);
         }
@@ -95,8 +96,8 @@ fn herd(
     cookie: &str,
     noded: &OwnedFd,
 ) -> Outcome {
-    if let Some(mark) = folder::buried(&site.state, Name::of(launch)) {
-        return never(mark.how());
+    if folder::buried(&site.state, Name::of(launch)).is_some() {
+        return never(How::Cancelled);
     }
     let account = match account {
         Ok(account) => account,

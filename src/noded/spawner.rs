@@ -2,7 +2,7 @@
 //!
 //! noded grows with the number of its jobs; a fork costs what there is to copy. So noded forks the
 //! spawner first thing, and the spawner forks one shepherd for each launch. If noded dies it
-//! leaves; if it dies noded forks another one and says again what has not yet begun.
+//! leaves; if it dies noded forks another one, and says again what has not begun once that is certain.
 //!
 //! Packets to it: job, attempt, then the launch itself or, if that is large, a file that holds it.
 //! Packets from it and from its shepherds: [`Word`].
@@ -13,6 +13,7 @@ use super::site::Site;
 use crate::model::job::JobId;
 use crate::sys::process::{self, Fork};
 use crate::sys::{fault, packet};
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
@@ -50,6 +51,9 @@ pub struct Spawner {
     pub socket: OwnedFd,
     /// Readable when it has ended.
     pub ended: OwnedFd,
+    /// Readable when, besides, none of its shepherds is still about to put its attempt's folder in
+    /// place.
+    pub builders: OwnedFd,
     pid: Pid,
 }
 
@@ -57,10 +61,11 @@ impl Spawner {
     /// Forks it.
     pub fn start(site: &Site, building: &Building) -> io::Result<Spawner> {
         let (near, far) = packet::pair()?;
+        let (builders, builder) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         let building = building.try_clone()?;
         match process::fork()? {
-            Fork::Child => serve(site, Seat { socket: far, building: building.into() }),
-            Fork::Parent(pid) => Ok(Spawner { socket: near, ended: process::pidfd(pid)?, pid }),
+            Fork::Child => serve(site, Seat { socket: far, building: building.into(), builder }),
+            Fork::Parent(pid) => Ok(Spawner { socket: near, ended: process::pidfd(pid)?, builders, pid }),
         }
     }
 
@@ -118,10 +123,12 @@ pub struct Seat {
     pub socket: OwnedFd,
     /// See [`Building`].
     pub building: OwnedFd,
+    /// Held as long as `building`; at its other end is [`Spawner::builders`].
+    pub builder: OwnedFd,
 }
 
 fn serve(site: &Site, seat: Seat) -> ! {
-    process::close_all_but(&[seat.socket.as_fd(), seat.building.as_fd()]);
+    process::close_all_but(&[seat.socket.as_fd(), seat.building.as_fd(), seat.builder.as_fd()]);
     process::set_name(c"lanai-spawner");
     let _ = nix::unistd::setsid();
     let ready = process::block_signals().and_then(|()| process::signals(&[Signal::SIGCHLD]));

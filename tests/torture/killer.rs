@@ -54,8 +54,6 @@ impl fmt::Display for Victim {
 #[derive(Clone, Copy, Debug)]
 pub struct Kill {
     pub victim: Victim,
-    /// By the wall clock, in milliseconds.
-    pub at: i64,
     /// From the kill until a job that schedd started afterwards had marked its start, in
     /// milliseconds; None if another kill came first.
     pub recovery: Option<i64>,
@@ -79,7 +77,7 @@ pub fn kill_all(crew: &Crew, kills: Kills, dice: &mut Dice) -> Vec<Kill> {
         if into_recovery {
             sleep(dice.below(150));
         }
-        killed.push(Kill { victim, at, recovery });
+        killed.push(Kill { victim, recovery });
     }
     killed
 }
