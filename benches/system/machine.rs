@@ -3,9 +3,10 @@
 use super::Scale;
 use super::figures::{median, milliseconds, timed};
 use super::stage::{at_once, must, ours, scratch, script, write_script};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use lanai::sys::process::{self, Fork};
 use nix::sys::wait::waitpid;
+use nix::unistd::User;
 use rusqlite::Connection;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -27,6 +28,8 @@ pub struct Limits {
     pub script: f64,
     /// Scripts run by forked processes, eight at a time: what a shepherd does, without its records.
     pub shepherd_rate: f64,
+    /// Scripts run by the user's own login shell, four at a time: its profile is paid for each job.
+    pub login_rate: f64,
     /// One submit's process and one job's processes, four at a time.
     pub pair_rate: f64,
     /// One row into an SQLite log, on disk.
@@ -66,6 +69,7 @@ pub fn measure(scale: &Scale) -> Result<Limits> {
         start_ours: typical(count, || Ok(nothing()?))?,
         start_ours_rate: rate(count, 4, || Ok(nothing()?))?,
         script: typical(count, || must(&mut job(folder)))?,
+        login_rate: rate(count / 10, 4, || must(&mut login(folder)?))?,
         pair_rate: rate(count, 4, pair)?,
         commit: commits(folder, count)?,
         round_trip: round_trips(folder, count)?,
@@ -76,6 +80,15 @@ fn job(folder: &Path) -> Command {
     let mut command = Command::new(script(folder));
     command.env("ID", "0").stdin(Stdio::null());
     command
+}
+
+/// The job as a login shell of the user who runs this would run it.
+fn login(folder: &Path) -> Result<Command> {
+    let user = User::from_uid(nix::unistd::geteuid())?.context("an account for this user")?;
+    let mut command = Command::new(&user.shell);
+    command.arg("-l").arg(script(folder)).env_clear().env("HOME", &user.dir).env("USER", &user.name);
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("ID", "0").stdin(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
 }
 
 /// The median time of a piece of work.

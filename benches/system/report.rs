@@ -87,7 +87,10 @@ impl Report {
             "the job's script by hand {:.2} ms ({:.0} /s by eight forked processes),",
             limits.script, limits.shepherd_rate
         );
-        println!("a durable commit {:.3} ms, a socket's round trip {:.3} ms.\n", limits.commit, limits.round_trip);
+        println!(
+            "a login shell's {:.0} /s, a durable commit {:.3} ms, a socket's round trip {:.3} ms.\n",
+            limits.login_rate, limits.commit, limits.round_trip
+        );
     }
 
     /// Adds a figure, and shows it at once for those who wait.

@@ -10,6 +10,8 @@ pub mod clock;
 
 pub mod ledger;
 
+pub mod sharing;
+
 pub mod remarks;
 
 pub mod caller;
@@ -135,10 +137,33 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.keep_house();
-            let inputs = std::mem::take(&mut self.inbox);
+            let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
+            self.begin_log_anew();
         }
         self.leave();
+    }
+
+    /// Whether what has arrived is better written together with what comes next: nobody waits for
+    /// the news that a job has begun, and what a short job does next is to end.
+    fn lingers(&mut self) -> bool {
+        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) {
+            self.timers.linger = None;
+            return false;
+        }
+        let now = machine::monotonic();
+        let until = *self.timers.linger.get_or_insert(now + timers::LINGER);
+        let lingers = now < until;
+        self.timers.linger = Some(until).filter(|_| lingers);
+        lingers
+    }
+
+    fn begin_log_anew(&self) {
+        if self.checkpoints.take_done()
+            && let Err(error) = self.spool.finish_checkpoint()
+        {
+            tracing::debug!("the spool's log was not begun anew: {error}");
+        }
     }
 
     /// Waits until something is there to be read, or a timer runs out.
@@ -168,7 +193,7 @@ impl Schedd {
         let now = machine::monotonic();
         let moment = [self.next_cycle, self.ledger.next_begin()].into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
-        let timers = [self.timers.retry, self.verdicts.due, moment];
+        let timers = [self.timers.retry, self.timers.linger, self.verdicts.due, moment];
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
         let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.

@@ -17,7 +17,7 @@ use crate::sched::plan::Plan;
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
-use crate::wire::message::{Order, Reply, Report, Request};
+use crate::wire::message::{Order, Reply, Report, Request, Standing};
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -28,6 +28,16 @@ pub enum Input {
     Report(usize, Report),
     /// Nodes that no longer answer.
     Lost(Vec<String>),
+}
+
+impl Input {
+    /// Whether nothing waits for this to be on disk: a node tells it again if asked.
+    pub fn may_linger(&self) -> bool {
+        let told = |report: &Report| {
+            matches!(report, Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong)
+        };
+        matches!(self, Input::Report(_, report) if told(report))
+    }
 }
 
 /// What is to be done once the tick is on disk.
