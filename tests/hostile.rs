@@ -5,6 +5,7 @@ use lanai::model::attribute::Setting;
 use lanai::model::job::JobId;
 use lanai::model::state::Holds;
 use lanai::model::text::Text;
+use lanai::sys::process;
 use lanai::wire::frame;
 use lanai::wire::message::{Detail, Filter, Payload, Question, Reply, Request, Submission, VERSION};
 use std::fs;
@@ -231,6 +232,7 @@ fn ten_thousand_operands_are_answered() {
 /// What no `qsub` of ours would send.
 fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
     let submission = || Submission {
+        token: process::random().unwrap(),
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),
         environ: Vec::new(),

@@ -244,7 +244,7 @@ fn a_network_file_system_is_refused_with_the_remedy() {
         }
         assert_eq!(done.err.lines().count(), 1, "{done:?}");
     }
-    assert_eq!(sandbox.processes(), []);
+    sandbox.until("the end of all that was started", || sandbox.processes().is_empty().then_some(()));
 }
 
 #[test]

@@ -68,6 +68,17 @@ fn survive(victims: &[&str]) {
 }
 
 #[test]
+fn a_qsub_whose_schedd_dies_before_it_answers_still_gets_the_one_id() {
+    // Every schedd dies at its nth commit, so that one that has been started anew gets on a little.
+    for when in ["spool.committed:4", "spool.committed:5", "spool.committed:6"] {
+        let sandbox = Sandbox::new().with("LANAI_FAULTS", format!("{when}:crash"));
+        let ids: Vec<String> = (0..6).map(|_| sandbox.submit(&["-h"], "true\n")).collect();
+        let listed = sandbox.run("qselect", &[]).ok();
+        assert_eq!(listed.lines().collect::<Vec<_>>(), ids, "{when}");
+    }
+}
+
+#[test]
 fn a_killed_schedd_goes_on_where_it_was() {
     survive(&["schedd"]);
 }

@@ -13,6 +13,7 @@ use super::submission::{Wanted, Words};
 use crate::model::check;
 use crate::model::text::Text;
 use crate::model::time::Wall;
+use crate::sys::process::random;
 use crate::sys::{clock, env, home::Home};
 use crate::wire::client::Client;
 use crate::wire::message::{Payload, Reply, Request, Submission};
@@ -246,6 +247,7 @@ fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) ->
     let environ = environ::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
     let workdir = words.folder.map_or_else(|| here.workdir.clone(), |folder| here.workdir.join(folder));
     Ok(Submission {
+        token: random()?,
         settings: wanted.settings,
         payload,
         environ,

@@ -279,6 +279,7 @@ impl Schedd {
         if Timers::ring(&mut self.timers.purge, timers::PURGE) {
             let history = self.ledger.setup.config.server.history;
             self.ledger.also(Change::Purge(self.ledger.now - history));
+            self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }

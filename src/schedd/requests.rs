@@ -64,6 +64,9 @@ struct Desk<'a> {
 impl Desk<'_> {
     fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
+        if let Some(id) = self.spool.submitted(owner.uid, submission.token).map_err(Refusal::spool)? {
+            return Ok(Granted::Job(id));
+        }
         let origin = self.origin(submission)?;
         let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
         let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
@@ -75,6 +78,7 @@ impl Desk<'_> {
         }
         let environ = self.keep(&with_queue(&submission.environ, &draft.spec.queue));
         let id = self.ledger.take_number();
+        self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life });

@@ -37,6 +37,8 @@ pub const FIGURES: Span = Span::seconds(2);
 pub const PURGE: Span = Span::seconds(3600);
 /// What nobody waits for may stay unwritten this long.
 pub const LINGER: Span = Span(50);
+/// A submission is recognised when it is repeated within this time.
+pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// The pause before what the disk refused is tried again.
 pub const RETRY: Span = Span(200);
 

@@ -17,6 +17,8 @@ use std::sync::Arc;
 pub enum Change {
     /// A new job, or one whose `spec` has changed; with the class the scheduler sorts it into.
     Job(Arc<Job>, Option<u64>),
+    /// By which token a user submitted a job, and when.
+    Token(u32, [u8; 16], JobId, Time),
     /// A job whose `life` has changed.
     Life(Arc<Job>),
     /// A job out of the history.
@@ -39,6 +41,8 @@ pub enum Change {
     ClockStep(Time, i64),
     /// A single fact by name, as JSON.
     Meta(&'static str, String),
+    /// All tokens of submissions before.
+    ForgetTokens(Time),
     /// All finished jobs that ended before, with their events and the blobs nobody else needs.
     Purge(Time),
 }
@@ -63,6 +67,10 @@ impl Spool {
 fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
     match change {
         Change::Job(job, class) => write_job(transaction, job, *class)?,
+        Change::Token(uid, token, job, at) => {
+            let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
+            transaction.prepare_cached(sql)?.execute(params![uid, token, job.0, at.0])?;
+        }
         Change::Life(job) => write_life(transaction, job)?,
         Change::Forget(id) => forget(transaction, *id)?,
         Change::Blob(digest, bytes) => {
@@ -86,6 +94,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Meta(key, value) => {
             let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![key, value])?;
+        }
+        Change::ForgetTokens(before) => {
+            transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;
         }
         Change::Purge(before) => purge(transaction, *before)?,
     }

@@ -30,6 +30,12 @@ impl Spool {
         rows.next()?.map(job_of).transpose()
     }
 
+    /// The job that a user has submitted by this token.
+    pub fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, SpoolError> {
+        let mut statement = self.connection.prepare_cached("SELECT job FROM token WHERE uid = ?1 AND token = ?2")?;
+        Ok(statement.query_row((uid, token), |row| row.get(0)).optional()?.map(JobId))
+    }
+
     /// The bytes stored under a digest.
     pub fn blob(&self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
         blob(&self.connection, digest)

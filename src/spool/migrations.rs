@@ -30,6 +30,9 @@ const STEPS: &[&str] = &[
          life TEXT NOT NULL);
      CREATE INDEX job_live ON job (id) WHERE state <> 'F';
      CREATE INDEX job_ended ON job (ended) WHERE state = 'F';
+     CREATE TABLE token (
+         uid INTEGER NOT NULL, token BLOB NOT NULL, job INTEGER NOT NULL, at INTEGER NOT NULL,
+         PRIMARY KEY (uid, token)) WITHOUT ROWID;
      CREATE TABLE event (
          job INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, event TEXT NOT NULL,
          PRIMARY KEY (job, seq)) WITHOUT ROWID;

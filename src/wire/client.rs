@@ -76,6 +76,7 @@ impl Client {
         for _ in 0..RETRIES {
             match self.try_call(request) {
                 Err(error) if is_unread(&error) => *self = Client::connect(&self.home)?,
+                Err(FrameError::Closed) if request.is_repeatable() => *self = Client::connect(&self.home)?,
                 other => return Ok(other?),
             }
         }

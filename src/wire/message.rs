@@ -89,9 +89,19 @@ pub enum Reply {
     Status(Status),
 }
 
+impl Request {
+    /// Whether asking again comes to the same: a client that got no answer then simply does.
+    pub fn is_repeatable(&self) -> bool {
+        !matches!(self, Request::Signal(..) | Request::Rerun { .. } | Request::Delete { .. } | Request::Stop)
+    }
+}
+
 /// A new job, before the server has looked at it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Submission {
+    /// Made up by the client, at random: two submissions of one user with one token are one job,
+    /// so one that got no answer can be repeated.
+    pub token: [u8; 16],
     /// Attributes as PBS names them, in the order in which they take effect.
     pub settings: Vec<Setting>,
     /// What to run.

@@ -72,6 +72,7 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
 fn submission(number: usize) -> Submission {
     let environ = format!("PBS_O_HOME=/home/ann\0PBS_O_PATH=/usr/bin:/bin\0PBS_O_SHELL=/bin/sh\0ID={number}\0");
     Submission {
+        token: lanai::sys::process::random().unwrap(),
         settings: vec![
             Setting::new("Output_Path", "porch:/dev/null"),
             Setting::new("Error_Path", "porch:/dev/null"),
