@@ -3,6 +3,8 @@
 //! `cargo bench --bench cycle`. Each figure is the best of several runs; the calibration line
 //! (a walk through a map of a million entries) tells how fast the machine was meanwhile.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
 use lanai::model::job::JobId;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};

@@ -4,9 +4,18 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod architecture;
+mod clocks;
+mod commands;
+mod disk_full;
+mod faults;
 mod first_light;
 mod generated;
+mod hostile;
 mod noded;
+mod personal;
+mod recovery;
+mod sched_properties;
+mod shared;
 mod support;
 mod torture;
 mod tour;

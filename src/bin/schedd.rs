@@ -1,4 +1,4 @@
-//! Decides which job runs where and when.
+//! `schedd`: see [`lanai::schedd`].
 
 fn main() -> std::process::ExitCode {
     lanai::schedd::main()

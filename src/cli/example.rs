@@ -57,7 +57,7 @@ fn spec(name: &str, list: &str) -> Spec {
         shell: None,
         umask: None,
         block: false,
-        request: Request { list: resources(list), ..Request::default() },
+        request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
         workdir: "/home/alice/w".into(),
@@ -105,7 +105,8 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
     life.state = State::Running;
     life.run_count = 1;
-    let run = Run { attempt: 1, shares, started: SUBMITTED, session: Some(4711), boot: None, open: true };
+    let run =
+        Run { attempt: 1, shares, started: SUBMITTED, session: Some(4711), boot: None, open: true, silent: false };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
     record

@@ -11,6 +11,7 @@ use super::state::Holds;
 use super::text::Text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 mod table;
 
@@ -113,7 +114,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     if draft.spec.queue.is_empty() {
         draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
     }
-    draft.spec.request = Request::parse(&asked(settings)?, context.resources)?;
+    draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
     Ok(draft)
 }
 
@@ -133,7 +134,7 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
     }
     let changes = asked(settings)?;
     if !changes.is_empty() {
-        draft.spec.request = old.spec.request.alter(&changes, context.resources)?;
+        draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
         check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
     }
     Ok(draft)
@@ -167,7 +168,7 @@ fn blank(origin: Origin) -> Draft {
         shell: None,
         umask: None,
         block: false,
-        request: Request::default(),
+        request: Arc::default(),
         program: origin.program,
         environ: origin.environ,
         workdir: origin.workdir,

@@ -62,6 +62,13 @@ pub enum Event {
         /// What was found instead.
         why: String,
     },
+    /// Running on a node that has not answered for a while.
+    ContactLost {
+        /// The node.
+        node: String,
+    },
+    /// Running still, says its node, which answers again.
+    ContactRegained,
     /// To be deleted, by `user@host`.
     DeleteWanted {
         /// Who wants it.

@@ -56,7 +56,7 @@ pub struct Job {
 }
 
 /// SHA-256 of a script or an environment, by which the spool keeps it once.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl fmt::Debug for Digest {
@@ -115,8 +115,8 @@ pub struct Spec {
     pub umask: Option<u32>,
     /// `-W block=true`: a client waits for the end.
     pub block: bool,
-    /// `-l`.
-    pub request: Request,
+    /// `-l`; jobs that ask for the same may share it.
+    pub request: Arc<Request>,
     /// What to run.
     pub program: Program,
     /// The environment handed on (`Variable_List`): `K=V` entries, each ended by a zero byte.
@@ -194,6 +194,9 @@ pub struct Run {
     pub boot: Option<String>,
     /// Whether the node has still to report its end.
     pub open: bool,
+    /// Whether the node has not answered for a while: the job is shown as lost contact.
+    #[serde(default)]
+    pub silent: bool,
 }
 
 /// What one chunk holds on one node.

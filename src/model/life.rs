@@ -78,7 +78,7 @@ impl Job {
             Event::Started { attempt, shares } => {
                 let shares = shares.clone();
                 let (attempt, started) = (*attempt, moment.now);
-                self.start(Run { attempt, shares, started, session: None, boot: None, open: true });
+                self.start(Run { attempt, shares, started, session: None, boot: None, open: true, silent: false });
             }
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
@@ -87,6 +87,8 @@ impl Job {
                     self.life.failed_starts = 0;
                 }
             }
+            Event::ContactLost { .. } => self.hear_from_node(false),
+            Event::ContactRegained => self.hear_from_node(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
@@ -96,6 +98,12 @@ impl Job {
                 }
             }
             Event::Signalled { .. } => {}
+        }
+    }
+
+    fn hear_from_node(&mut self, heard: bool) {
+        if let Some(run) = self.life.run.as_mut().filter(|run| run.open) {
+            run.silent = !heard;
         }
     }
 

@@ -44,15 +44,16 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
-    /// As root, run no jobs of users with lower numbers than this
-    #[arg(long, value_name = "UID", default_value_t = 1000)]
-    pub min_uid: u32,
+    /// As root, run no jobs of users with lower numbers than this, instead of min_uid in lanai.toml
+    #[arg(long, value_name = "UID")]
+    pub min_uid: Option<u32>,
 
     /// Take orders from a schedd that runs as this user, besides root and noded's own user
     #[arg(long, value_name = "UID")]
     pub schedd_uid: Option<u32>,
 
-    /// Many users share this installation: never run root's jobs (implied by /etc/lanai/lanai.toml)
+    /// Many users share this installation: never run root's jobs (implied by /etc/lanai/lanai.toml, and by
+    /// shared = true in another lanai.toml)
     #[arg(long)]
     pub shared: bool,
 

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use nix::fcntl::OFlag;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -21,15 +21,21 @@ pub fn enter(state: &Path) -> Result<OwnedFd> {
         wait(File::from(near));
     }
     drop(near);
+    if let Err(e) = detach(state, &far) {
+        announce::<()>(Some(far), Err(e))?;
+        process::leave(1);
+    }
+    Ok(far)
+}
+
+fn detach(state: &Path, far: &OwnedFd) -> Result<()> {
     nix::unistd::setsid()?;
-    use std::os::fd::AsFd;
     process::close_all_but(&[far.as_fd()]);
     process::silence()?;
     std::fs::DirBuilder::new().recursive(true).create(state).with_context(|| state.display().to_string())?;
     let path = state.join("noded.log");
     let log = File::options().append(true).create(true).mode(0o600).open(&path);
-    process::as_standard(log.with_context(|| path.display().to_string())?, true)?;
-    Ok(far)
+    Ok(process::as_standard(log.with_context(|| path.display().to_string())?, true)?)
 }
 
 fn wait(mut near: File) -> ! {

@@ -12,6 +12,7 @@ use crate::sys::user::{self, Account};
 use crate::sys::{packet, process};
 use crate::wire::message::Launch;
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
@@ -166,9 +167,12 @@ fn open_outputs(launch: &Launch) -> Result<(), Fault> {
 fn open_output(what: &str, path: &Text, full_id: &str, ending: &str) -> Result<File, Fault> {
     let path = PathBuf::from(OsStr::from_bytes(&path.0));
     let open = |path: &Path| {
-        let flags = libc::O_APPEND | libc::O_NOCTTY;
+        // A FIFO that nobody reads is an error, not something to wait for.
+        let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
         let file = File::options().write(true).create(true).truncate(true).mode(0o666).custom_flags(flags).open(path);
-        file.map_err(errno)
+        let file = file.map_err(errno)?;
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+        Ok(file)
     };
     match open(&path) {
         Err(Errno::EISDIR) => {

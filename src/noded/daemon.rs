@@ -5,6 +5,7 @@ use super::attempts::Attempts;
 use super::folder::Name;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
+use super::rules::Rules;
 use super::site::Site;
 use super::state::StateFolder;
 use super::tmpdir;
@@ -20,7 +21,6 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
@@ -40,8 +40,15 @@ pub fn main(args: Args) -> Result<()> {
     let absolute = |given: &Option<PathBuf>, usual: PathBuf| std::path::absolute(given.clone().unwrap_or(usual));
     let state = absolute(&args.state, home.node())?;
     let path = absolute(&args.socket, home.runtime.join("noded.sock"))?;
+    // Others pass through some of our folders; what they must not see is closed one by one.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let ready = if args.foreground { None } else { Some(super::background::enter(&state)?) };
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .log_internal_errors(false)
+        .init();
     let begun = Daemon::begin(&args, &home, &state, &path);
     let daemon = super::background::announce(ready, begun)?;
     daemon.run()
@@ -56,6 +63,9 @@ struct Daemon {
     epoch: u64,
     path: PathBuf,
     listener: UnixListener,
+    /// A schedd that is neither root nor our own user must be able to knock; who does is asked of
+    /// the kernel at each dial.
+    socket_mode: u32,
     signals: SignalFd,
     guests: BTreeMap<u64, Guest>,
     /// The guest that is schedd.
@@ -80,7 +90,9 @@ impl Daemon {
         process::default_signals();
         process::block_signals().context("signals")?;
         let own = user::own();
+        let rules = Rules::of(args, home)?;
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
+        rules.scripts_can_be_reached(state_folder)?;
         let hardware = Hardware::detect();
         let nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
@@ -91,8 +103,8 @@ impl Daemon {
             host: hardware.host.clone(),
             gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
             cgroup: cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder)),
-            shared: args.shared || home.system,
-            min_uid: args.min_uid,
+            shared: rules.shared,
+            min_uid: rules.min_uid,
             own: own.clone(),
         };
         let attempts = if args.hollow {
@@ -105,7 +117,8 @@ impl Daemon {
         let mut poller = Poller::new()?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, Source::Signals)?;
-        let listener = listen(path)?;
+        let socket_mode = if args.schedd_uid.is_some() { 0o666 } else { 0o600 };
+        let listener = listen(path, socket_mode)?;
         poller.add(&listener, Source::Listener)?;
         let now = clock::monotonic();
         let mut daemon = Daemon {
@@ -117,6 +130,7 @@ impl Daemon {
             state,
             path: path.to_path_buf(),
             listener,
+            socket_mode,
             signals,
             guests: BTreeMap::new(),
             schedd: None,
@@ -336,7 +350,7 @@ impl Daemon {
             return;
         }
         warn!("the socket {} has vanished: making it again", self.path.display());
-        match listen(&self.path) {
+        match listen(&self.path, self.socket_mode) {
             Ok(listener) => {
                 self.poller.remove(&self.listener, Source::Listener);
                 self.listener = listener;
@@ -349,16 +363,10 @@ impl Daemon {
     }
 }
 
-fn listen(path: &Path) -> Result<UnixListener> {
+fn listen(path: &Path, mode: u32) -> Result<UnixListener> {
     let place = || format!("listening at {}: give another place with --socket", path.display());
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         crate::sys::filesystem::make_private(folder).with_context(place)?;
     }
-    // The folder may be open to all; who may give orders is asked of the kernel at each dial.
-    let mode = if std::fs::metadata(path.parent().unwrap_or(path)).is_ok_and(|m| m.mode() & 0o077 != 0) {
-        0o666
-    } else {
-        0o600
-    };
     socket::bind(path, mode).with_context(place)
 }

@@ -28,9 +28,9 @@ use nix::unistd::Pid;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -181,7 +181,9 @@ impl Folder {
     /// Writes down what it has used so far; a full disk loses it, which does no harm.
     pub fn write_usage(&self, usage: &Usage) {
         if let Ok(text) = serde_json::to_vec(usage) {
-            let _ = fs::write(self.path.join("usage"), text);
+            let file =
+                File::options().write(true).create(true).truncate(true).mode(0o600).open(self.path.join("usage"));
+            let _ = file.and_then(|mut file| file.write_all(&text));
         }
     }
 
@@ -264,7 +266,8 @@ pub fn build(state: &Path, contents: &Contents) -> io::Result<Option<Built>> {
 
 fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
     // Others may pass through it to what is theirs, but not look around.
-    DirBuilder::new().mode(0o711).create(beside)?;
+    DirBuilder::new().create(beside)?;
+    fs::set_permissions(beside, Permissions::from_mode(0o711))?;
     let record = create(beside, "record", 0o600, None)?;
     let mut bytes = serde_json::to_vec(contents.identity)?;
     bytes.resize(RESERVED, b' ');

@@ -14,6 +14,8 @@
 
 pub mod args;
 
+pub mod rules;
+
 pub mod probe;
 
 pub mod state;

@@ -5,9 +5,9 @@ use super::spawner::Building;
 use crate::sys::{clock, fault, filesystem};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,8 +29,11 @@ impl StateFolder {
     pub fn hold(folder: &Path, others: bool) -> Result<StateFolder> {
         let place = || format!("the state folder {}", folder.display());
         let mode = if others { 0o711 } else { 0o700 };
-        for part in [folder.to_path_buf(), folder::attempts(folder), folder::tombstones(folder)] {
-            DirBuilder::new().recursive(true).mode(mode).create(part).with_context(place)?;
+        for (part, mode) in
+            [(folder.to_path_buf(), mode), (folder::attempts(folder), mode), (folder::tombstones(folder), 0o700)]
+        {
+            DirBuilder::new().recursive(true).create(&part).with_context(place)?;
+            fs::set_permissions(&part, Permissions::from_mode(mode)).with_context(place)?;
         }
         if let Some(kind) = filesystem::network(folder).with_context(place)? {
             bail!("{} lies on a network file system ({kind}): give a folder on a local disk with --state", place());
@@ -58,12 +61,13 @@ impl StateFolder {
 
 fn lock(folder: &Path) -> Result<Flock<File>> {
     let path = folder.join("lock");
-    let open = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+    // Whoever could open it could lock it too, and keep us out.
+    let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = open.with_context(|| path.display().to_string())?;
     match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
         Ok(mut lock) => {
-            lock.set_len(0)?;
-            write!(lock, "{}", std::process::id())?;
+            // For the message below alone, so a full disk does not keep us from starting.
+            let _ = lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id()));
             Ok(lock)
         }
         Err((_, nix::Error::EWOULDBLOCK)) => {
@@ -80,7 +84,7 @@ fn lock(folder: &Path) -> Result<Flock<File>> {
 /// Waits until no launch of an earlier noded is on its way, so that what is on disk is all there is.
 fn building(folder: &Path) -> Result<Building> {
     let path = folder.join("building.lock");
-    let open = || File::options().write(true).create(true).truncate(false).open(&path);
+    let open = || File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
     for _ in 0..PATIENCE_MS / 10 {
         if let Ok(lock) = Flock::lock(open()?, FlockArg::LockExclusiveNonblock) {
             let shared = lock.try_clone()?;

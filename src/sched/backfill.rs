@@ -58,7 +58,7 @@ impl<'s> Fence<'s> {
 
     /// Where a job may go that would run beyond the promised start.
     pub fn beside(&self, shape: &Shape) -> Result<matching::Placement, Reason> {
-        let placement = self.beside.as_ref().and_then(|beside| matching::fit(&beside.space, shape));
+        let placement = self.beside.as_ref().and_then(|beside| matching::fit(&beside.space, shape).ok());
         placement.ok_or(Reason::WouldDelayBooking { holder: self.holder, at: self.at })
     }
 

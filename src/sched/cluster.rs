@@ -5,6 +5,7 @@
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
 use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, add, counted, subtract};
+pub use super::room::{Condition, Room};
 use super::shape::Need;
 use crate::model::job::{JobId, Share};
 use crate::model::node::NodeFacts;
@@ -19,53 +20,6 @@ pub struct NodeIx(u32);
 /// A kind's place in the table of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KindIx(u32);
-
-/// Who may still join a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
-    /// Anybody: nobody is there.
-    Idle,
-    /// Those that share.
-    Shared,
-    /// Nobody: one job has it alone.
-    Alone,
-}
-
-/// What a node has left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Below zero where a node has shrunk under its jobs.
-    pub free: Amounts,
-    /// Jobs that are there.
-    pub tenants: u32,
-    /// How many of these have it alone.
-    pub alone: u32,
-}
-
-impl Room {
-    /// Who may join.
-    pub fn condition(&self) -> Condition {
-        match (self.tenants, self.alone) {
-            (_, 1..) => Condition::Alone,
-            (0, 0) => Condition::Idle,
-            _ => Condition::Shared,
-        }
-    }
-
-    /// One job more, with these amounts.
-    pub fn admit(&mut self, taken: &[i64], alone: bool) {
-        subtract(&mut self.free, taken);
-        self.tenants += 1;
-        self.alone += u32::from(alone);
-    }
-
-    /// One job less.
-    pub fn dismiss(&mut self, taken: &[i64], alone: bool) {
-        add(&mut self.free, taken);
-        self.tenants = self.tenants.saturating_sub(1);
-        self.alone = self.alone.saturating_sub(u32::from(alone));
-    }
-}
 
 /// What a node is.
 #[derive(Clone, Debug)]
@@ -134,6 +88,8 @@ pub struct Cluster {
     nodes: Vec<Node>,
     names: BTreeMap<String, NodeIx>,
     hosts: BTreeMap<String, BTreeSet<NodeIx>>,
+    /// The hosts of more than one node.
+    composite: BTreeSet<String>,
     kinds: Vec<Kind>,
     kind_index: BTreeMap<Vec<u8>, KindIx>,
     unused_kinds: Vec<KindIx>,
@@ -151,6 +107,7 @@ impl Cluster {
             nodes: Vec::new(),
             names: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            composite: BTreeSet::new(),
             kinds: Vec::new(),
             kind_index: BTreeMap::new(),
             unused_kinds: Vec::new(),
@@ -195,7 +152,7 @@ impl Cluster {
 
     /// The hosts of more than one node, with their nodes.
     pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
-        self.hosts.values().filter(|nodes| nodes.len() > 1)
+        self.composite.iter().filter_map(|host| self.hosts.get(host))
     }
 
     /// Whether the node is the only one of its host.
@@ -406,6 +363,7 @@ impl Cluster {
         let host = self.node(ix).host.clone();
         let first = self.only_node_of(&host);
         first.iter().for_each(|&first| self.unfile_place(first));
+        self.composite.extend(first.map(|_| host.clone()));
         self.hosts.entry(host).or_default().insert(ix);
         first.iter().for_each(|&first| self.file_place(first));
     }
@@ -416,6 +374,9 @@ impl Cluster {
         let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else { return };
         let last = if nodes.len() == 2 { nodes.iter().copied().find(|&other| other != ix) } else { None };
         last.iter().for_each(|&last| self.unfile_place(last));
+        if last.is_some() {
+            self.composite.remove(&host);
+        }
         if let Some(nodes) = self.hosts.get_mut(&host) {
             nodes.remove(&ix);
         }

@@ -33,6 +33,8 @@ pub struct Ledger<'s> {
     fence: Option<Fence<'s>>,
     /// What is free when all has ended, once a request was found to fit at no time.
     at_last: Option<Box<Space<'s>>>,
+    /// Whether a shape could ever run.
+    possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
     waiting: BTreeMap<ShapeId, Reason>,
     /// Shapes that do not fit beside the promise.
@@ -53,6 +55,7 @@ impl<'s> Ledger<'s> {
             started: BTreeMap::new(),
             fence: None,
             at_last: None,
+            possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
             fenced: BTreeSet::new(),
             plan: Plan::new(now),
@@ -64,9 +67,11 @@ impl<'s> Ledger<'s> {
         self.now + class.walltime.unwrap_or(self.policy.default_walltime)
     }
 
-    /// Whether the shape was seen before in this cycle, and could run one day.
-    pub fn is_known_to_wait(&self, shape: &Shape) -> bool {
-        self.waiting.contains_key(&shape.id)
+    /// Whether the request could run on the nodes as configured, with nobody there.
+    pub fn is_possible(&mut self, shape: &Shape) -> bool {
+        // A cluster without nodes tells nothing about any request.
+        let is_possible = |vacant: &Space| vacant.is_void() || matching::fits(vacant, shape);
+        *self.possible.entry(shape.id).or_insert_with(|| is_possible(&self.vacant))
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
@@ -92,8 +97,8 @@ impl<'s> Ledger<'s> {
     }
 
     fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
-        matching::fit(&self.space, shape).ok_or_else(|| {
-            let reason = shortage::now(&self.space, shape);
+        matching::fit(&self.space, shape).map_err(|misfit| {
+            let reason = shortage::now(&self.space, shape, misfit);
             self.waiting.insert(shape.id, reason.clone());
             reason
         })
@@ -141,7 +146,7 @@ impl<'s> Ledger<'s> {
 
     /// Books the earliest start; None when it fits at no time that can be told.
     fn promise(&mut self, job: JobId, shape: &Shape) -> Option<Time> {
-        if self.at_last.as_ref().is_some_and(|space| matching::fit(space, shape).is_none()) {
+        if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
             return None;
         }
         let timeline = Timeline::new(self.state, &self.started, self.now);

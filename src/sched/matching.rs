@@ -7,11 +7,11 @@
 use super::amounts::Amounts;
 use super::cluster::NodeIx;
 use super::search;
-use super::shape::{ChunkShape, Shape};
+use super::shape::{ChunkShape, Shape, Tenancy};
 use super::space::{Space, may_join};
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// The node of each chunk, in the order of the request: (node, which kind of chunk).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,18 +20,118 @@ pub struct Placement {
     pub picks: Vec<(NodeIx, usize)>,
 }
 
-/// The nodes for all chunks; None when they do not fit.
-pub fn fit(space: &Space, shape: &Shape) -> Option<Placement> {
-    if !shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free) {
-        return None;
+/// What was found out when a request did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Too little in all.
+    Amounts,
+    /// Too few places for the one kind of chunk.
+    Places {
+        /// Chunks that have a place.
+        fitting: u64,
+        /// Chunks there are.
+        needed: u64,
+    },
+    /// No arrangement was found.
+    Arrangement,
+}
+
+/// The nodes for all chunks.
+pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
+    if !is_enough_free(space, shape) {
+        return Err(Misfit::Amounts);
     }
-    match &shape.group {
+    if let Some(chunk) = counted_alone(space, shape) {
+        return place_alike(space, shape, chunk);
+    }
+    let placement = match &shape.group {
         None => arrange(space, shape),
         Some(resource) => {
             let values = group_values(space, resource);
             values.iter().find_map(|value| arrange(space, &shape.narrowed(resource, value)))
         }
+    };
+    placement.ok_or(Misfit::Arrangement)
+}
+
+/// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
+pub fn fits(space: &Space, shape: &Shape) -> bool {
+    match counted_alone(space, shape) {
+        Some(chunk) => {
+            let mut supply = 0;
+            let enough = |bucket: FittingBucket| {
+                supply = bucket.supply().saturating_add(supply);
+                supply >= chunk.count
+            };
+            is_enough_free(space, shape) && fitting_buckets(space, shape, chunk).any(enough)
+        }
+        None => fit(space, shape).is_ok(),
     }
+}
+
+/// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
+fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> {
+    let is_anywhere = match shape.arrangement {
+        Arrangement::Free | Arrangement::Vscatter => true,
+        Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
+        Arrangement::Pack => false,
+    };
+    match &shape.chunks[..] {
+        [chunk] if is_anywhere && shape.tenancy != Tenancy::Hosts && shape.group.is_none() => {
+            Some(chunk).filter(|chunk| !chunk.needs.iter().any(|need| need.is_pinned()))
+        }
+        _ => None,
+    }
+}
+
+/// Chunks of one kind on the first nodes with room. So many chunks need at most so many buckets,
+/// those whose first nodes come first; the others are only counted.
+fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
+    let (mut supply, mut nearest) = (0_u64, BinaryHeap::new());
+    for bucket in fitting_buckets(space, shape, chunk) {
+        supply = supply.saturating_add(bucket.supply());
+        if (nearest.len() as u64) < chunk.count {
+            nearest.push(bucket);
+        } else if let Some(mut farthest) = nearest.peek_mut().filter(|farthest| bucket < **farthest) {
+            *farthest = bucket;
+        }
+    }
+    if supply < chunk.count {
+        return Err(Misfit::Places { fitting: supply, needed: chunk.count });
+    }
+    let nearest = Candidates::Buckets(nearest.into_vec());
+    let mut picks = Vec::with_capacity(chunk.count as usize);
+    for (node, times) in nearest.nodes(space) {
+        let take = times.min(chunk.count - picks.len() as u64);
+        picks.extend((0..take).map(|_| (node, 0)));
+        if picks.len() as u64 == chunk.count {
+            break;
+        }
+    }
+    Ok(Placement { picks })
+}
+
+/// The buckets with room for a kind of chunk, host and node names left aside.
+fn fitting_buckets<'a>(
+    space: &'a Space,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+) -> impl Iterator<Item = FittingBucket> + 'a {
+    let times = |place| match (shape.is_spread(), chunk.count) {
+        (true, _) | (_, 1) => 1,
+        _ => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE),
+    };
+    space.with_free(&chunk.asked).filter_map(move |place| {
+        let head = space.head(place);
+        let suits = may_join(head.condition, shape.tenancy) && space.meets(head.kind, &chunk.needs);
+        let first = head.first.filter(|_| suits)?;
+        Some(FittingBucket { first, place, nodes: head.nodes, times: times(place) })
+    })
+}
+
+/// Whether the sums suffice; most refusals are found here.
+fn is_enough_free(space: &Space, shape: &Shape) -> bool {
+    shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free)
 }
 
 /// The values a resource has on the nodes, in order.
@@ -65,16 +165,20 @@ fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
 
 /// The same among hosts of one node each, which are alike by bucket.
 fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
-    let takes_all = |free: &[i64]| shape.total.iter().zip(free).all(|(asked, free)| *asked == 0 || asked <= free);
+    let asked: Vec<(usize, i64)> = shape.total.iter().copied().enumerate().filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.needs.iter().cloned()).collect();
-    let fitting = (0..space.buckets().len()).filter(|&place| {
-        let key = &space.buckets()[place].key;
-        key.solo && may_join(key.condition, shape.tenancy) && takes_all(&key.free) && {
-            needs.iter().all(|need| need.is_pinned() || space.cluster.meets(key.kind, need))
-        }
+    let fitting = space.with_free(&asked).filter(|&place| {
+        let head = space.head(place);
+        head.solo && may_join(head.condition, shape.tenancy) && space.meets(head.kind, &needs)
     });
-    let pinned = needs.iter().any(|need| need.is_pinned());
-    let node = space.merged(fitting).find(|&ix| !pinned || space.cluster.node_meets(ix, &needs))?;
+    let is_pinned = needs.iter().any(|need| need.is_pinned());
+    let node = match is_pinned {
+        false => fitting.filter_map(|place| space.head(place).first).min()?,
+        true => {
+            let mut nodes = space.merged(fitting.map(|place| (place, 0))).map(|(node, _)| node);
+            nodes.find(|&ix| space.cluster.node_meets(ix, &needs))?
+        }
+    };
     spread(space, shape, Some(&[node]))
 }
 
@@ -125,11 +229,11 @@ impl<'a> Trial<'a> {
         let count = self.shape.chunks[chunk].count;
         let candidates = Candidates::of(self.space, self.shape, chunk, within);
         // Compared before anything is put anywhere: a count may be in the billions.
-        if candidates.supply(self.space) < count {
+        if candidates.supply() < count {
             return 0;
         }
         let mut wanted = count;
-        for node in candidates.nodes(self.space) {
+        for (node, _) in candidates.nodes(self.space) {
             let take = self.times(node, chunk).min(wanted);
             self.put(node, chunk, take);
             wanted -= take;
@@ -184,12 +288,31 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Where a kind of chunk could go, as far as buckets tell.
+/// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
 pub enum Candidates {
-    /// Nodes of these buckets: (bucket, how many chunks go on one node).
-    Buckets(Vec<(usize, u64)>),
+    /// Nodes of these buckets.
+    Buckets(Vec<FittingBucket>),
     /// These nodes.
     Listed(Vec<(NodeIx, u64)>),
+}
+
+/// A bucket with room; those whose first node comes first are first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FittingBucket {
+    first: NodeIx,
+    /// Its place in the space.
+    pub place: usize,
+    /// Its nodes.
+    pub nodes: u64,
+    /// How many chunks go on each.
+    pub times: u64,
+}
+
+impl FittingBucket {
+    /// How many chunks go on all of its nodes.
+    fn supply(self) -> u64 {
+        self.nodes.saturating_mul(self.times)
+    }
 }
 
 impl Candidates {
@@ -200,7 +323,7 @@ impl Candidates {
             Some(nodes) => Candidates::listed(space, shape, chunk, nodes.iter().copied()),
             None => match Candidates::named(space, chunk) {
                 Some(nodes) => Candidates::listed(space, shape, chunk, nodes.into_iter()),
-                None => Candidates::bucketed(space, shape, chunk),
+                None => Candidates::Buckets(fitting_buckets(space, shape, chunk).collect()),
             },
         }
     }
@@ -218,18 +341,6 @@ impl Candidates {
         }
     }
 
-    fn bucketed(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Candidates {
-        let mut fitting = Vec::new();
-        for (place, bucket) in space.buckets().iter().enumerate() {
-            let times =
-                if may_join(bucket.key.condition, shape.tenancy) { chunk.times_in(&bucket.key.free) } else { 0 };
-            if times > 0 && bucket.len() > 0 && space.meets(&bucket.key, &chunk.needs) {
-                fitting.push((place, if shape.is_spread() { 1 } else { times }));
-            }
-        }
-        Candidates::Buckets(fitting)
-    }
-
     fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
         let fits = |ix: &NodeIx| {
             space.is_open(*ix) && space.admits(*ix, shape.tenancy) && space.cluster.node_meets(*ix, &chunk.needs)
@@ -242,20 +353,21 @@ impl Candidates {
     }
 
     /// How many chunks could go there, at most.
-    pub fn supply(&self, space: &Space) -> u64 {
+    pub fn supply(&self) -> u64 {
         match self {
-            Candidates::Buckets(fitting) => {
-                fitting.iter().fold(0, |sum, &(place, times)| sum + space.buckets()[place].len().saturating_mul(times))
-            }
-            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).sum(),
+            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| bucket.supply()).fold(0, u64::saturating_add),
+            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).fold(0, u64::saturating_add),
         }
     }
 
-    /// The nodes, in order.
-    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = NodeIx> + 'a> {
+    /// The nodes, in order, with how many chunks go on each.
+    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
-            Candidates::Buckets(fitting) => Box::new(space.merged(fitting.iter().map(|&(place, _)| place))),
-            Candidates::Listed(nodes) => Box::new(nodes.iter().map(|&(node, _)| node)),
+            Candidates::Buckets(fitting) => {
+                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.place, i)));
+                Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
+            }
+            Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
         }
     }
 }

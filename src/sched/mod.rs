@@ -10,6 +10,8 @@ mod amounts;
 
 mod shape;
 
+mod room;
+
 mod cluster;
 
 // The sentence.

@@ -5,7 +5,7 @@
 //! exactly, larger ones may be told to wait though a clever placement exists.
 
 use super::cluster::NodeIx;
-use super::matching::{Candidates, Placement, Trial};
+use super::matching::{Candidates, FittingBucket, Placement, Trial};
 use super::shape::Shape;
 use super::space::Space;
 
@@ -23,7 +23,7 @@ pub fn place(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[u
     let chunks = order.iter().flat_map(|&chunk| (0..shape.chunks[chunk].count).map(move |_| chunk)).collect();
     let candidates: Vec<Candidates> =
         (0..shape.chunks.len()).map(|chunk| Candidates::of(space, shape, chunk, within)).collect();
-    let hopeless = |(chunk, candidates): (usize, &Candidates)| candidates.supply(space) < shape.chunks[chunk].count;
+    let hopeless = |(chunk, candidates): (usize, &Candidates)| candidates.supply() < shape.chunks[chunk].count;
     if candidates.iter().enumerate().any(hopeless) {
         return None;
     }
@@ -57,25 +57,28 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The nodes already in use, then one fresh node of each bucket: the others are like it.
+    /// The nodes already in use, and one fresh node of each bucket: the others are like it.
     fn options(&self, trial: &Trial<'a>, chunk: usize) -> Vec<NodeIx> {
         let candidates = &self.candidates[chunk];
         match candidates {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
             Candidates::Buckets(fitting) => {
-                let fresh = |&(place, _): &(usize, u64)| {
-                    let mut nodes = self.space.merged(std::iter::once(place));
+                let fresh = |bucket: &FittingBucket| {
+                    let mut nodes = self.space.merged(std::iter::once((bucket.place, 0))).map(|(node, _)| node);
                     nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 };
                 let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));
-                in_use.chain(fitting.iter().filter_map(fresh)).collect()
+                let mut options: Vec<NodeIx> = in_use.chain(fitting.iter().filter_map(fresh)).collect();
+                // Not the order of the buckets: equal rooms must give equal answers.
+                options.sort_unstable();
+                options
             }
         }
     }
 
     /// Whether a node in use is of a bucket that suits; its amounts are looked at later.
-    fn suits(&self, node: NodeIx, fitting: &[(usize, u64)]) -> bool {
-        let key = self.space.cluster.node(node).kind;
-        fitting.iter().any(|&(place, _)| Some(self.space.buckets()[place].key.kind) == key)
+    fn suits(&self, node: NodeIx, fitting: &[FittingBucket]) -> bool {
+        let kind = self.space.cluster.node(node).kind;
+        fitting.iter().any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
     }
 }

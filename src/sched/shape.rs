@@ -108,7 +108,7 @@ pub struct ChunkShape {
 impl ChunkShape {
     /// More chunks that ask for nothing at all do not go on one node, so that no request makes a
     /// plan without bound.
-    const MOST_EMPTY_ON_A_NODE: u64 = 1024;
+    pub const MOST_EMPTY_ON_A_NODE: u64 = 1024;
 
     fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
         let (mut asked, mut needs, mut given) = (Vec::new(), Vec::new(), Vec::new());
@@ -238,7 +238,7 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
     let shown = size.to_string();
     let unit = shown.trim_start_matches(|c: char| c.is_ascii_digit());
     match Size::parse(&format!("1{unit}")).map(Size::bytes) {
-        Some(one) if bytes % one == 0 => format!("{}{unit}", bytes / one),
+        Some(one) if bytes.is_multiple_of(one) => format!("{}{unit}", bytes / one),
         _ => Size::kilobytes(bytes / 1024).to_string(),
     }
 }

@@ -4,7 +4,7 @@
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
 use super::cluster::{Key, NodeIx};
-use super::matching::{Candidates, Trial};
+use super::matching::{Candidates, Misfit, Trial};
 use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
 use crate::model::reason::Reason;
@@ -25,12 +25,15 @@ pub fn never(vacant: &Space, shape: &Shape) -> Reason {
 }
 
 /// Why a request that could fit does not fit now.
-pub fn now(space: &Space, shape: &Shape) -> Reason {
+pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
     let catalog = &space.cluster.catalog;
     let free = space.free(shape.tenancy);
+    if let Misfit::Places { fitting, needed } = misfit {
+        return Reason::Scattered { fitting, needed };
+    }
     match shape.resources().into_iter().find(|&index| shape.total[index] > free[index]) {
         Some(index) => Reason::Busy {
             resource: catalog.names()[index].clone(),
@@ -97,7 +100,7 @@ fn found_name(space: &Space, needs: &[Need]) -> Option<String> {
 fn too_big_for_a_node(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Option<Reason> {
     let mut keys: Vec<&Key> = match Candidates::named(space, chunk) {
         Some(nodes) => nodes.iter().filter_map(|&ix| key_of(space, ix)).collect(),
-        None => keys(space).into_iter().filter(|key| space.meets(key, &chunk.needs)).collect(),
+        None => keys(space).into_iter().filter(|key| space.meets(key.kind, &chunk.needs)).collect(),
     };
     for &(index, amount) in &chunk.asked {
         let most = keys.iter().map(|key| key.free[index]).max().unwrap_or(0);
@@ -151,7 +154,7 @@ fn never_enough(space: &Space, shape: &Shape, index: usize, requested: String, m
 /// How many chunks find a place, of how many: of the first kind that lacks places, else of all.
 fn places(space: &Space, shape: &Shape) -> (u64, u64) {
     for chunk in 0..shape.chunks.len() {
-        let supply = Candidates::of(space, shape, chunk, None).supply(space);
+        let supply = Candidates::of(space, shape, chunk, None).supply();
         if supply < shape.chunks[chunk].count {
             return (supply, shape.chunks[chunk].count);
         }

@@ -3,11 +3,13 @@
 //! A space is an overlay: it borrows the cluster's buckets and keeps only what differs, so opening
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
-use super::amounts::{Amounts, add, subtract};
-use super::cluster::{Cluster, Condition, Key, NodeIx, Room};
+use super::amounts::Amounts;
+use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
 use super::shape::{Need, Tenancy};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, btree_set};
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What one job takes: amounts by node. Nodes it only bars others from are there with nothing.
@@ -29,10 +31,44 @@ pub struct Bucket<'s> {
     come: BTreeSet<NodeIx>,
 }
 
-impl Bucket<'_> {
+impl<'s> Bucket<'s> {
+    fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> Bucket<'s> {
+        Bucket { key, base, gone: BTreeSet::new(), come: BTreeSet::new() }
+    }
+
     /// How many they are.
     pub fn len(&self) -> u64 {
         (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
+    }
+
+    /// The first of them from `bound` on.
+    fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
+        let range = (bound, Bound::Unbounded);
+        let base = self.base.and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
+        let come = self.come.range(range).next();
+        base.into_iter().chain(come).min().copied()
+    }
+}
+
+/// What a request looks at of a bucket, besides the amounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// How many nodes.
+    pub nodes: u64,
+    /// What they are.
+    pub kind: KindIx,
+    /// Who may join.
+    pub condition: Condition,
+    /// Whether each is the only node of its host.
+    pub solo: bool,
+    /// The first of them.
+    pub first: Option<NodeIx>,
+}
+
+impl Head {
+    fn of(bucket: &Bucket) -> Head {
+        let Key { kind, solo, condition, .. } = *bucket.key;
+        Head { nodes: bucket.len(), kind, condition, solo, first: bucket.first(Bound::Unbounded) }
     }
 }
 
@@ -42,6 +78,13 @@ pub struct Space<'s> {
     /// The nodes they are rooms of.
     pub cluster: &'s Cluster,
     buckets: Vec<Bucket<'s>>,
+    /// What a node has free, by resource, then by bucket; below zero for buckets that nobody can
+    /// join. Side by side, so that a request passes over thousands of buckets in microseconds.
+    columns: Vec<Vec<i64>>,
+    /// The rest of what a request looks at, likewise.
+    heads: Vec<Head>,
+    /// Added buckets that lost their last node, to be used again.
+    vacated: Vec<usize>,
     /// The first so many buckets are the cluster's own, in the order of their keys.
     borrowed: usize,
     added: BTreeMap<Arc<Key>, usize>,
@@ -72,6 +115,9 @@ impl<'s> Space<'s> {
             cluster,
             borrowed: buckets.len(),
             buckets: Vec::with_capacity(buckets.len()),
+            columns: vec![Vec::with_capacity(buckets.len()); nothing.len()],
+            heads: Vec::with_capacity(buckets.len()),
+            vacated: Vec::new(),
             added: BTreeMap::new(),
             rooms: BTreeMap::new(),
             is_vacant,
@@ -80,7 +126,8 @@ impl<'s> Space<'s> {
         };
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
-            space.buckets.push(Bucket { key, base: Some(nodes), gone: BTreeSet::new(), come: BTreeSet::new() });
+            let place = space.push(Bucket::new(key, Some(nodes)));
+            space.note(place);
         }
         space
     }
@@ -90,9 +137,20 @@ impl<'s> Space<'s> {
         &self.buckets
     }
 
+    /// What a request looks at of a bucket.
+    pub fn head(&self, place: usize) -> Head {
+        self.heads[place]
+    }
+
+    /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
+    /// None when nothing is asked.
+    pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
+        asked.iter().map(|&(index, amount)| (self.columns[index][place].max(0) / amount).unsigned_abs()).min()
+    }
+
     /// Whether there is no node that takes jobs.
     pub fn is_void(&self) -> bool {
-        self.buckets.iter().all(|bucket| bucket.len() == 0)
+        self.heads.iter().all(|head| head.nodes == 0)
     }
 
     /// What a job of this tenancy could have in all, were it in small pieces.
@@ -125,25 +183,21 @@ impl<'s> Space<'s> {
         may_join(self.room(ix).condition(), tenancy) && (tenancy != Tenancy::Hosts || host_is_idle())
     }
 
-    /// Whether nodes of a bucket have these values, host and node names left aside.
-    pub fn meets(&self, key: &Key, needs: &[Need]) -> bool {
-        needs.iter().all(|need| self.cluster.meets(key.kind, need))
+    /// Whether nodes of a kind have these values, host and node names left aside.
+    pub fn meets(&self, kind: KindIx, needs: &[Need]) -> bool {
+        needs.iter().all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &Claim) {
-        for (&ix, taken) in &claim.holds {
-            let mut room = self.room(ix).clone();
-            room.admit(taken, claim.alone);
-            self.refile(ix, room);
-        }
+        claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.alone));
     }
 
-    /// Gives back what a claim took.
-    pub fn release(&mut self, claim: &Claim) {
-        for (&ix, taken) in &claim.holds {
-            self.dismiss(ix, taken, claim.alone);
-        }
+    /// One job more on a node.
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], alone: bool) {
+        let mut room = self.room(ix).clone();
+        room.admit(taken, alone);
+        self.refile(ix, room);
     }
 
     /// One job less on a node.
@@ -157,36 +211,79 @@ impl<'s> Space<'s> {
     pub fn refile(&mut self, ix: NodeIx, room: Room) {
         if let Some(before) = self.cluster.key_of(ix, self.room(ix)) {
             self.count(&before, -1);
-            let bucket = self.bucket_mut(before);
+            let place = self.place_of(before);
+            let bucket = &mut self.buckets[place];
             if !bucket.come.remove(&ix) {
                 bucket.gone.insert(ix);
             }
+            self.note(place);
         }
         if let Some(after) = self.cluster.key_of(ix, &room) {
             self.count(&after, 1);
-            let bucket = self.bucket_mut(after);
+            let place = self.place_of(after);
+            let bucket = &mut self.buckets[place];
             if !bucket.gone.remove(&ix) {
                 bucket.come.insert(ix);
             }
+            self.note(place);
         }
         self.rooms.insert(ix, room);
     }
 
-    fn bucket_mut(&mut self, key: Key) -> &mut Bucket<'s> {
+    /// The bucket of this key, made when there is none.
+    fn place_of(&mut self, key: Key) -> usize {
         let borrowed = self.buckets[..self.borrowed].binary_search_by(|bucket| (*bucket.key).cmp(&key));
-        let place = match borrowed {
-            Ok(place) => place,
-            Err(_) => {
-                let key = Arc::new(key);
-                let next = self.buckets.len();
-                let place = *self.added.entry(key.clone()).or_insert(next);
-                if place == next {
-                    self.buckets.push(Bucket { key, base: None, gone: BTreeSet::new(), come: BTreeSet::new() });
-                }
+        if let Some(place) = borrowed.ok().or_else(|| self.added.get(&key).copied()) {
+            return place;
+        }
+        let key = Arc::new(key);
+        let bucket = Bucket::new(key.clone(), None);
+        let place = match self.vacated.pop() {
+            Some(place) => {
+                self.buckets[place] = bucket;
                 place
             }
+            None => self.push(bucket),
         };
-        &mut self.buckets[place]
+        self.added.insert(key, place);
+        place
+    }
+
+    fn push(&mut self, bucket: Bucket<'s>) -> usize {
+        let place = self.buckets.len();
+        self.columns.iter_mut().for_each(|column| column.push(-1));
+        self.heads.push(Head::of(&bucket));
+        self.buckets.push(bucket);
+        place
+    }
+
+    /// Brings columns and first node in line with a bucket; one that was added and is empty again
+    /// is given up.
+    fn note(&mut self, place: usize) {
+        let bucket = &self.buckets[place];
+        let head = Head::of(bucket);
+        let is_closed = head.nodes == 0 || head.condition == Condition::Alone;
+        for (column, free) in self.columns.iter_mut().zip(&bucket.key.free) {
+            column[place] = if is_closed { -1 } else { *free };
+        }
+        self.heads[place] = head;
+        if head.nodes == 0 && place >= self.borrowed {
+            self.added.remove(&bucket.key);
+            self.vacated.push(place);
+        }
+    }
+
+    /// The buckets whose nodes have at least these amounts free (resource, amount above zero),
+    /// those that nobody can join left out.
+    pub fn with_free<'a>(&'a self, asked: &'a [(usize, i64)]) -> Box<dyn Iterator<Item = usize> + 'a> {
+        // The scarcest resource first: most buckets are passed over at one look.
+        let scarcity = |&&(index, amount): &&(usize, i64)| amount as f64 / self.free[index].max(1) as f64;
+        let Some(&(scarcest, least)) = asked.iter().max_by(|a, b| scarcity(a).total_cmp(&scarcity(b))) else {
+            return Box::new((0..self.heads.len()).filter(|&place| self.heads[place].nodes > 0));
+        };
+        let enough = self.columns[scarcest].iter().enumerate().filter(move |&(_, free)| *free >= least);
+        let has_all = |place: &usize| asked.iter().all(|&(index, amount)| self.columns[index][*place] >= amount);
+        Box::new(enough.map(|(place, _)| place).filter(has_all))
     }
 
     /// Counts `nodes` nodes of a bucket in, or out.
@@ -194,23 +291,19 @@ impl<'s> Space<'s> {
         if key.condition == Condition::Alone {
             return;
         }
-        let change = if nodes < 0 { subtract } else { add };
-        let amounts: Vec<i64> = key.free.iter().map(|free| free.max(&0).saturating_mul(nodes.abs())).collect();
-        change(&mut self.free, &amounts);
-        if key.condition == Condition::Idle {
-            change(&mut self.idle, &amounts);
+        let is_idle = key.condition == Condition::Idle;
+        for (index, free) in key.free.iter().enumerate() {
+            let change = free.max(&0) * nodes;
+            self.free[index] += change;
+            self.idle[index] += if is_idle { change } else { 0 };
         }
     }
 
-    /// The nodes of some buckets, in the order of the nodes, found one by one.
-    pub fn merged(&self, buckets: impl Iterator<Item = usize>) -> Merged<'_> {
-        let mut merged = Merged { streams: Vec::new(), heads: BinaryHeap::new() };
-        for bucket in buckets.map(|place| &self.buckets[place]) {
-            for (nodes, gone) in [(bucket.base, &bucket.gone), (Some(&bucket.come), &bucket.gone)] {
-                merged.add(Stream { nodes: nodes.map(BTreeSet::iter), gone });
-            }
-        }
-        merged
+    /// The nodes of some buckets, in the order of the nodes, found one by one, each with the mark
+    /// that came with its bucket: (bucket, mark).
+    pub fn merged(&self, buckets: impl Iterator<Item = (usize, usize)>) -> Merged<'_> {
+        let heads = buckets.filter_map(|(place, mark)| Some(Reverse((self.heads[place].first?, place, mark))));
+        Merged { buckets: &self.buckets, heads: heads.collect::<Vec<_>>().into() }
     }
 }
 
@@ -223,43 +316,77 @@ pub fn may_join(condition: Condition, tenancy: Tenancy) -> bool {
     }
 }
 
-struct Stream<'a> {
-    nodes: Option<btree_set::Iter<'a, NodeIx>>,
-    gone: &'a BTreeSet<NodeIx>,
-}
-
-impl Iterator for Stream<'_> {
-    type Item = NodeIx;
-
-    fn next(&mut self) -> Option<NodeIx> {
-        let gone = self.gone;
-        self.nodes.as_mut()?.find(|ix| !gone.contains(ix)).copied()
-    }
-}
-
 /// Nodes of several buckets, in their order.
 pub struct Merged<'a> {
-    streams: Vec<Stream<'a>>,
-    heads: BinaryHeap<Reverse<(NodeIx, usize)>>,
-}
-
-impl<'a> Merged<'a> {
-    fn add(&mut self, mut stream: Stream<'a>) {
-        if let Some(head) = stream.next() {
-            self.heads.push(Reverse((head, self.streams.len())));
-            self.streams.push(stream);
-        }
-    }
+    buckets: &'a [Bucket<'a>],
+    /// The next node of each bucket.
+    heads: BinaryHeap<Reverse<(NodeIx, usize, usize)>>,
 }
 
 impl Iterator for Merged<'_> {
-    type Item = NodeIx;
+    type Item = (NodeIx, usize);
 
-    fn next(&mut self) -> Option<NodeIx> {
-        let Reverse((node, stream)) = self.heads.pop()?;
-        if let Some(following) = self.streams[stream].next() {
-            self.heads.push(Reverse((following, stream)));
+    fn next(&mut self) -> Option<(NodeIx, usize)> {
+        let mut head = self.heads.peek_mut()?;
+        let Reverse((node, place, mark)) = *head;
+        match self.buckets[place].first(Bound::Excluded(node)) {
+            Some(following) => *head = Reverse((following, place, mark)),
+            None => drop(PeekMut::pop(head)),
         }
-        Some(node)
+        Some((node, mark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// The nodes with so many processors free, as the buckets have it.
+    fn with_ncpus(space: &Space, ncpus: i64) -> Vec<String> {
+        let index = space.cluster.catalog.index("ncpus").unwrap();
+        let asked = [(index, ncpus)];
+        space
+            .merged(space.with_free(&asked).map(|place| (place, 0)))
+            .map(|(ix, _)| space.cluster.node(ix).name.clone())
+            .collect()
+    }
+
+    fn claim(scene: &Scene, node: &str, ncpus: i64) -> Claim {
+        let cluster = &scene.state.cluster;
+        let mut taken = cluster.catalog.nothing();
+        taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
+        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), alone: false }
+    }
+
+    #[test]
+    fn an_overlay_shows_what_a_changed_state_would() {
+        let mut scene = cluster("5 x ncpus=9, 5 x ncpus=6");
+        let before = scene.clone();
+        let mut overlay = Space::now(&before.state.cluster);
+        let mut claims = Vec::new();
+        for step in 0..200_u64 {
+            let (node, ncpus) = (format!("n{}", 1 + step * 7 % 10), (step * 5 % 3) as i64);
+            if claims.len() > 12 {
+                let (old, released): (u64, Claim) = claims.remove(step as usize % claims.len());
+                for (&ix, taken) in &released.holds {
+                    overlay.dismiss(ix, taken, released.alone);
+                }
+                scene.state.vacate(JobId(old));
+            } else {
+                let new = claim(&scene, &node, ncpus);
+                overlay.claim(&new);
+                scene = scene.running(step, &format!("select=1:ncpus={ncpus}"), &node, 60);
+                claims.push((step, new));
+            }
+            let changed = Space::now(&scene.state.cluster);
+            assert_eq!(overlay.free, changed.free);
+            assert_eq!(overlay.idle, changed.idle);
+            for least in 1..10 {
+                assert_eq!(with_ncpus(&overlay, least), with_ncpus(&changed, least), "step {step}, {least} free");
+            }
+        }
+        assert!(overlay.buckets.len() < 60, "buckets given up are used again");
     }
 }

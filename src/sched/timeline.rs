@@ -47,42 +47,43 @@ impl<'a> Timeline<'a> {
     /// The first moment at which a request fits that does not fit in `space` now; else the space
     /// in which all that will end has ended.
     pub fn earliest<'s>(&self, space: &Space<'s>, shape: &Shape) -> Result<Opening<'s>, Box<Space<'s>>> {
-        let (mut too_early, mut taken) = (space.clone(), 0);
-        let mut step = 1;
+        let (mut later, mut ended, mut step) = (space.clone(), 0, 1);
         loop {
-            let further = self.whole_moment(taken + step);
-            let mut later = too_early.clone();
-            self.give_back(&mut later, taken, further);
-            if let Some(placement) = matching::fit(&later, shape) {
-                return Ok(self.halve(too_early, taken, (later, further, placement), shape));
+            let further = self.whole_moment(ended + step);
+            self.shift(&mut later, ended, further);
+            if let Ok(placement) = matching::fit(&later, shape) {
+                return Ok(self.halve(later, ended, (further, placement), shape));
             }
             if further == self.ends.len() {
                 return Err(Box::new(later));
             }
-            (too_early, taken, step) = (later, further, step * 2);
+            (ended, step) = (further, step * 2);
         }
     }
 
-    /// Narrows down between a prefix of the ends that is too short and one that suffices.
+    /// Narrows down between a number of ends that is too small and one that suffices; `space` is
+    /// that after the latter.
     fn halve<'s>(
         &self,
-        mut too_early: Space<'s>,
-        mut taken: usize,
-        enough: (Space<'s>, usize, Placement),
+        mut space: Space<'s>,
+        mut too_few: usize,
+        enough: (usize, Placement),
         shape: &Shape,
     ) -> Opening<'s> {
-        let (mut space, mut end, mut placement) = enough;
+        let (mut enough, mut placement) = enough;
+        let mut ended = enough;
         loop {
-            let middle = self.whole_moment(taken + ((end - taken) / 2).max(1));
-            let middle = if middle < end { middle } else { self.whole_moment(taken + 1) };
-            if middle >= end {
-                return Opening { at: self.ends[end - 1].0, space, placement };
+            let middle = self.whole_moment(too_few + ((enough - too_few) / 2).max(1));
+            let middle = if middle < enough { middle } else { self.whole_moment(too_few + 1) };
+            if middle >= enough {
+                self.shift(&mut space, ended, enough);
+                return Opening { at: self.ends[enough - 1].0, space, placement };
             }
-            let mut between = too_early.clone();
-            self.give_back(&mut between, taken, middle);
-            match matching::fit(&between, shape) {
-                Some(found) => (space, end, placement) = (between, middle, found),
-                None => (too_early, taken) = (between, middle),
+            self.shift(&mut space, ended, middle);
+            ended = middle;
+            match matching::fit(&space, shape) {
+                Ok(found) => (enough, placement) = (middle, found),
+                Err(_) => too_few = middle,
             }
         }
     }
@@ -95,20 +96,24 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn give_back(&self, space: &mut Space, from: usize, to: usize) {
-        for (_, job) in &self.ends[from..to] {
-            match self.started.get(job) {
-                Some((claim, _)) => space.release(claim),
-                None => self.give_back_running(space, *job),
-            }
+    /// Moves a space from the moment after so many ends to that after so many others.
+    fn shift(&self, space: &mut Space, from: usize, to: usize) {
+        for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
+            self.holds_of(job, |ix, taken, alone| space.dismiss(ix, taken, alone));
+        }
+        for &(_, job) in self.ends.get(to..from).unwrap_or(&[]) {
+            self.holds_of(job, |ix, taken, alone| space.admit(ix, taken, alone));
         }
     }
 
-    fn give_back_running(&self, space: &mut Space, job: JobId) {
-        let nodes: &[NodeIx] = self.state.running.get(&job).map_or(&[], |running| &running.nodes);
-        for &ix in nodes {
+    /// What a job has, running or just started: node, amounts, whether it is alone there.
+    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], bool)) {
+        if let Some((claim, _)) = self.started.get(&job) {
+            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, taken, claim.alone));
+        }
+        for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
             if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
-                space.dismiss(ix, &hold.taken, hold.alone);
+                each(ix, &hold.taken, hold.alone);
             }
         }
     }

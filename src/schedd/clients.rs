@@ -60,9 +60,13 @@ impl Clients {
         if self.connections.len() >= MOST || (same >= MOST_OF_ONE && !caller.privileged) {
             return link.send(&Reply::Refused(Refusal::spool("too many connections; try again in a moment")));
         }
+        self.keep(link, caller);
+        Ok(())
+    }
+
+    fn keep(&mut self, link: Link, caller: Caller) {
         self.last += 1;
         self.connections.insert(self.last, Connection { link, caller, awaits: None, active: clock::monotonic() });
-        Ok(())
     }
 
     /// What to watch for reading, and whether also for writing.
@@ -125,11 +129,18 @@ impl Clients {
         tokens
     }
 
-    /// Hands a connection over to a reader: it is no longer ours.
+    /// Hands a connection over to a reader, until it comes back.
     pub fn take(&mut self, token: Token) -> Option<(UnixStream, Caller)> {
         let client = self.connections.remove(&token)?;
         let stream = client.link.stream().try_clone().ok()?;
         Some((stream, client.caller))
+    }
+
+    /// Takes a connection back from a reader: it may ask for more.
+    pub fn take_back(&mut self, stream: UnixStream, caller: Caller) {
+        if let Ok(link) = Link::new(stream) {
+            self.keep(link, caller);
+        }
     }
 
     /// Lets go of those that have been silent too long.

@@ -7,6 +7,7 @@
 use super::clock::{Clock, Reading};
 use super::remarks;
 use super::setup::Setup;
+use super::sharing::Sharing;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Usage};
 use crate::model::life::Moment;
@@ -26,12 +27,15 @@ pub struct Ledger {
     pub now: Time,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
+    sharing: Sharing,
     nodes: BTreeMap<String, Node>,
     cluster: snapshot::State,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
     next: u64,
     tick: Tick,
+    /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
+    steps: Vec<(Time, i64)>,
     cycle_due: bool,
 }
 
@@ -59,16 +63,23 @@ impl Ledger {
         for node in &nodes {
             cluster.set_node(&node.facts, usable(node));
         }
+        let mut sharing = Sharing::default();
+        let shared = |mut job: Job| {
+            sharing.share(&mut job);
+            (job.id, Arc::new(job))
+        };
         let mut ledger = Ledger {
             setup,
             now: Time(0),
             clock,
-            jobs: jobs.into_iter().map(|job| (job.id, Arc::new(job))).collect(),
+            jobs: jobs.into_iter().map(shared).collect(),
+            sharing,
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             cluster,
             waiting: BTreeSet::new(),
             next,
             tick: Tick::default(),
+            steps: Vec::new(),
             cycle_due: true,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
@@ -81,7 +92,7 @@ impl Ledger {
         self.now = self.now.max(self.clock.now(reading));
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
-            self.tick.changes.push(Change::ClockStep(since, ahead));
+            self.steps.push((since, ahead));
         }
     }
 
@@ -145,8 +156,9 @@ impl Ledger {
     }
 
     /// Adds a new job.
-    pub fn insert(&mut self, job: Job) {
+    pub fn insert(&mut self, mut job: Job) {
         let id = job.id;
+        self.sharing.share(&mut job);
         self.tick.jobs.insert(id, Touched { before: None, whole: true });
         self.jobs.insert(id, Arc::new(job));
         self.happen(id, Event::Submitted);
@@ -155,11 +167,9 @@ impl Ledger {
     /// Takes note of what happened to a job.
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
-        let clock = self.clock.clone();
-        let server = self.setup.name.clone();
-        let Some(job) = self.touch(id, false) else { return };
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         job.apply(&event, moment);
-        if let Some(comment) = remarks::comment(job, &event, &server, |time| clock.wall(time)) {
+        if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
         self.tick.changes.push(Change::Event(moment.now, id, event));
@@ -172,7 +182,7 @@ impl Ledger {
         if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
             self.waiting.remove(&(begin, id));
         }
-        if let Some(job) = self.touch(id, true) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, true) {
             change(job);
             job.life.mtime = now;
             self.reschedule(id);
@@ -181,7 +191,7 @@ impl Ledger {
 
     /// Notes what a running job has used; nothing else depends on it.
     pub fn used(&mut self, id: JobId, used: Usage) {
-        if let Some(job) = self.touch(id, false) {
+        if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
             job.life.used = used;
         }
     }
@@ -203,13 +213,6 @@ impl Ledger {
         self.tick.changes.push(Change::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
-    }
-
-    fn touch(&mut self, id: JobId, whole: bool) -> Option<&mut Job> {
-        let job = self.jobs.get_mut(&id)?;
-        let touched = self.tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
-        touched.whole |= whole;
-        Some(Arc::make_mut(job))
     }
 
     /// The jobs whose begin time has come.
@@ -238,9 +241,8 @@ impl Ledger {
         };
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        let exclusive = job.spec.request.place.sharing.is_exclusive();
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, exclusive, run.started + walltime);
+        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -254,7 +256,8 @@ impl Ledger {
 
     /// The rows this tick must write, in order.
     pub fn changes(&mut self) -> Vec<Change> {
-        let mut changes = std::mem::take(&mut self.tick.changes);
+        let steps = self.steps.iter().map(|&(since, ahead)| Change::ClockStep(since, ahead));
+        let mut changes: Vec<Change> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
         if self.tick.next.is_some() {
             changes.push(Change::Meta("next", self.next.to_string()));
         }
@@ -270,6 +273,7 @@ impl Ledger {
     /// The tick is on disk: what it changed. Jobs that are over leave memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let tick = std::mem::take(&mut self.tick);
+        self.steps.clear();
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
@@ -306,6 +310,14 @@ impl Ledger {
             }
         }
     }
+}
+
+/// The job, to be changed in this tick.
+fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId, whole: bool) -> Option<&'a mut Job> {
+    let job = jobs.get_mut(&id)?;
+    let touched = tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
+    touched.whole |= whole;
+    Some(Arc::make_mut(job))
 }
 
 fn usable(node: &Node) -> bool {

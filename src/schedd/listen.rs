@@ -13,15 +13,31 @@ pub struct Listener {
     socket: UnixListener,
     path: PathBuf,
     inode: u64,
+    /// The service manager's, who goes on listening while no schedd runs.
+    given: bool,
 }
 
 impl Listener {
+    /// Listens at the socket that this process was given, else at one of its own.
+    pub fn open(setup: &Setup) -> io::Result<Listener> {
+        if setup.shared {
+            // Everybody finds the record and the socket; the spool beside them is closed.
+            filesystem::make_passable(&setup.home.state)?;
+        }
+        let Some(socket) = socket::given()? else { return Listener::bind(setup) };
+        let path = socket.local_addr()?.as_pathname().map(Path::to_path_buf);
+        let path = path.ok_or_else(|| io::Error::other("the socket handed over has no path"))?;
+        announce(setup, &path);
+        let inode = std::fs::metadata(&path)?.ino();
+        Ok(Listener { socket, path, inode, given: true })
+    }
+
     /// Listens in the runtime folder, and says so in the record.
-    pub fn bind(setup: &Setup) -> io::Result<Listener> {
+    fn bind(setup: &Setup) -> io::Result<Listener> {
         let path = setup.home.runtime.join("schedd.sock");
         let (socket, inode) = bind(setup, &path)?;
-        record::write(&setup.home, &path)?;
-        Ok(Listener { socket, path, inode })
+        announce(setup, &path);
+        Ok(Listener { socket, path, inode, given: false })
     }
 
     /// The socket.
@@ -40,7 +56,7 @@ impl Listener {
             let path = setup.home.state.join("schedd.sock");
             let (socket, inode) = bind(setup, &path)?;
             record::write(&setup.home, &path)?;
-            Ok::<_, io::Error>(Listener { socket, path, inode })
+            Ok::<_, io::Error>(Listener { socket, path, inode, given: false })
         });
         match again {
             Ok(listener) => *self = listener,
@@ -48,16 +64,28 @@ impl Listener {
         }
     }
 
-    /// Takes the socket away.
+    /// Takes the socket away, if it is ours.
     pub fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
+        if !self.given {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes the record that leads to this socket.
+fn announce(setup: &Setup, path: &Path) {
+    let Err(error) = record::write(&setup.home, path) else { return };
+    // Without a record clients look in the runtime folder: a full disk need not keep them out.
+    tracing::warn!("{} was not written: {error}", setup.home.record().display());
+    if record::read(&setup.home).is_some_and(|old| old.socket != path) {
+        record::erase(&setup.home);
     }
 }
 
 fn bind(setup: &Setup, path: &Path) -> io::Result<(UnixListener, u64)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     if setup.shared {
-        std::fs::create_dir_all(folder)?;
+        filesystem::make_passable(folder)?;
     } else {
         filesystem::make_private(folder)?;
     }

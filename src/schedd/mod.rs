@@ -10,6 +10,8 @@ pub mod clock;
 
 pub mod ledger;
 
+pub mod sharing;
+
 pub mod remarks;
 
 pub mod caller;
@@ -46,6 +48,7 @@ pub use start::{command, main};
 
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
@@ -96,6 +99,7 @@ pub struct Schedd {
 enum Watched {
     Listener,
     Signals,
+    Readers,
     Client(Token),
     Node(usize),
 }
@@ -109,7 +113,7 @@ impl Schedd {
             nodes: Nodes::new(&ledger.setup, epoch),
             readers: Readers::start(crate::spool::file(home))?,
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
-            reserve: Reserve::of(home),
+            reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             clients: Clients::default(),
@@ -133,17 +137,41 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.keep_house();
-            let inputs = std::mem::take(&mut self.inbox);
+            let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
+            self.begin_log_anew();
         }
         self.leave();
     }
 
+    /// Whether what has arrived is better written together with what comes next: nobody waits for
+    /// the news that a job has begun, and what a short job does next is to end.
+    fn lingers(&mut self) -> bool {
+        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) {
+            self.timers.linger = None;
+            return false;
+        }
+        let now = machine::monotonic();
+        let until = *self.timers.linger.get_or_insert(now + timers::LINGER);
+        let lingers = now < until;
+        self.timers.linger = Some(until).filter(|_| lingers);
+        lingers
+    }
+
+    fn begin_log_anew(&self) {
+        if self.checkpoints.take_done()
+            && let Err(error) = self.spool.finish_checkpoint()
+        {
+            tracing::debug!("the spool's log was not begun anew: {error}");
+        }
+    }
+
     /// Waits until something is there to be read, or a timer runs out.
     fn watch(&self) -> Vec<Watched> {
-        let mut watched = vec![Watched::Listener, Watched::Signals];
+        let mut watched = vec![Watched::Listener, Watched::Signals, Watched::Readers];
         let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.readers.as_fd(), PollFlags::POLLIN));
         let flags = |writes: bool| if writes { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
@@ -165,7 +193,7 @@ impl Schedd {
         let now = machine::monotonic();
         let moment = [self.next_cycle, self.ledger.next_begin()].into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
-        let timers = [self.timers.retry, self.verdicts.due, moment];
+        let timers = [self.timers.retry, self.timers.linger, self.verdicts.due, moment];
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
         let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
@@ -177,6 +205,11 @@ impl Schedd {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
                 Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Readers => {
+                    for (stream, caller) in self.readers.answered() {
+                        self.clients.take_back(stream, caller);
+                    }
+                }
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
                     self.note(news);
@@ -215,10 +248,13 @@ impl Schedd {
     }
 
     fn note(&mut self, news: Vec<News>) {
-        self.inbox.extend(news.into_iter().map(|news| match news {
-            News::Report(target, report) => Input::Report(target, report),
-            News::Lost(nodes) => Input::Lost(nodes),
-        }));
+        for news in news {
+            match news {
+                News::Report(target, report) => self.inbox.push(Input::Report(target, report)),
+                News::Lost(nodes) => self.inbox.push(Input::Lost(nodes)),
+                News::Epoch(epoch) => self.ledger.also(Change::Meta("epoch", epoch.to_string())),
+            }
+        }
     }
 
     fn keep_house(&mut self) {
@@ -236,14 +272,26 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
         if Timers::ring(&mut self.timers.purge, timers::PURGE) {
             let history = self.ledger.setup.config.server.history;
-            self.ledger.also(crate::spool::commit::Change::Purge(self.ledger.now - history));
+            self.ledger.also(Change::Purge(self.ledger.now - history));
         }
-        self.leaving |= self.is_idle();
+        self.leaving |= self.is_idle() && self.nobody_knocks();
+    }
+
+    /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
+    /// found it before: then schedd stays, and listens again.
+    fn nobody_knocks(&mut self) -> bool {
+        self.listener.remove();
+        self.clients.accept(self.listener.socket(), &self.ledger.setup);
+        if !self.clients.is_empty() {
+            self.listener.rebind_if_vanished(&self.ledger.setup);
+        }
+        self.clients.is_empty()
     }
 
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
@@ -251,14 +299,10 @@ impl Schedd {
         let setup = &self.ledger.setup;
         let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
-        if setup.shared || jobs || !self.clients.is_empty() {
+        if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle
-    }
-
-    fn release_reserve(&mut self) {
-        self.reserve.release();
     }
 
     fn status(&self) -> Status {

@@ -8,6 +8,7 @@ use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How long a noded may be silent before its connection counts as lost.
 const SILENCE: Span = Span::seconds(30);
@@ -17,6 +18,8 @@ const PING: Span = Span::seconds(10);
 const REDIAL: Span = Span(10);
 /// The longest pause between two attempts.
 const LONGEST_REDIAL: Span = Span::seconds(5);
+/// How often a noded just started is dialled to be told to leave.
+const FAREWELL: u32 = 200;
 /// The pause between two starts of our own noded.
 const RESTART: Span = Span::seconds(2);
 
@@ -51,6 +54,9 @@ pub enum News {
     Report(usize, Report),
     /// It does not answer any more; these are its nodes.
     Lost(Vec<String>),
+    /// Our own noded has followed a schedd of a higher epoch. Nobody else can hold our spool, so
+    /// that was a spool that is no more: from now on this is ours.
+    Epoch(u64),
 }
 
 impl Nodes {
@@ -100,7 +106,13 @@ impl Nodes {
         match received {
             Ok(reports) => {
                 target.heard = clock::monotonic();
-                reports.into_iter().map(|report| target.admit(index, report)).collect()
+                let overtaken = reports.iter().find_map(|report| target.overtaken(report));
+                let mut news: Vec<News> = reports.into_iter().map(|report| target.admit(index, report)).collect();
+                if let Some(epoch) = overtaken {
+                    self.epoch = epoch;
+                    news.push(News::Epoch(epoch));
+                }
+                news
             }
             Err(error) => vec![target.lose(&error.to_string())],
         }
@@ -138,9 +150,17 @@ impl Nodes {
         self.targets.get(index).map(|target| target.boot.clone()).unwrap_or_default()
     }
 
-    /// Tells our own noded to leave with us.
+    /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
+        let epoch = self.epoch;
         for target in self.targets.iter_mut().filter(|target| target.own) {
+            for _ in 0..FAREWELL {
+                if target.link.is_some() || target.started.is_none() {
+                    break;
+                }
+                clock::sleep(Duration::from_millis(REDIAL.0 as u64));
+                target.dial(epoch, clock::monotonic());
+            }
             target.send(&Order::Leave);
         }
     }
@@ -187,7 +207,7 @@ impl Target {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
-        match daemon::start("noded", &[]) {
+        match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"]) {
             Ok(()) => tracing::info!("started noded"),
             Err(error) => tracing::error!("noded cannot be started: {error:#}"),
         }
@@ -196,6 +216,14 @@ impl Target {
     fn send(&mut self, order: &Order) -> Option<News> {
         let sent = self.link.as_mut()?.send(order);
         sent.err().map(|error| self.lose(&error.to_string()))
+    }
+
+    /// The epoch to go on with, if our own noded has seen a higher one.
+    fn overtaken(&self, report: &Report) -> Option<u64> {
+        match report {
+            Report::Fenced { epoch } if self.own => Some(epoch + 1),
+            _ => None,
+        }
     }
 
     /// A noded presents only nodes that its socket stands for: a tunnel attests where it leads,

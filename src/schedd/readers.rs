@@ -1,7 +1,8 @@
 //! The threads that answer questions: the tick never waits for a reader.
 //!
-//! A connection that asks is a reader's from then on. Readers see the last committed tick, are
-//! bounded in number and in time, and write straight to the client.
+//! A connection that asks is a reader's until it has its answer, then the loop's again. Readers
+//! see the last committed tick, write straight to the client, and are bounded in number, in time
+//! and in how many of them one user occupies: who reads slowly keeps only himself waiting.
 
 use super::caller::Caller;
 use crate::model::refusal::Refusal;
@@ -9,23 +10,29 @@ use crate::model::time::Span;
 use crate::spool::query::Viewer;
 use crate::spool::{Reader, SpoolError};
 use crate::sys::clock;
-use crate::wire::frame;
-use crate::wire::message::{Question, Reply, Request};
+use crate::wire::frame::{self, FrameError};
+use crate::wire::message::{Question, Reply};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-const THREADS: usize = 4;
+/// Readers in all, and those one user may occupy.
+const THREADS: usize = 6;
+const THREADS_OF_ONE: usize = 2;
+/// Questions that wait for a reader in all, and those of one user.
 const QUEUED: usize = 256;
-/// How long a client may take to read a part of its answer, or to ask again.
+const QUEUED_OF_ONE: usize = 64;
+/// How long a client may take to read a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
 const LONGEST: Span = Span::seconds(60);
 
-/// One connection with its first question.
+/// One connection with its question.
 struct Asking {
     stream: UnixStream,
     caller: Caller,
@@ -34,69 +41,150 @@ struct Asking {
 
 /// The readers.
 pub struct Readers {
-    desk: SyncSender<Asking>,
+    desk: Arc<Desk>,
+    /// Becomes readable when a connection comes back.
+    bell: UnixStream,
+}
+
+/// What readers and loop share.
+struct Desk {
+    queue: Mutex<Queue>,
+    /// A question, or a reader, has come.
+    changed: Condvar,
+    bell: UnixStream,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Asking>,
+    /// How many readers each user occupies.
+    occupied: BTreeMap<u32, usize>,
+    /// Connections that have their answer.
+    answered: Vec<(UnixStream, Caller)>,
 }
 
 impl Readers {
     /// Starts the threads.
-    pub fn start(file: PathBuf) -> std::io::Result<Readers> {
-        let (desk, queue) = sync_channel(QUEUED);
-        let queue = Arc::new(Mutex::new(queue));
+    pub fn start(file: PathBuf) -> io::Result<Readers> {
+        let (bell, far) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        far.set_nonblocking(true)?;
+        let desk = Arc::new(Desk { queue: Mutex::default(), changed: Condvar::new(), bell: far });
         for _ in 0..THREADS {
-            let (queue, file) = (queue.clone(), file.clone());
-            thread::Builder::new().name("reader".into()).spawn(move || read(&queue, &file))?;
+            let (desk, file) = (desk.clone(), file.clone());
+            thread::Builder::new().name("reader".into()).spawn(move || read(&desk, &file))?;
         }
-        Ok(Readers { desk })
+        Ok(Readers { desk, bell })
     }
 
     /// Hands a connection over.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
-        if let Err(TrySendError::Full(asking)) = self.desk.try_send(Asking { stream, caller, question }) {
+        let mut queue = self.desk.queue();
+        let own = queue.waiting.iter().filter(|asking| asking.caller.owner.uid == caller.owner.uid).count();
+        if queue.waiting.len() >= QUEUED || (own >= QUEUED_OF_ONE && !caller.privileged) {
             let busy = Reply::Refused(Refusal::spool("too many questions at once; try again in a moment"));
-            let _ = frame::write(&mut &asking.stream, &busy);
+            let _ = frame::write(&mut &stream, &busy);
+            return;
         }
+        queue.waiting.push_back(Asking { stream, caller, question });
+        self.desk.changed.notify_one();
+    }
+
+    /// The connections that have their answer, back again.
+    pub fn answered(&mut self) -> Vec<(UnixStream, Caller)> {
+        let mut rings = [0; 64];
+        while self.bell.read(&mut rings).is_ok_and(|count| count > 0) {}
+        std::mem::take(&mut self.desk.queue().answered)
+    }
+
+    /// Whether a question is being answered, or has still to be.
+    pub fn are_busy(&self) -> bool {
+        let queue = self.desk.queue();
+        !queue.waiting.is_empty() || !queue.occupied.is_empty() || !queue.answered.is_empty()
     }
 }
 
-fn read(queue: &Mutex<Receiver<Asking>>, file: &std::path::Path) {
+impl AsFd for Readers {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+impl Desk {
+    /// A reader that panicked has left the queue as sound as it was.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a question of somebody who does not occupy too many readers.
+    fn next(&self) -> Asking {
+        let mut queue = self.queue();
+        loop {
+            if let Some(asking) = queue.take() {
+                return asking;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A reader is free again; the connection is the loop's, unless it is broken.
+    fn finish(&self, uid: u32, connection: Option<(UnixStream, Caller)>) {
+        let mut queue = self.queue();
+        match queue.occupied.get_mut(&uid) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(queue.occupied.remove(&uid)),
+        }
+        queue.answered.extend(connection);
+        self.changed.notify_one();
+        // A bell that is full has been rung.
+        let _ = (&self.bell).write(&[1]);
+    }
+}
+
+impl Queue {
+    fn take(&mut self) -> Option<Asking> {
+        let occupied = &self.occupied;
+        let free = |asking: &Asking| occupied.get(&asking.caller.owner.uid).is_none_or(|&count| count < THREADS_OF_ONE);
+        let at = self.waiting.iter().position(free)?;
+        let asking = self.waiting.remove(at)?;
+        *self.occupied.entry(asking.caller.owner.uid).or_default() += 1;
+        Some(asking)
+    }
+}
+
+fn read(desk: &Desk, file: &Path) {
     let mut reader = None;
     loop {
-        let next = queue.lock().map(|queue| queue.recv());
-        let Ok(Ok(asking)) = next else { return };
+        let asking = desk.next();
+        let uid = asking.caller.owner.uid;
         if reader.is_none() {
             reader = Reader::open(file).ok().flatten();
         }
-        if let Some(reader) = &mut reader
-            && let Err(error) = converse(reader, asking)
-        {
-            tracing::debug!("a reader's client: {error}");
-        }
+        let answered = reader.as_mut().map(|reader| answer(reader, asking));
+        desk.finish(uid, answered.and_then(|answered| answered.inspect_err(log).ok()));
     }
 }
 
-/// Answers questions until the client leaves.
-fn converse(reader: &mut Reader, asking: Asking) -> Result<(), frame::FrameError> {
-    let Asking { mut stream, caller, mut question } = asking;
+fn log(error: &FrameError) {
+    tracing::debug!("a reader's client: {error}");
+}
+
+fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
+    let Asking { mut stream, caller, question } = asking;
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let viewer = Viewer { uid: caller.owner.uid, privileged: caller.privileged };
-    loop {
-        let mut write = |reply: &Reply| frame::write(&mut stream, reply);
-        let until = clock::monotonic() + LONGEST;
-        let answered = reader.answer(&question, viewer, &mut |part| {
-            if clock::monotonic() > until {
-                return Err(SpoolError::Io(std::io::ErrorKind::TimedOut.into()));
-            }
-            write(&Reply::Part(part)).map_err(|error| SpoolError::Io(std::io::Error::other(error)))
-        });
-        write(&match answered {
-            Ok(()) => Reply::Done,
-            Err(error) => Reply::Refused(Refusal::spool(error)),
-        })?;
-        question = match frame::read(&mut stream)? {
-            Request::Ask(question) => question,
-            _ => return frame::write(&mut stream, &Reply::Refused(Refusal::invalid_request())),
-        };
-    }
+    let until = clock::monotonic() + LONGEST;
+    let answered = reader.answer(&question, viewer, &mut |part| {
+        if clock::monotonic() > until {
+            return Err(SpoolError::Io(ErrorKind::TimedOut.into()));
+        }
+        frame::write(&mut stream, &Reply::Part(part)).map_err(|error| SpoolError::Io(io::Error::other(error)))
+    });
+    let last = match answered {
+        Ok(()) => Reply::Done,
+        Err(error) => Reply::Refused(Refusal::spool(error)),
+    };
+    frame::write(&mut stream, &last)?;
+    Ok((stream, caller))
 }

@@ -37,7 +37,8 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
         None => Clock::new(&reading),
     };
     let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
-    spool.commit(&first_changes(&setup, &clock, new, epoch)?)?;
+    let first = first_changes(&setup, &clock, new, epoch)?;
+    spool.commit(&first).with_context(|| file.display().to_string())?;
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;

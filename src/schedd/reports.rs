@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run};
 use crate::model::node::{Node, NodeFacts};
+use crate::model::time::Span;
 use crate::wire::message::{Order, Standing};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,7 +83,10 @@ pub fn attempt_stands(
         }
         // An attempt we know nothing of, or have given up: it must not run on.
         (_, None) => orders.push(Order::Cancel { job: id, attempt, grace: ledger.setup.config.launch.grace }),
-        (Standing::Running(_), Some(_)) => {
+        (Standing::Running(_), Some(run)) => {
+            if run.silent {
+                ledger.happen(id, Event::ContactRegained);
+            }
             let limit = ledger.job(id).and_then(|job| job.spec.walltime());
             orders.push(Order::Walltime { job: id, attempt, limit });
         }
@@ -113,6 +117,23 @@ fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
         facts.available.extend(config.available.clone());
     }
     facts
+}
+
+/// A node that has not answered for this long has lost contact with its jobs.
+const SILENT: Span = Span::seconds(5);
+
+/// Shows the jobs of silent nodes as what they are.
+pub fn note_silence(ledger: &mut Ledger) {
+    let now = ledger.now;
+    let silent = |node: &&Node| !node.up && now.since(node.changed) >= SILENT;
+    let nodes: Vec<String> = ledger.nodes().filter(silent).map(|node| node.facts.name.clone()).collect();
+    for node in nodes {
+        for job in running_on(ledger, |name| name == node) {
+            if job.life.open_run().is_some_and(|run| !run.silent) {
+                ledger.happen(job.id, Event::ContactLost { node: node.clone() });
+            }
+        }
+    }
 }
 
 /// A node stopped answering: its jobs stay as they are until it answers again.

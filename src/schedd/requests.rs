@@ -29,7 +29,8 @@ pub enum Granted {
     Signal(JobId, Attempt, i32),
 }
 
-/// Applies a request. `room` is false when the disk is full: then nothing new is accepted.
+/// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
+/// make the spool grow much, so that jobs can still be held, released and deleted.
 pub fn apply(
     ledger: &mut Ledger,
     spool: &Spool,
@@ -39,7 +40,7 @@ pub fn apply(
 ) -> Result<Granted, Refusal> {
     let mut desk = Desk { ledger, spool, caller };
     match request {
-        Request::Submit(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Submit(_) | Request::Alter(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Submit(submission) => desk.submit(submission),
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),
@@ -92,7 +93,11 @@ impl Desk<'_> {
 
     fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
         let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
+        if !is_place(&submission.workdir.0) {
+            return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
+        }
         let program = match &submission.payload {
+            Payload::Command(words) if words.is_empty() => return Err(Refusal::invalid_request()),
             Payload::Command(words) => Program::Command(words.clone()),
             Payload::Script(text) if text.len() as u64 > most => return Err(Refusal::script_too_large()),
             Payload::Script(text) => Program::Script(digest(text)),
@@ -249,6 +254,11 @@ impl Desk<'_> {
 /// The owner sets and releases user holds; the others are for operators.
 fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
     if Holds::USER.contains(holds) { Ok(()) } else { caller.must_be_privileged() }
+}
+
+/// Whether a path can be that of a folder: absolute, and one the kernel could be given.
+fn is_place(path: &[u8]) -> bool {
+    path.starts_with(b"/") && path.len() < nix::libc::PATH_MAX as usize && !path.contains(&0)
 }
 
 fn digest(bytes: &[u8]) -> Digest {

@@ -2,7 +2,7 @@
 
 use super::Schedd;
 use super::listen::Listener;
-use super::recover::recover;
+use super::recover::{Recovered, recover};
 use super::setup::Setup;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
@@ -77,11 +77,8 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
     let signals = Signals::catch()?;
-    let recovered = match recover(Setup::read(home.clone())?) {
-        Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => return await_other(&home),
-        other => other?,
-    };
-    let listener = Listener::bind(&recovered.ledger.setup).context("schedd.sock")?;
+    let Some(recovered) = take(&home, ready)? else { return daemon::report("ready") };
+    let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
     let mut schedd = Schedd::new(recovered, listener, signals)?;
     if ready {
         daemon::report("ready")?;
@@ -91,11 +88,17 @@ fn serve(home: Home, ready: bool) -> Result<()> {
     Ok(())
 }
 
-/// Two first commands at once start two daemons: the second one waits for the first.
-fn await_other(home: &Home) -> Result<()> {
+/// Takes the spool; None if `ready` is all that is wanted and another schedd serves it. Two first
+/// commands at once start two daemons, and a command may come while one is about to leave: then
+/// the second daemon waits until the first serves or is gone.
+fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
     for _ in 0..500 {
+        match recover(Setup::read(home.clone())?) {
+            Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => {}
+            other => return other.map(Some),
+        }
         if Client::reach(home).is_ok() {
-            return daemon::report("ready");
+            return Ok(None);
         }
         clock::sleep(Duration::from_millis(10));
     }
@@ -104,7 +107,9 @@ fn await_other(home: &Home) -> Result<()> {
 
 fn log_to_stderr() {
     let level = crate::sys::env::text("LANAI_LOG").and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level).init();
+    let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).with_max_level(level);
+    // What cannot be logged, to a full disk say, is lost: to complain would be a panic.
+    log.log_internal_errors(false).init();
 }
 
 fn raise_descriptor_limit() {

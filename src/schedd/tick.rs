@@ -17,7 +17,7 @@ use crate::sched::plan::Plan;
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
-use crate::wire::message::{Order, Reply, Report, Request};
+use crate::wire::message::{Order, Reply, Report, Request, Standing};
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -28,6 +28,16 @@ pub enum Input {
     Report(usize, Report),
     /// Nodes that no longer answer.
     Lost(Vec<String>),
+}
+
+impl Input {
+    /// Whether nothing waits for this to be on disk: a node tells it again if asked.
+    pub fn may_linger(&self) -> bool {
+        let told = |report: &Report| {
+            matches!(report, Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong)
+        };
+        matches!(self, Input::Report(_, report) if told(report))
+    }
 }
 
 /// What is to be done once the tick is on disk.
@@ -47,11 +57,11 @@ impl Schedd {
     /// Applies, commits, acknowledges; then cycles until nothing more can be decided.
     pub fn tick(&mut self, inputs: Vec<Input>) {
         self.ledger.begin(&timers::read_clocks());
-        let mut effects = self.apply(&inputs, true);
+        let mut effects = self.apply(&inputs, self.reserve.is_whole());
         let mut committed = self.commit();
-        if matches!(committed, Err(SpoolError::Full)) {
-            tracing::error!("the disk is full: new jobs are refused, the reserve is given up");
-            self.release_reserve();
+        if matches!(committed, Err(SpoolError::Full)) && self.reserve.is_whole() {
+            // Without what is new the rest may fit.
+            self.reserve.used();
             effects = self.apply(&inputs, false);
             committed = self.commit();
         }
@@ -163,14 +173,17 @@ impl Schedd {
 
     /// The disk took nothing: clients are told, reports are kept for later.
     fn give_back(&mut self, inputs: Vec<Input>, error: &SpoolError) {
-        tracing::error!("the spool did not take a tick: {error}");
+        // A full disk has been logged already, and a log may lie on it.
+        if !matches!(error, SpoolError::Full) {
+            tracing::error!("the spool did not take a tick: {error}");
+        }
         for input in inputs {
             match input {
                 Input::Request(token, ..) => {
                     let refusal = Refusal::spool(error);
                     self.clients.answer(token, &Reply::Refused(refusal));
                 }
-                kept => self.inbox.push(kept),
+                kept => keep(&mut self.inbox, kept),
             }
         }
         self.timers.retry = Some(monotonic() + timers::RETRY);
@@ -178,6 +191,11 @@ impl Schedd {
 
     /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
     fn decide(&mut self) {
+        if !self.reserve.is_whole() {
+            // What runs must be able to end: nothing is started that would need the same room.
+            self.next_cycle = None;
+            return;
+        }
         if !self.ledger.take_cycle_due() {
             return;
         }
@@ -192,7 +210,9 @@ impl Schedd {
             Ok(touched) => self.carry_out(Effects::default(), &touched),
             Err(error) => {
                 tracing::error!("the spool did not take a plan: {error}");
-                self.release_reserve();
+                if matches!(error, SpoolError::Full) {
+                    self.reserve.used();
+                }
                 self.ledger.want_cycle();
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
@@ -208,6 +228,20 @@ impl Schedd {
             self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
         }
     }
+}
+
+/// Keeps what a node has said until the disk takes it: of each attempt only the last word, and no
+/// figures, which will come again. So what is kept does not grow while the disk is full.
+fn keep(inbox: &mut Vec<Input>, kept: Input) {
+    match &kept {
+        Input::Report(_, Report::Usage(_) | Report::Pong) => return,
+        Input::Report(from, Report::Attempt(job, attempt, _)) => {
+            let (from, job, attempt) = (*from, *job, *attempt);
+            inbox.retain(|other| !matches!(other, Input::Report(f, Report::Attempt(j, a, _)) if (*f, *j, *a) == (from, job, attempt)));
+        }
+        _ => {}
+    }
+    inbox.push(kept);
 }
 
 /// What a waiting client is told of a job that is over.

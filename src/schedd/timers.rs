@@ -23,6 +23,8 @@ pub struct Timers {
     pub purge: Span,
     /// Try again what the disk refused.
     pub retry: Option<Span>,
+    /// Write at the latest what nobody waits for.
+    pub linger: Option<Span>,
 }
 
 /// The pace of housekeeping.
@@ -33,6 +35,8 @@ pub const SOON: Span = Span(100);
 pub const FIGURES: Span = Span::seconds(2);
 /// The pace at which old history is dropped.
 pub const PURGE: Span = Span::seconds(3600);
+/// What nobody waits for may stay unwritten this long.
+pub const LINGER: Span = Span(50);
 /// The pause before what the disk refused is tried again.
 pub const RETRY: Span = Span(200);
 
@@ -40,7 +44,7 @@ impl Timers {
     /// All timers, from now on.
     pub fn new(poll: Span) -> Timers {
         let now = clock::monotonic();
-        Timers { housekeeping: now + HOUSEKEEPING, poll: now + poll, purge: now, retry: None }
+        Timers { housekeeping: now + HOUSEKEEPING, poll: now + poll, purge: now, retry: None, linger: None }
     }
 
     /// Whether a timer has run out; it is set anew.

@@ -69,6 +69,11 @@ pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
 }
 
+/// The file of the log that every change goes through: it grows until a checkpoint empties it.
+pub fn log(home: &Home) -> PathBuf {
+    home.spool().join("spool.db-wal")
+}
+
 /// The spool in the hands of its one writer: [`commit`] and [`load`] say what can be done with it.
 #[derive(Debug)]
 pub struct Spool {
@@ -125,8 +130,21 @@ impl Checkpointer {
 
     /// Copies the log into the database file, as far as readers allow, without stopping the writer.
     pub fn checkpoint(&self) -> Result<(), SpoolError> {
-        Ok(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+        checkpoint(&self.connection)
     }
+}
+
+impl Spool {
+    /// Copies what little a [`Checkpointer`] has left of the log: only the writer can be sure that
+    /// nothing is added meanwhile, and only when nothing is left does the log begin anew instead
+    /// of growing.
+    pub fn finish_checkpoint(&self) -> Result<(), SpoolError> {
+        checkpoint(&self.connection)
+    }
+}
+
+fn checkpoint(connection: &Connection) -> Result<(), SpoolError> {
+    Ok(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
 }
 
 #[cfg(test)]

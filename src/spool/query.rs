@@ -3,16 +3,18 @@
 
 use super::load::{self, job_of};
 use super::{Reader, SpoolError};
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, JobId, Program, Share};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::state::State;
+use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::wire::message::{
     Answer, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
 };
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
@@ -133,10 +135,11 @@ fn records(
     let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
     let mut statement = connection.prepare(&sql)?;
     let mut found = statement.query(params_from_iter(values))?;
+    let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
     let mut part = Vec::new();
     while let Some(row) = found.next()? {
         let class: Option<i64> = row.get(3)?;
-        part.push(record(connection, job_of(row)?, class, detail, viewer)?);
+        part.push(record(connection, &mut waits, job_of(row)?, class, detail, viewer)?);
         if part.len() == PART {
             each(Answer::Jobs(std::mem::take(&mut part)))?;
         }
@@ -144,33 +147,68 @@ fn records(
     each(Answer::Jobs(part))
 }
 
+/// Why queued jobs wait, and until when: the former is one for all jobs of a class.
+struct Waits {
+    bookings: BTreeMap<u64, Time>,
+    reasons: BTreeMap<i64, Option<Reason>>,
+}
+
+impl Waits {
+    fn reason(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
+        if let Some(known) = self.reasons.get(&class) {
+            return Ok(known.clone());
+        }
+        let reason = verdict(connection, class)?;
+        self.reasons.insert(class, reason.clone());
+        Ok(reason)
+    }
+}
+
 fn record(
     connection: &Connection,
-    job: Job,
+    waits: &mut Waits,
+    mut job: Job,
     class: Option<i64>,
     detail: Detail,
     viewer: Viewer,
 ) -> Result<Record, SpoolError> {
     let queued = job.life.state == State::Queued;
-    let reason = if queued { verdict(connection, class)? } else { None };
-    let booked = if queued { booking(connection, job.id)? } else { None };
+    let reason = match class.filter(|_| queued) {
+        Some(class) => waits.reason(connection, class)?,
+        None => None,
+    };
+    let booked = waits.bookings.get(&job.id.0).copied().filter(|_| queued);
     let may_see = viewer.privileged || viewer.uid == job.owner.uid;
     let environ = match detail {
         Detail::Environment if may_see => load::blob(connection, job.spec.environ)?,
         _ => None,
     };
+    if !may_see {
+        withhold(&mut job);
+    }
     Ok(Record { job, reason, booked, environ })
 }
 
-fn verdict(connection: &Connection, class: Option<i64>) -> Result<Option<Reason>, SpoolError> {
+/// Takes out what is its owner's business alone: the words of the command line hold variables
+/// (`-v`) and arguments. The command's own name stays, as it does for the name of a script.
+fn withhold(job: &mut Job) {
+    let spec = Arc::make_mut(&mut job.spec);
+    spec.arguments = Text::default();
+    if let Program::Command(words) = &mut spec.program {
+        words.truncate(1);
+    }
+}
+
+fn verdict(connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
     let mut statement = connection.prepare_cached("SELECT reason FROM verdict WHERE class = ?1")?;
     let text: Option<String> = statement.query_row([class], |row| row.get(0)).optional()?;
     Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
 }
 
-fn booking(connection: &Connection, id: JobId) -> Result<Option<Time>, SpoolError> {
-    let mut statement = connection.prepare_cached("SELECT at FROM booking WHERE job = ?1")?;
-    Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.map(Time))
+fn bookings(connection: &Connection) -> Result<BTreeMap<u64, Time>, SpoolError> {
+    let mut statement = connection.prepare("SELECT job, at FROM booking")?;
+    let bookings = statement.query_map([], |row| Ok((row.get(0)?, Time(row.get(1)?))))?;
+    Ok(bookings.collect::<Result<_, _>>()?)
 }
 
 fn queues(connection: &Connection) -> Result<Vec<QueueCounts>, SpoolError> {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,14 +47,15 @@ pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<()> 
 }
 
 fn open_log(log: &Path) -> Result<File> {
-    if let Some(folder) = log.parent() {
+    // One that is there has the mode its owner wants it to have: in a shared installation others pass.
+    if let Some(folder) = log.parent().filter(|folder| !folder.exists()) {
         super::filesystem::make_private(folder).with_context(|| folder.display().to_string())?;
     }
     let large = std::fs::metadata(log).is_ok_and(|metadata| metadata.len() > LARGEST_LOG);
     if large {
         std::fs::rename(log, log.with_extension("log.old"))?;
     }
-    File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())
+    File::options().create(true).append(true).mode(0o600).open(log).with_context(|| log.display().to_string())
 }
 
 /// A command in a session of its own that inherits no descriptor beyond the standard three:

@@ -1,5 +1,6 @@
 //! Files: private folders, atomic replacement, what kind of file system lies beneath.
 
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statfs::statfs;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -19,14 +20,42 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file so that a reader finds the old contents or the new, never a part.
+/// Makes a folder that everybody may pass through, if need be; one that is there is opened that far.
+pub fn make_passable(folder: &Path) -> io::Result<()> {
+    if !folder.try_exists()? {
+        fs::create_dir_all(folder)?;
+        return fs::set_permissions(folder, Permissions::from_mode(0o755));
+    }
+    let mode = fs::metadata(folder)?.permissions().mode() & 0o7777;
+    match mode | 0o111 {
+        open if open == mode => Ok(()),
+        open => fs::set_permissions(folder, Permissions::from_mode(open)),
+    }
+}
+
+/// The first folder on the way to `path` that is closed to everybody but its owner and group.
+pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
+    let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
+    path.ancestors().filter(closed).last()
+}
+
+/// Writes a file of this mode, whatever the umask, so that a reader finds the old contents or the
+/// new, never a part.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}", std::process::id()));
     let beside = path.with_file_name(name);
-    let mut file: File = File::options().write(true).create(true).truncate(true).mode(mode).open(&beside)?;
-    file.write_all(bytes)?;
-    fs::rename(&beside, path)
+    let written = write_new(&beside, bytes, mode).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(bytes)
 }
 
 /// The name of the network file system that `path` lies on, if it is one.
@@ -56,12 +85,64 @@ const NETWORK: &[(u32, &str)] = &[
     (0x7461_636F, "ocfs2"),
 ];
 
-/// Sets aside `bytes` of disk under `path`, so that they can be given back when the disk is full.
-pub fn set_aside(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    if file.metadata()?.len() >= bytes {
-        return Ok(());
+/// Sees to it that the file at `path`, which must be there, can grow by `bytes` though the disk
+/// fills up: they are its own from now on, beyond its end.
+pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    let wanted = i64::try_from(file.metadata()?.len() + bytes).map_err(io::Error::other)?;
+    Ok(fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, wanted)?)
+}
+
+/// Bytes free under `path` for users other than root.
+pub fn free(path: &Path) -> io::Result<u64> {
+    let found = statfs(path)?;
+    Ok(found.blocks_available().saturating_mul(found.block_size().unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
-    nix::fcntl::posix_fallocate(&file, 0, bytes as i64)?;
-    Ok(())
+
+    #[test]
+    fn a_passable_folder_is_opened_no_further_than_needed() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let deep = folder.path().join("a/b");
+        make_private(&deep).unwrap();
+        assert_eq!(closed_on_the_way_to(&deep.join("x")), Some(folder.path()));
+        make_passable(&deep).unwrap();
+        assert_eq!(mode(&deep), 0o711);
+        make_passable(folder.path()).unwrap();
+        assert_eq!(closed_on_the_way_to(&deep.join("x")), None);
+    }
+
+    #[test]
+    fn a_replaced_file_has_its_mode_and_a_failed_one_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        replace(&path, b"new", 0o666).unwrap();
+        assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o666, b"new".to_vec()));
+        let taken = folder.path().join("taken");
+        fs::create_dir(&taken).unwrap();
+        assert!(replace(&taken, b"new", 0o600).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_a_file_is_allotted_is_its_own_but_not_its_contents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        fs::write(&path, "x").unwrap();
+        if let Err(error) = allot(&path, 1 << 20) {
+            return assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        }
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(found.blocks() * 512 >= 1 << 20, "{} blocks", found.blocks());
+    }
 }

@@ -3,17 +3,19 @@
 //! A socket's address holds 107 bytes of path. Longer ones are reached through
 //! `/proc/self/fd/N/name`, where N is the folder, opened.
 
-use super::fault;
+use super::{env, fault};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+/// By systemd's protocol the first descriptor handed over.
+const FIRST_GIVEN: i32 = 3;
 /// The longest path that fits into a socket's address.
 const LONGEST: usize = 107;
 
@@ -29,6 +31,20 @@ pub fn bind(path: &Path, mode: u32) -> io::Result<UnixListener> {
     std::fs::rename(&beside, &short)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
+}
+
+/// The socket that this process was given by who started it (systemd's `LISTEN_FDS`), if it was.
+/// To be asked once: the descriptor is ours from then on.
+pub fn given() -> io::Result<Option<UnixListener>> {
+    let ours = env::text("LISTEN_PID").is_some_and(|pid| pid == std::process::id().to_string());
+    if !ours || env::text("LISTEN_FDS").is_none_or(|count| count != "1") {
+        return Ok(None);
+    }
+    // SAFETY: by the protocol the variables promise that this descriptor is open and ours.
+    let listener = unsafe { UnixListener::from_raw_fd(FIRST_GIVEN) };
+    nix::fcntl::fcntl(&listener, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+    listener.set_nonblocking(true)?;
+    Ok(Some(listener))
 }
 
 /// Connects to the socket at `path`.

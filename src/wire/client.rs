@@ -5,13 +5,18 @@ use super::message::{Answer, Question, Reply, Request};
 use super::peer;
 use crate::sys::home::Home;
 use crate::sys::{daemon, record, socket};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+
+/// How often a request is told anew to a schedd that left before it had read it.
+const RETRIES: usize = 5;
 
 /// A connection to schedd.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    home: Home,
 }
 
 /// Why there is no answer.
@@ -28,7 +33,9 @@ pub enum ClientError {
 impl From<FrameError> for ClientError {
     fn from(error: FrameError) -> ClientError {
         match error {
-            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!("schedd went away: {error}")),
+            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!(
+                "schedd went away before it answered ({error}); qstat shows whether it had done what was asked"
+            )),
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
@@ -59,15 +66,32 @@ impl Client {
         // Whoever could make this path could also listen on it.
         let server = peer::of(&stream).map_err(unreachable)?.uid();
         match trusted(home).contains(&server) {
-            true => Ok(Client { stream }),
+            true => Ok(Client { stream, home: home.clone() }),
             false => Err(ClientError::Protocol(format!("{} is served by user {server}: not trusted", path.display()))),
         }
     }
 
     /// Asks and waits for the one reply.
     pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
-        frame::write(&mut self.stream, request)?;
-        Ok(frame::read(&mut self.stream)?)
+        for _ in 0..RETRIES {
+            match self.try_call(request) {
+                Err(error) if is_unread(&error) => *self = Client::connect(&self.home)?,
+                other => return Ok(other?),
+            }
+        }
+        Ok(self.try_call(request)?)
+    }
+
+    fn try_call(&mut self, request: &Request) -> Result<Reply, FrameError> {
+        match frame::write(&mut self.stream, request) {
+            // One that closes while it is spoken to may have said why.
+            Err(error) if is_unread(&error) => match frame::read(&mut self.stream) {
+                Err(why @ FrameError::Version { .. }) => Err(why),
+                said => said.or(Err(error)),
+            },
+            Err(error) => Err(error),
+            Ok(()) => frame::read(&mut self.stream),
+        }
     }
 
     /// Asks and hands on the parts of the answer as they come.
@@ -88,6 +112,12 @@ impl Client {
     pub fn stream(&self) -> &UnixStream {
         &self.stream
     }
+}
+
+/// Whether the kernel tells that schedd has left without having read the request: then it was not
+/// acted on, and may be told to the next one. (A plain end of the stream leaves that open.)
+fn is_unread(error: &FrameError) -> bool {
+    matches!(error, FrameError::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset))
 }
 
 /// Users whose schedd may serve us: ourselves, root, and who owns the installation.

@@ -3,6 +3,7 @@
 pub mod source;
 pub mod transcript;
 
+pub mod people;
 pub mod sandbox;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -52,10 +53,17 @@ impl Sandbox {
         Sandbox::configured("")
     }
 
-    /// A sandbox whose `lanai.toml` holds this text.
+    /// A sandbox whose `lanai.toml` holds this text. Login shells are off unless it says otherwise:
+    /// what profile files of the machine do is no matter of most tests.
     pub fn configured(config: &str) -> Sandbox {
+        let launch = if config.contains("login =") { "[launch]" } else { "[launch]\nlogin = false" };
+        let config = match config.contains("[launch]") {
+            true => config.replace("[launch]", launch),
+            false => format!("{config}\n{launch}\n"),
+        };
         let folder = tempfile::Builder::new().prefix("lanai-test-").tempdir().unwrap();
-        let sandbox = Sandbox { folder, environment: Vec::new() };
+        let mut sandbox = Sandbox { folder, environment: Vec::new() };
+        sandbox.set("LANAI_HOME", sandbox.home().display());
         fs::create_dir(sandbox.home()).unwrap();
         fs::create_dir(sandbox.work()).unwrap();
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
@@ -111,7 +119,6 @@ impl Sandbox {
         command.current_dir(self.work()).env_clear();
         command.envs([("PATH", path.as_str()), ("TZ", "UTC"), ("LANG", "C.UTF-8"), ("COLUMNS", "80")]);
         command.env("HOME", self.work()).env("USER", user()).env("LOGNAME", user()).env("SHELL", "/bin/sh");
-        command.env("LANAI_HOME", self.home());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -175,7 +182,7 @@ impl Sandbox {
         })
     }
 
-    /// Waits for something to become so, at most 20 seconds.
+    /// Waits for something to become so, at most 40 seconds.
     #[track_caller]
     pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
@@ -183,7 +190,7 @@ impl Sandbox {
             if let Some(found) = so() {
                 return found;
             }
-            if started.elapsed() > Duration::from_secs(20) {
+            if started.elapsed() > Duration::from_secs(40) {
                 panic!("waited in vain for {what}\nqstat:\n{}\nlog:\n{}", self.run("qstat", &["-xa"]).out, self.log());
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -195,45 +202,65 @@ impl Sandbox {
         fs::read_to_string(self.home().join("schedd.log")).unwrap_or_default()
     }
 
-    /// The processes that belong to this sandbox, by their environment: (process, command line).
+    /// The processes that belong to this sandbox, jobs included: (process, its name for `ps`).
     pub fn processes(&self) -> Vec<(i32, String)> {
-        let mark = format!("LANAI_HOME={}", self.home().display());
+        let mark = self.folder.path().as_os_str().as_bytes();
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-            if environ.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
-                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+            if environ.windows(mark.len()).any(|part| part == mark) {
+                let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                found.push((pid, name.trim_end().to_string()));
             }
         }
         found
     }
 
-    /// The process of a daemon of this sandbox.
-    pub fn pid_of(&self, program: &str) -> Option<i32> {
-        let path = bin(program).display().to_string();
-        let mut pids: Vec<i32> =
-            self.processes().into_iter().filter(|(_, line)| line.starts_with(&path)).map(|(pid, _)| pid).collect();
-        pids.sort_unstable();
-        pids.first().copied()
+    /// The processes of this sandbox with this name: `schedd`, `noded`, `lanai-spawner`,
+    /// `lanai-shepherd`.
+    pub fn pids_of(&self, name: &str) -> Vec<i32> {
+        let named = |process: &(i32, String)| process.1 == name;
+        self.processes().into_iter().filter(named).map(|(pid, _)| pid).collect()
     }
-}
 
-impl Drop for Sandbox {
-    /// Nothing stays behind, whatever the test did.
-    fn drop(&mut self) {
-        let _ = self.run("schedd", &["--stop"]);
-        for _ in 0..50 {
+    /// The process of a daemon of this sandbox.
+    pub fn pid_of(&self, name: &str) -> Option<i32> {
+        self.pids_of(name).first().copied()
+    }
+
+    /// Kills a daemon where it stands, and waits until it is gone.
+    #[track_caller]
+    pub fn kill(&self, name: &str) {
+        let pid = self.pid_of(name).unwrap_or_else(|| panic!("no {name} runs here"));
+        kill(pid, 9);
+        self.until(&format!("the death of {name}"), || (!self.pids_of(name).contains(&pid)).then_some(()));
+    }
+
+    /// As a power cut does: nothing of this sandbox goes on.
+    pub fn cut_power(&self) {
+        for _ in 0..400 {
             let left = self.processes();
             if left.is_empty() {
                 return;
             }
-            for (pid, _) in left {
-                kill(pid, 9);
-            }
-            std::thread::sleep(Duration::from_millis(10));
+            left.into_iter().for_each(|(pid, _)| kill(pid, 9));
+            std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Sandbox {
+    /// Ends all that runs here: nothing stays behind, whatever the test did.
+    pub fn end(&self) {
+        let _ = self.run("schedd", &["--stop"]);
+        self.cut_power();
     }
 }
 
@@ -257,7 +284,7 @@ fn user() -> String {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map_or("nobody".into(), |user| user.name)
 }
 
-fn finish(output: Output) -> Done {
+pub fn finish(output: Output) -> Done {
     Done {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),

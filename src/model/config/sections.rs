@@ -86,7 +86,7 @@ fn launch(section: &Section) -> Result<LaunchConfig, ConfigError> {
         login: section.read("login", BOOLEAN, boolean)?.unwrap_or(default.login),
         grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(default.grace),
         max_failed_starts: starts.unwrap_or(default.max_failed_starts),
-        retry: section.read("retry", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.retry),
+        retry: section.read("retry", "a time above zero, as \"10s\"", span_above_zero)?.unwrap_or(default.retry),
     })
 }
 
@@ -201,6 +201,10 @@ fn span(value: &DeValue) -> Option<Span> {
 
 fn span_from_a_second(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length >= Span::seconds(1))
+}
+
+fn span_above_zero(value: &DeValue) -> Option<Span> {
+    span(value).filter(|length| *length > Span(0))
 }
 
 fn script_size(value: &DeValue) -> Option<Size> {

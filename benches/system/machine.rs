@@ -1,0 +1,155 @@
+//! What the machine itself can do: the least that each figure of ours could be.
+
+use super::Scale;
+use super::figures::{median, milliseconds, timed};
+use super::stage::{at_once, must, ours, scratch, script, write_script};
+use anyhow::{Context, Result};
+use lanai::sys::process::{self, Fork};
+use nix::sys::wait::waitpid;
+use nix::unistd::User;
+use rusqlite::Connection;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+/// The machine's own limits. Times in milliseconds, rates per second.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Starting `/bin/true` and waiting for it.
+    pub start_true: f64,
+    /// Starting a command of ours that does nothing (`qsub --version`) and waiting for it.
+    pub start_ours: f64,
+    /// The same, four at a time.
+    pub start_ours_rate: f64,
+    /// Running the job's script by hand.
+    pub script: f64,
+    /// Scripts run by forked processes, eight at a time: what a shepherd does, without its records.
+    pub shepherd_rate: f64,
+    /// Scripts run by the user's own login shell, four at a time: its profile is paid for each job.
+    pub login_rate: f64,
+    /// One submit's process and one job's processes, four at a time.
+    pub pair_rate: f64,
+    /// One row into an SQLite log, on disk.
+    pub commit: f64,
+    /// Connecting to a Unix socket, one question, one answer.
+    pub round_trip: f64,
+}
+
+impl Limits {
+    /// The least one submit takes: a process, a connection, a commit.
+    pub fn submit(&self) -> f64 {
+        self.start_ours + self.round_trip + self.commit
+    }
+
+    /// The least from submit to start: submit, a commit for the plan, the job's processes.
+    pub fn start(&self) -> f64 {
+        self.submit() + self.commit + self.script
+    }
+}
+
+/// Measures them all.
+pub fn measure(scale: &Scale) -> Result<Limits> {
+    let folder = scratch()?;
+    let folder = folder.path();
+    write_script(folder)?;
+    let nothing = || ours(folder, "qsub").arg("--version").stdout(Stdio::null()).status().map(drop);
+    let count = scale.jobs.clamp(50, 300);
+    // Before any thread is started: what forks must have only one.
+    let shepherd_rate = shepherds(folder, count)?;
+    let pair = || {
+        nothing()?;
+        must(&mut job(folder))
+    };
+    Ok(Limits {
+        shepherd_rate,
+        start_true: typical(count, || must(&mut Command::new("/bin/true")))?,
+        start_ours: typical(count, || Ok(nothing()?))?,
+        start_ours_rate: rate(count, 4, || Ok(nothing()?))?,
+        script: typical(count, || must(&mut job(folder)))?,
+        login_rate: rate(count / 10, 4, || must(&mut login(folder)?))?,
+        pair_rate: rate(count, 4, pair)?,
+        commit: commits(folder, count)?,
+        round_trip: round_trips(folder, count)?,
+    })
+}
+
+fn job(folder: &Path) -> Command {
+    let mut command = Command::new(script(folder));
+    command.env("ID", "0").stdin(Stdio::null());
+    command
+}
+
+/// The job as a login shell of the user who runs this would run it.
+fn login(folder: &Path) -> Result<Command> {
+    let user = User::from_uid(nix::unistd::geteuid())?.context("an account for this user")?;
+    let mut command = Command::new(&user.shell);
+    command.arg("-l").arg(script(folder)).env_clear().env("HOME", &user.dir).env("USER", &user.name);
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("ID", "0").stdin(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
+}
+
+/// The median time of a piece of work.
+fn typical(count: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let times = (0..count).map(|_| {
+        let (time, done) = timed(&mut work);
+        done.map(|()| time)
+    });
+    Ok(median(&times.collect::<Result<Vec<_>>>()?))
+}
+
+/// How many a second, so many at a time.
+fn rate(count: usize, at_a_time: usize, work: impl Fn() -> Result<()> + Sync) -> Result<f64> {
+    let (time, done) = timed(|| at_once(at_a_time, |_| (0..count / at_a_time).try_for_each(|_| work())));
+    done?;
+    Ok((count / at_a_time * at_a_time) as f64 * 1000.0 / time)
+}
+
+fn shepherds(folder: &Path, count: usize) -> Result<f64> {
+    let started = Instant::now();
+    let mut running = 0;
+    for _ in 0..count {
+        if running == 8 {
+            waitpid(None, None)?;
+            running -= 1;
+        }
+        if matches!(process::fork()?, Fork::Child) {
+            let done = job(folder).status().is_ok_and(|status| status.success());
+            process::leave(i32::from(!done));
+        }
+        running += 1;
+    }
+    while waitpid(None, None).is_ok() {}
+    Ok(count as f64 * 1000.0 / milliseconds(started.elapsed()))
+}
+
+fn commits(folder: &Path, count: usize) -> Result<f64> {
+    let connection = Connection::open(folder.join("limit.db"))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute("CREATE TABLE row (id INTEGER PRIMARY KEY, text TEXT)", [])?;
+    let row = "x".repeat(1000);
+    typical(count, || Ok(connection.prepare_cached("INSERT INTO row (text) VALUES (?1)")?.execute([&row]).map(drop)?))
+}
+
+fn round_trips(folder: &Path, count: usize) -> Result<f64> {
+    let path = folder.join("limit.sock");
+    let listener = UnixListener::bind(&path)?;
+    let echo = thread::spawn(move || {
+        let mut buffer = [0; 1024];
+        for stream in listener.incoming().take(count) {
+            let Ok(mut stream) = stream else { return };
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            let _ = stream.write_all(&buffer[..read]);
+        }
+    });
+    let time = typical(count, || {
+        let mut stream = UnixStream::connect(&path)?;
+        stream.write_all(&[1; 256])?;
+        Ok(stream.read_exact(&mut [0; 256])?)
+    });
+    let _ = echo.join();
+    time
+}

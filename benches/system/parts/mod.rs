@@ -1,0 +1,14 @@
+//! What is measured, one file for each part.
+
+pub mod latency;
+pub mod queue;
+pub mod submit;
+pub mod through;
+
+use super::Scale;
+use super::machine::Limits;
+use super::report::Report;
+use anyhow::Result;
+
+/// Measures a part and adds its figures.
+pub type Part = fn(&Scale, &Limits, &mut Report) -> Result<()>;

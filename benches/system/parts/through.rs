@@ -1,0 +1,96 @@
+//! A thousand jobs: submitted by four while they run, or queued first and then released.
+
+use crate::Scale;
+use crate::figures::median;
+use crate::machine::Limits;
+use crate::report::{Better, Figure, Report, spent};
+use crate::stage::{Stage, wall};
+use anyhow::Result;
+
+const SUBMITTERS: usize = 4;
+
+/// What one run comes to.
+struct Run {
+    /// Starts per second.
+    rate: f64,
+    /// Processor seconds of everything per thousand jobs.
+    all: f64,
+    /// Processor seconds of schedd per thousand jobs.
+    schedd: f64,
+}
+
+/// Measures it, jobs started without a login shell.
+pub fn measure(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
+    let runs = repeated(scale, false, flowing)?;
+    add(report, "submitted by 4", &runs, limits.pair_rate, Some((500.0, 5.0)));
+    let runs = repeated(scale, false, released)?;
+    add(report, "queued, then released", &runs, limits.shepherd_rate, Some((700.0, 2.0)));
+    Ok(())
+}
+
+/// Measures it, jobs started by their owner's login shell, as PBS does: what that shell reads first
+/// is the machine's own business, and may take long, so there are fewer of them.
+pub fn measure_login(scale: &Scale, limits: &Limits, report: &mut Report) -> Result<()> {
+    let fewer = Scale { jobs: (scale.jobs / 10).max(10), ..scale.clone() };
+    let runs = repeated(&fewer, true, released)?;
+    add(report, "queued, then released, login shell", &runs, limits.login_rate, None);
+    Ok(())
+}
+
+fn repeated(scale: &Scale, login: bool, one: fn(&Scale, bool) -> Result<Run>) -> Result<Vec<Run>> {
+    (0..scale.repeats).map(|_| one(scale, login)).collect()
+}
+
+fn add(report: &mut Report, how: &str, runs: &[Run], limit: f64, target: Option<(f64, f64)>) {
+    let middle = |of: fn(&Run) -> f64| median(&runs.iter().map(of).collect::<Vec<_>>());
+    let figure = |what: &str, unit, value, limit, target, better| Figure {
+        what: format!("{what}, {how}"),
+        unit,
+        value,
+        limit,
+        target,
+        better,
+    };
+    let (rate, all) = target.unzip();
+    report.add(figure("jobs", "/s", middle(|run| run.rate), Some(limit), rate, Better::More));
+    report.add(figure("processor time of 1,000 jobs", "s", middle(|run| run.all), None, all, Better::Less));
+    report.add(figure("schedd's own of 1,000 jobs", "s", middle(|run| run.schedd), None, None, Better::Less));
+}
+
+/// From the first submit to the last start.
+fn flowing(scale: &Scale, login: bool) -> Result<Run> {
+    let before = spent()?;
+    let stage = Stage::begin(login)?;
+    let begun = wall();
+    stage.submit(scale.jobs, SUBMITTERS)?;
+    finish(scale, stage, begun, (before, 0.0))
+}
+
+/// From the moment at which jobs may start to the last start.
+fn released(scale: &Scale, login: bool) -> Result<Run> {
+    let stage = Stage::begin(login)?;
+    stage.close_gate()?;
+    stage.submit(scale.jobs, SUBMITTERS)?;
+    let before = (spent()?, stage.schedd_seconds()?);
+    let begun = wall();
+    stage.open_gate()?;
+    let run = finish(scale, stage, begun, before)?;
+    // Nobody reaped schedd before, so what it spent on the submits is in the account, too.
+    Ok(Run { all: run.all - before.1 * per_thousand(scale), ..run })
+}
+
+fn finish(scale: &Scale, stage: Stage, begun: f64, (all, schedd): (f64, f64)) -> Result<Run> {
+    let last = stage.stamps(scale.jobs)?.into_iter().fold(begun, f64::max);
+    stage.drain()?;
+    let schedd = stage.schedd_seconds()? - schedd;
+    stage.end()?;
+    Ok(Run {
+        rate: scale.jobs as f64 * 1000.0 / (last - begun),
+        all: (spent()? - all) * per_thousand(scale),
+        schedd: schedd * per_thousand(scale),
+    })
+}
+
+fn per_thousand(scale: &Scale) -> f64 {
+    1000.0 / scale.jobs as f64
+}

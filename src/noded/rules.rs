@@ -1,0 +1,90 @@
+//! Whose jobs run on this node: what the command line and `lanai.toml` say of it.
+
+use super::args::Args;
+use super::folder;
+use crate::model::config::Config;
+use crate::sys::filesystem;
+use crate::sys::home::Home;
+use anyhow::{Context, Result, bail};
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// Whose jobs run here.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Many users' jobs, and never root's.
+    pub shared: bool,
+    /// The lowest user number whose jobs root's noded runs.
+    pub min_uid: u32,
+}
+
+impl Rules {
+    /// The rules of this installation. A node without a `lanai.toml` goes by the defaults.
+    pub fn of(args: &Args, home: &Home) -> Result<Rules> {
+        let place = || home.config.display().to_string();
+        let text = match std::fs::read_to_string(&home.config) {
+            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
+            other => other.with_context(place)?,
+        };
+        let server = Config::parse(&text).with_context(place)?.server;
+        let shared = args.shared || home.system || server.shared;
+        Ok(Rules { shared, min_uid: args.min_uid.unwrap_or(server.min_uid) })
+    }
+
+    /// Refuses a place in which other users' jobs would not find their scripts.
+    pub fn scripts_can_be_reached(&self, state: &Path) -> Result<()> {
+        let attempts = folder::attempts(state);
+        match filesystem::closed_on_the_way_to(&attempts).filter(|_| self.shared) {
+            None => Ok(()),
+            Some(closed) => bail!(
+                "jobs of other users cannot reach their scripts under {}: {} is closed to them; \
+                 open it (chmod a+x) or give another place with --state",
+                attempts.display(),
+                closed.display()
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn rules(arguments: &[&str], config: &str) -> Rules {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home {
+            state: folder.path().into(),
+            runtime: folder.path().into(),
+            config: folder.path().join("lanai.toml"),
+            system: false,
+        };
+        fs::write(&home.config, config).unwrap();
+        Rules::of(&Args::try_parse_from([&["noded"], arguments].concat()).unwrap(), &home).unwrap()
+    }
+
+    #[test]
+    fn the_command_line_stands_above_the_file() {
+        let file = "[server]\nshared = true\nmin_uid = 500\n";
+        assert_eq!((rules(&[], file).shared, rules(&[], file).min_uid), (true, 500));
+        assert_eq!(rules(&["--min-uid", "7"], file).min_uid, 7);
+        assert_eq!((rules(&[], "").shared, rules(&[], "").min_uid), (false, 1000));
+        assert!(rules(&["--shared"], "").shared);
+    }
+
+    #[test]
+    fn a_closed_folder_above_the_scripts_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let state = folder.path().join("node");
+        fs::create_dir_all(folder::attempts(&state)).unwrap();
+        let shared = rules(&["--shared"], "");
+        let error = shared.scripts_can_be_reached(&state).unwrap_err().to_string();
+        assert!(error.contains(&format!("{} is closed", folder.path().display())), "{error}");
+        assert!(rules(&[], "").scripts_can_be_reached(&state).is_ok());
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
+        assert!(shared.scripts_can_be_reached(&state).is_ok());
+    }
+}

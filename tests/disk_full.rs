@@ -1,0 +1,261 @@
+//! A disk that is full: nothing new is accepted, nothing accepted is lost, what runs can end.
+//! Needs root to mount a small disk, and says so where there is none.
+
+use crate::support::sandbox::{Done, Sandbox, kill};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A file system of 24 MiB.
+struct SmallDisk {
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    fn mount(folder: &Path) -> Option<SmallDisk> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=24m,mode=0755", "tmpfs"]).arg(folder);
+        if !mount.output().is_ok_and(|output| output.status.success()) {
+            println!("skipped: needs root and the right to mount");
+            return None;
+        }
+        Some(SmallDisk { folder: folder.to_path_buf() })
+    }
+
+    /// Leaves not a byte, not even in the last blocks of the daemons' logs.
+    fn fill(&self) {
+        for log in ["schedd.log", "node/noded.log"].map(|log| self.folder.join(log)) {
+            if let Ok(mut file) = File::options().append(true).open(log) {
+                let length = file.metadata().unwrap().len() as usize;
+                let _ = file.write_all(&vec![b'\n'; length.next_multiple_of(4096) - length]);
+            }
+        }
+        let mut file = File::options().append(true).create(true).open(self.filler()).unwrap();
+        loop {
+            match file.write_all(&[1; 4096]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.folder.join("filler")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).output();
+    }
+}
+
+/// Ends what runs before its disk goes away.
+struct Ending<'a>(&'a Sandbox);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+const CONFIG: &str = "[launch]\nlogin = false\nretry = \"1s\"\ngrace = \"1s\"\n";
+
+#[track_caller]
+fn refused(done: &Done) {
+    assert!(done.code == 162 && done.out.is_empty() && done.err.contains("no space left"), "{done:?}");
+}
+
+/// Submits until that is refused; what was accepted before.
+#[track_caller]
+fn submit_until_refused(sandbox: &Sandbox) -> Vec<String> {
+    let mut accepted = Vec::new();
+    let last = sandbox.until("a refusal", || {
+        let done = sandbox.run("qsub", &["-h", "--", "true"]);
+        if done.code == 0 {
+            accepted.push(done.line());
+            return None;
+        }
+        Some(done)
+    });
+    refused(&last);
+    accepted
+}
+
+/// Ids and states of all jobs.
+fn states(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let shown = sandbox.run("qstat", &["-x"]).ok();
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        (words.next().unwrap_or_default().to_string(), words.nth(3).unwrap_or_default().to_string())
+    };
+    shown.lines().skip(2).map(row).collect()
+}
+
+#[test]
+fn a_full_disk_breaks_no_promise() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(&sandbox.home()) else { return };
+    let _ending = Ending(&sandbox);
+    fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
+    sandbox.run("noded", &["--ncpus", "3", "--name", "n1"]).ok();
+    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    let late = sandbox.submit(&[], "until [ -e late ]; do sleep 0.05; done; exit 8");
+    let killed = sandbox.submit(&[], "sleep 300");
+    let queued: Vec<String> = (0..5).map(|n| sandbox.submit(&[], &format!("echo started >> mark.{n}"))).collect();
+    for id in [&ends, &late, &killed] {
+        sandbox.running(id);
+    }
+
+    disk.fill();
+    let accepted = submit_until_refused(&sandbox);
+    let before = states(&sandbox);
+    assert_eq!(before.len(), 8 + accepted.len());
+    File::create(sandbox.file("go")).unwrap();
+    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
+    sandbox.run("qdel", &[&queued[4], &killed]).ok();
+    sandbox.ended(&queued[4]);
+    sandbox.ended(&killed);
+    // Whatever was given up meanwhile is taken by somebody else.
+    for _ in 0..30 {
+        disk.fill();
+        refused(&sandbox.run("qsub", &["--", "true"]));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    sandbox.run("qhold", &[&queued[3]]).ok();
+    assert_eq!(sandbox.state(&queued[3]), "H");
+    assert_eq!(sandbox.state(&queued[0]), "Q", "nothing is started that may not be able to end");
+
+    kill(sandbox.pid_of("schedd").unwrap(), 9);
+    File::create(sandbox.file("late")).unwrap();
+    disk.fill();
+    let known = states(&sandbox);
+    sandbox.run("schedd", &[]).ok();
+    disk.fill();
+    assert_eq!(sandbox.ended(&late)["Exit_status"], 8);
+    refused(&sandbox.run("qsub", &["--", "true"]));
+    sandbox.run("qrls", &[&queued[3]]).ok();
+    let changed = states(&sandbox).into_iter().zip(&known).filter(|(now, then)| now != *then).count();
+    assert_eq!(changed, 2, "{known:?}");
+
+    disk.empty();
+    let new = sandbox.until("room", || Some(sandbox.run("qsub", &["--", "true"])).filter(|done| done.code == 0)).line();
+    for id in queued[..4].iter().chain([&new]) {
+        assert_eq!(sandbox.ended(id)["Exit_status"], 0, "{id}");
+    }
+    for n in 0..4 {
+        assert_eq!(sandbox.read(&format!("mark.{n}")), "started\n");
+    }
+    assert!(!sandbox.file("mark.4").exists());
+    assert_eq!([&ends, &late].map(|id| sandbox.job(id)["Exit_status"].as_i64()), [Some(7), Some(8)]);
+    assert!(accepted.iter().all(|id| sandbox.state(id) == "H"));
+    whole(&sandbox);
+}
+
+/// The spool is sound, and has room set aside again.
+#[track_caller]
+fn whole(sandbox: &Sandbox) {
+    let spool = sandbox.home().join("spool");
+    let set_aside = || {
+        let log = fs::metadata(spool.join("spool.db-wal")).unwrap();
+        (log.blocks() * 512 >= 4 << 20).then_some(())
+    };
+    sandbox.until("room set aside", set_aside);
+    let database = rusqlite::Connection::open(spool.join("spool.db")).unwrap();
+    let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+#[test]
+fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::mount(&sandbox.home()) else { return };
+    let _ending = Ending(&sandbox);
+    fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
+    sandbox.run("noded", &["--ncpus", "1", "--name", "n1"]).ok();
+    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    sandbox.running(&ends);
+    let held = sandbox.submit(&["-h", "-A", &"y".repeat(60_000)], "true");
+    // One that is larger than the reserve, before anybody has noticed that the disk is full.
+    let large = format!("# {}\n", "x".repeat(6 << 20));
+    disk.fill();
+    refused(&sandbox.run_with_input("qsub", &[], &large));
+    assert_eq!(states(&sandbox).len(), 2);
+    // Holds and releases of a job with much to write, until even the reserve is used up.
+    refused(&sandbox.run("qalter", &["-N", "other", &held]));
+    let mut full = None;
+    for n in 0..2000 {
+        disk.fill();
+        let done = sandbox.run(["qhold", "qrls"][n % 2], &[&held]);
+        if done.code != 0 {
+            full = Some(done);
+            break;
+        }
+    }
+    refused(&full.expect("the reserve has an end"));
+    File::create(sandbox.file("go")).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    kill(sandbox.pid_of("schedd").unwrap(), 9);
+    disk.fill();
+    let restarted = sandbox.run("schedd", &[]);
+    assert!(restarted.code == 0 || restarted.err.contains("no space left"), "{restarted:?}");
+    disk.empty();
+    if restarted.code != 0 {
+        sandbox.run("schedd", &[]).ok();
+    }
+    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
+    whole(&sandbox);
+}
+
+#[test]
+fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
+    let sandbox = Sandbox::new();
+    // A noded that is not schedd's to start.
+    let socket = sandbox.home().join("n1.sock").display().to_string();
+    let config = format!("{CONFIG}[[node]]\nname = \"n1\"\nsocket = \"{socket}\"\n");
+    fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+    let state = sandbox.home().with_file_name("node-disk");
+    fs::create_dir(&state).unwrap();
+    let Some(disk) = SmallDisk::mount(&state) else { return };
+    let _ending = Ending(&sandbox);
+    let noded = || {
+        let folder = state.join("node").display().to_string();
+        sandbox.run("noded", &["--ncpus", "2", "--name", "n1", "--state", &folder, "--socket", &socket]).ok();
+    };
+    noded();
+    let ends = sandbox.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 7");
+    let late = sandbox.submit(&["-l", "select=1:ncpus=1"], "until [ -e late ]; do sleep 0.05; done; exit 8");
+    sandbox.running(&ends);
+    sandbox.running(&late);
+    disk.fill();
+    File::create(sandbox.file("go")).unwrap();
+    assert_eq!(sandbox.ended(&ends)["Exit_status"], 7);
+    disk.fill();
+    let fails = sandbox.submit(&[], "echo started >> mark");
+    let tried = sandbox.until("a second try", || {
+        disk.fill();
+        let job = sandbox.job(&fails);
+        (job["run_count"].as_i64() >= Some(2) && job["job_state"] == "Q").then_some(job)
+    });
+    assert!(!sandbox.file("mark").exists(), "{tried}");
+    assert!(tried["comment"].as_str().is_some_and(|comment| comment.contains("No space left")), "{tried}");
+
+    kill(sandbox.pid_of("noded").unwrap(), 9);
+    disk.fill();
+    noded();
+    File::create(sandbox.file("late")).unwrap();
+    assert_eq!(sandbox.ended(&late)["Exit_status"], 8);
+    disk.empty();
+    let job = sandbox.ended(&fails);
+    assert_eq!(job["Exit_status"], 0, "{job}");
+    assert_eq!(sandbox.read("mark"), "started\n");
+}

@@ -1,0 +1,91 @@
+//! Any single operation on sockets and spool fails, is cut short or is delayed: the work ends as
+//! it should all the same.
+
+use crate::support::sandbox::{Done, Sandbox};
+use serde_json::Value;
+use std::fs;
+
+const JOBS: i64 = 30;
+
+/// What is to become of the nth job.
+fn expected(n: i64) -> i64 {
+    if n % 3 == 2 { 271 } else { n }
+}
+
+/// Asks until it is granted, or has been done without a word.
+fn insist(sandbox: &Sandbox, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
+    sandbox.until(program, || (sandbox.run(program, &[id]).code == 0 || done(&sandbox.job(id))).then_some(()));
+}
+
+/// Submits the nth job: at once, held and released, or held and deleted.
+fn submit(sandbox: &Sandbox, n: i64) -> Option<String> {
+    let name = format!("job{n}");
+    let script = format!("echo start >> starts.$PBS_JOBID; exit {n}\n");
+    let arguments = ["-N", &name, "-h"];
+    let done = sandbox.run_with_input("qsub", if n % 3 == 0 { &arguments[..2] } else { &arguments }, &script);
+    if done.code != 0 {
+        is_honest(sandbox, &name, &done);
+        return None;
+    }
+    let id = done.line();
+    match n % 3 {
+        1 => insist(sandbox, "qrls", &id, |job| job["job_state"] != "H"),
+        2 => insist(sandbox, "qdel", &id, |job| job["job_state"] == "F"),
+        _ => {}
+    }
+    Some(id)
+}
+
+/// A `qsub` that fails has a reason; and unless it says that it does not know, there is no job.
+fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
+    assert!(done.err.starts_with("qsub: "), "{done:?}");
+    if !done.err.contains("qstat shows whether") {
+        assert_eq!(sandbox.run("qselect", &["-x", "-N", name]).out, "", "{done:?}");
+    }
+}
+
+/// The work under these faults; how many submissions were refused.
+#[track_caller]
+fn work_under(faults: &str) -> usize {
+    let sandbox = Sandbox::new().with("LANAI_FAULTS", faults);
+    let ids: Vec<(i64, Option<String>)> = (0..JOBS).map(|n| (n, submit(&sandbox, n))).collect();
+    for (n, id) in ids.iter().filter_map(|(n, id)| Some((n, id.as_ref()?))) {
+        let job = sandbox.until(&format!("the end of {id}"), || {
+            let _ = sandbox.run("schedd", &[]);
+            Some(sandbox.job(id)).filter(|job| job["job_state"] == "F")
+        });
+        assert_eq!(job["Exit_status"], expected(*n), "{faults}: {job}");
+        let starts = fs::read_to_string(sandbox.file(&format!("starts.{id}"))).unwrap_or_default();
+        let wanted = if expected(*n) == 271 { 0 } else { 1 };
+        assert_eq!(starts.lines().count(), wanted, "{faults}: {job}");
+    }
+    assert!(!sandbox.log().contains("panicked"), "{}", sandbox.log());
+    ids.iter().filter(|(_, id)| id.is_none()).count()
+}
+
+#[test]
+fn short_reads_and_writes_change_nothing() {
+    assert_eq!(work_under("socket.read:1/20:short,socket.write:1/20:short"), 0);
+    assert_eq!(work_under("socket.read:1/2:short,socket.write:1/2:short"), 0);
+}
+
+#[test]
+fn delays_change_nothing() {
+    assert_eq!(work_under("socket.*:1/20:delay,spool.*:1/20:delay"), 0);
+}
+
+#[test]
+fn failing_sockets_cost_at_most_an_honest_refusal() {
+    let refused = work_under("socket.*:1/200:fail");
+    assert!(refused < JOBS as usize / 2, "{refused} refused");
+    let refused = work_under("socket.read:1/50:fail,socket.write:1/50:fail");
+    assert!(refused < JOBS as usize / 2, "{refused} refused");
+}
+
+#[test]
+fn a_failing_disk_costs_at_most_an_honest_refusal() {
+    let refused = work_under("spool.commit:1/10:fail");
+    assert!(refused < JOBS as usize / 2, "{refused} refused");
+    let refused = work_under("spool.write:1/50:fail,spool.begin:1/20:fail");
+    assert!(refused < JOBS as usize / 2, "{refused} refused");
+}

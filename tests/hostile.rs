@@ -1,0 +1,322 @@
+//! Clients that mean harm, or do it: nobody else notices.
+
+use crate::support::sandbox::Sandbox;
+use lanai::model::attribute::Setting;
+use lanai::model::job::JobId;
+use lanai::model::state::Holds;
+use lanai::model::text::Text;
+use lanai::wire::frame;
+use lanai::wire::message::{Detail, Filter, Payload, Question, Reply, Request, Submission, VERSION};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a command may take though others misbehave: far less than any patience with them.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A sandbox whose schedd runs.
+fn serving() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    sandbox
+}
+
+fn dial(sandbox: &Sandbox) -> UnixStream {
+    let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+}
+
+/// What is answered until the other side closes.
+fn until_closed(stream: &mut UnixStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "it is not closed"),
+    }
+    answer
+}
+
+fn ask(stream: &mut UnixStream, request: &Request) -> Reply {
+    frame::write(stream, request).unwrap();
+    frame::read(stream).unwrap()
+}
+
+/// Others are served, quickly, by the schedd that was there before.
+#[track_caller]
+fn serves(sandbox: &Sandbox, pid: i32) {
+    let started = Instant::now();
+    let id = sandbox.submit(&["-h"], "true\n");
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    let status = ask(&mut dial(sandbox), &Request::Ask(Question::JobsById(vec![JobId(1)], Detail::Row)));
+    assert!(matches!(status, Reply::Part(_)), "{status:?}");
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    sandbox.run("qdel", &[&id]).ok();
+    assert_eq!(sandbox.pids_of("schedd"), [pid]);
+    assert!(!sandbox.log().contains("panicked"), "{}", sandbox.log());
+}
+
+fn memory(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn header(version: u16, length: u32) -> Vec<u8> {
+    [&b"LN"[..], &version.to_le_bytes(), &length.to_le_bytes()].concat()
+}
+
+#[test]
+fn garbage_ends_the_conversation_and_nothing_else() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let good = frame::encode(&Request::Status).unwrap();
+    let noise: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for bytes in [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        noise.clone(),
+        header(VERSION, u32::MAX),
+        header(VERSION, 25 << 20),
+        [header(VERSION, 100), vec![0xff; 100]].concat(),
+        [header(VERSION, 0), good.clone()].concat(),
+        [good.clone(), noise].concat(),
+    ] {
+        let mut stream = dial(&sandbox);
+        // It may be closed before all is written.
+        let _ = stream.write_all(&bytes);
+        until_closed(&mut stream);
+    }
+    serves(&sandbox, pid);
+}
+
+#[test]
+fn another_version_is_told_ours() {
+    let sandbox = serving();
+    let mut stream = dial(&sandbox);
+    stream.write_all(&[header(VERSION + 1, 3), b"abc".to_vec()].concat()).unwrap();
+    let answer = until_closed(&mut stream);
+    assert_eq!(answer, header(VERSION, 0));
+}
+
+#[test]
+fn a_submission_too_large_to_be_read_is_told_the_version_too() {
+    let sandbox = Sandbox::new();
+    let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; 8]).unwrap();
+        stream.write_all(&header(VERSION + 7, 0)).unwrap();
+    });
+    let done = sandbox.run_with_input("qsub", &[], &format!("true\n#{}\n", "x".repeat(4 << 20)));
+    server.join().unwrap();
+    assert!(done.err.contains("speaks protocol"), "{done:?}");
+}
+
+#[test]
+fn a_command_says_in_one_line_that_schedd_is_of_another_version() {
+    let sandbox = Sandbox::new();
+    let listener = UnixListener::bind(sandbox.home().join("schedd.sock")).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = [0; 8];
+        stream.read_exact(&mut bytes).unwrap();
+        stream.write_all(&header(VERSION + 7, 0)).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let done = sandbox.run_with_input("qsub", &[], "true\n");
+    server.join().unwrap();
+    assert_ne!(done.code, 0);
+    assert_eq!((done.out.as_str(), done.err.lines().count()), ("", 1), "{done:?}");
+    for part in [format!("speaks protocol {}", VERSION + 7), format!("this program {VERSION}"), "schedd --stop".into()]
+    {
+        assert!(done.err.contains(&part), "{part}: {done:?}");
+    }
+}
+
+#[test]
+fn three_hundred_idlers_and_half_frames_are_in_nobodys_way() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let mut idle: Vec<UnixStream> = (0..300).map(|_| dial(&sandbox)).collect();
+    for (n, stream) in idle.iter_mut().enumerate() {
+        let bytes = frame::encode(&Request::Hold(JobId(1), Holds::USER)).unwrap();
+        stream.write_all(&bytes[..n % bytes.len()]).unwrap();
+    }
+    serves(&sandbox, pid);
+    let asking = Request::Ask(Question::Server);
+    for stream in &mut idle[..100] {
+        // Those that had sent nothing yet, or half a frame: some of this is garbage now.
+        let _ = frame::write(stream, &asking);
+    }
+    serves(&sandbox, pid);
+}
+
+#[test]
+fn askers_that_neither_read_nor_leave_are_in_nobodys_way() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let idle: Vec<UnixStream> = (0..40)
+        .map(|_| {
+            let mut stream = dial(&sandbox);
+            frame::write(&mut stream, &Request::Ask(Question::Server)).unwrap();
+            stream
+        })
+        .collect();
+    serves(&sandbox, pid);
+    drop(idle);
+}
+
+#[test]
+fn a_client_that_reads_no_answers_is_let_go() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let mut stream = dial(&sandbox);
+    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    let questions = frame::encode(&Request::Status).unwrap().repeat(10_000);
+    let let_go = (0..40).any(|_| stream.write_all(&questions).is_err());
+    assert!(let_go, "its answers pile up");
+    assert!(memory(pid) < 200_000, "{} kB", memory(pid));
+    serves(&sandbox, pid);
+}
+
+#[test]
+fn ids_of_any_size_are_only_unknown() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
+        let job = JobId(number);
+        for request in [
+            Request::Delete { job, force: true, purge: true },
+            Request::Hold(job, Holds::SYSTEM),
+            Request::Release(job, Holds::USER),
+            Request::Rerun { job, force: true },
+            Request::Signal(job, "TERM".into()),
+            Request::Alter(job, vec![Setting::new("Job_Name", "x")]),
+            Request::Wait(job),
+        ] {
+            let reply = ask(&mut dial(&sandbox), &request);
+            let Reply::Refused(refusal) = reply else { panic!("{request:?}: {reply:?}") };
+            assert_eq!(refusal.text, "Unknown Job Id", "{request:?}");
+        }
+        let mut stream = dial(&sandbox);
+        let mut reply = ask(&mut stream, &Request::Ask(Question::JobsById(vec![job], Detail::Environment)));
+        while let Reply::Part(_) = reply {
+            reply = frame::read(&mut stream).unwrap();
+        }
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
+    }
+    for command in ["qstat", "qdel", "qhold", "qrls", "qsig", "qrerun"] {
+        for id in ["99999999999999999999999", "18446744073709551615", "0", "00000000000000000000000000"] {
+            let done = sandbox.run(command, &[id]);
+            assert!(done.code != 0 && done.err.lines().count() == 1, "{command} {id}: {done:?}");
+        }
+    }
+    serves(&sandbox, pid);
+}
+
+#[test]
+fn ten_thousand_operands_are_answered() {
+    let sandbox = serving();
+    let ids: Vec<String> = (1..=10_000).map(|id| id.to_string()).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let started = Instant::now();
+    let done = sandbox.run("qstat", &ids);
+    assert_eq!((done.code, done.err.lines().count()), (153, 9999));
+    assert_eq!(done.out.lines().count(), 3, "{}", done.out);
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+}
+
+/// What no `qsub` of ours would send.
+fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
+    let submission = || Submission {
+        settings: Vec::new(),
+        payload: Payload::Script(b"true\n".to_vec()),
+        environ: Vec::new(),
+        workdir: Text(workdir.as_os_str().to_os_string().into_encoded_bytes()),
+        submit_host: "here".into(),
+        arguments: Text::default(),
+    };
+    let set = |attribute: &str, value: &[u8]| Setting::new(attribute, Text(value.to_vec()));
+    let with = |setting: Setting| Submission { settings: vec![setting], ..submission() };
+    vec![
+        Submission { environ: b"\0\0=\0=x\0no\0A\xff=\xfe\0PBS_JOBID=9\0unended".to_vec(), ..submission() },
+        Submission { workdir: Text(Vec::new()), ..submission() },
+        Submission { workdir: Text(b"../\0relative".to_vec()), ..submission() },
+        Submission { workdir: Text(vec![b'/'; 100_000]), ..submission() },
+        Submission { submit_host: "h".repeat(1 << 20), arguments: Text(vec![0xff; 1 << 20]), ..submission() },
+        Submission { payload: Payload::Script(vec![0; 1 << 20]), ..submission() },
+        Submission { payload: Payload::Script(Vec::new()), ..submission() },
+        Submission { payload: Payload::Command(Vec::new()), ..submission() },
+        Submission { payload: Payload::Command(vec![Text(b"/bin/true\0x".to_vec())]), ..submission() },
+        Submission { payload: Payload::Command(vec![Text(b"/bin/true".to_vec()); 500_000]), ..submission() },
+        Submission { settings: vec![set("Job_Name", b"x"); 100_000], ..submission() },
+        with(set("Job_Name", b"../../evil\n\0")),
+        with(set("Job_Name", &[b'n'; 100_000])),
+        with(set("Output_Path", b"\xff\0\n")),
+        with(set("Output_Path", b"h:/no/such/folder/\xff")),
+        with(set("Shell_Path_List", b"/bin/sh\0")),
+        with(set("queue", b"\xff")),
+        with(set("Priority", b"99999999999999999999")),
+        with(set("run_count", b"99999999999999999999")),
+        with(set("Execution_Time", b"9223372036854775807")),
+        with(set("umask", b"777777777777")),
+        with(set("no such attribute", b"")),
+        with(Setting {
+            resource: Some("select".into()),
+            ..set("Resource_List", b"99999999999999:ncpus=99999999999999999")
+        }),
+        with(Setting { resource: Some("select".into()), ..set("Resource_List", b"1000000000:ncpus=1000000000") }),
+        with(Setting { resource: Some("walltime".into()), ..set("Resource_List", b"9223372036854775807") }),
+        with(Setting { resource: Some("mem".into()), ..set("Resource_List", b"99999999999999999999pb") }),
+        with(Setting { resource: Some("\0".into()), ..set("Resource_List", b"1") }),
+    ]
+}
+
+#[test]
+fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    for (n, submission) in submissions_by_hand(&sandbox.work()).into_iter().enumerate() {
+        let mut stream = dial(&sandbox);
+        match ask(&mut stream, &Request::Submit(Box::new(submission))) {
+            Reply::Refused(_) => {}
+            Reply::Accepted(id) => {
+                sandbox.until(&format!("submission {n} to come to something"), || {
+                    let job = sandbox.job(&id);
+                    let never = job["comment"].as_str()?.starts_with("Can Never Run");
+                    (job["job_state"] == "F" || job["job_state"] == "W" || never).then_some(())
+                });
+                assert!(sandbox.run("qstat", &["-xf", &id]).code == 0);
+                sandbox.run("qdel", &["-W", "force", &id]);
+            }
+            reply => panic!("{n}: {reply:?}"),
+        }
+    }
+    serves(&sandbox, pid);
+    let all = sandbox.run("qstat", &["-x", "-f", "-F", "json"]).ok();
+    serde_json::from_str::<serde_json::Value>(&all).unwrap();
+    let id = sandbox.submit(&[], "exit 3\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
+}
+
+#[test]
+fn questions_made_by_hand_are_answered_or_refused() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let many = Filter { owners: vec!["' OR 1=1; --".into(); 100_000], ..Filter::default() };
+    for question in [
+        Question::Jobs(many, Detail::Whole),
+        Question::JobsById((0..200_000).map(JobId).collect(), Detail::Environment),
+        Question::Jobs(Filter { queues: vec!["\0".into()], ..Filter::default() }, Detail::Row),
+    ] {
+        let mut stream = dial(&sandbox);
+        let mut reply = ask(&mut stream, &Request::Ask(question));
+        while let Reply::Part(_) = reply {
+            reply = frame::read(&mut stream).unwrap();
+        }
+        assert!(matches!(reply, Reply::Done | Reply::Refused(_)), "{reply:?}");
+    }
+    serves(&sandbox, pid);
+}

@@ -1,0 +1,295 @@
+//! The personal mode: daemons that come with the first `qsub`, leave when idle, and are never in
+//! the way.
+
+use crate::support::sandbox::Sandbox;
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const LEAVES_SOON: &str = "[server]\nidle = \"1s\"\n";
+
+/// Waits until no daemon of the sandbox runs.
+fn left(sandbox: &Sandbox) {
+    sandbox.until("the daemons' leave", || {
+        let daemons: Vec<i32> = ["schedd", "noded"].into_iter().flat_map(|name| sandbox.pids_of(name)).collect();
+        daemons.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
+    let sandbox = Sandbox::new();
+    sandbox.script("job.sh", "sleep 60");
+    // `cat` ends when nobody holds the other end of descriptor 7 any more.
+    let script = "rm -f fifo; mkfifo fifo; cat fifo > /dev/null & cat=$!\n\
+                  exec 7> fifo; id=$(qsub job.sh) || exit 1; exec 7>&-; \n\
+                  (sleep 30; kill $cat) & timer=$!; wait $cat || exit 2; kill $timer; echo $id";
+    let started = Instant::now();
+    let id = sandbox.shell(script).line();
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+    sandbox.running(&id);
+    for (pid, name) in sandbox.processes() {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let files: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+        assert!(!files.iter().any(|file| file.ends_with("fifo")), "{name}: {files:?}");
+    }
+}
+
+#[test]
+fn the_daemons_have_left_the_callers_session() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&[], "true\n");
+    let session = |pid: i32| nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).unwrap();
+    let own = nix::unistd::getsid(None).unwrap();
+    sandbox.until("noded", || sandbox.pid_of("noded"));
+    for name in ["schedd", "noded"] {
+        assert_ne!(session(sandbox.pid_of(name).unwrap()), own, "{name}");
+    }
+}
+
+#[test]
+fn ten_first_qsubs_at_once_start_one_schedd_and_one_noded() {
+    let sandbox = Sandbox::new();
+    sandbox.script("job.sh", "true");
+    let submit = || sandbox.command("qsub").arg("job.sh").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let children: Vec<_> = (0..10).map(|_| submit().unwrap()).collect();
+    let outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
+    let ids: BTreeSet<String> = outputs
+        .map(|output| {
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap().trim().to_string()
+        })
+        .collect();
+    assert_eq!(ids.len(), 10, "{ids:?}");
+    for id in &ids {
+        assert_eq!(sandbox.ended(id)["Exit_status"], 0);
+    }
+    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
+    assert_eq!(sandbox.pids_of("noded").len(), 1, "{:?}", sandbox.processes());
+}
+
+#[test]
+fn idle_daemons_leave_and_the_next_qsub_knows_the_old_jobs() {
+    let sandbox = Sandbox::configured(LEAVES_SOON);
+    let first = sandbox.submit(&[], "exit 4\n");
+    assert_eq!(sandbox.ended(&first)["Exit_status"], 4);
+    left(&sandbox);
+    assert_eq!(sandbox.processes(), [], "nothing stays");
+    assert!(!sandbox.home().join("schedd.sock").exists() && !sandbox.home().join("schedd.json").exists());
+    assert_eq!(sandbox.job(&first)["Exit_status"], 4, "qstat needs no schedd");
+    let second = sandbox.submit(&[], "exit 5\n");
+    assert_ne!(first, second);
+    assert_eq!(sandbox.ended(&second)["Exit_status"], 5);
+    assert_eq!(sandbox.job(&first)["Exit_status"], 4);
+}
+
+#[test]
+fn nobody_leaves_while_a_job_waits_or_runs() {
+    let sandbox = Sandbox::configured(LEAVES_SOON);
+    let id = sandbox.submit(&[], "sleep 3; exit 6\n");
+    sandbox.running(&id);
+    let daemon = sandbox.pid_of("schedd");
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(sandbox.pid_of("schedd"), daemon);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 6);
+}
+
+#[test]
+fn a_qsub_that_meets_leaving_daemons_is_served_all_the_same() {
+    let sandbox = Sandbox::configured(LEAVES_SOON);
+    for round in 0..4 {
+        sandbox.submit(&["-h"], "true\n");
+        // One second of idling, as seen by housekeeping once a second, ends somewhere in here.
+        std::thread::sleep(Duration::from_millis(900));
+        for _ in 0..6 {
+            let done = sandbox.run_with_input("qsub", &["-h"], "true\n");
+            assert_eq!(done.code, 0, "round {round}: {done:?}");
+            std::thread::sleep(Duration::from_millis(37 * round));
+        }
+        let (stop, submit) = std::thread::scope(|scope| {
+            let stop = scope.spawn(|| sandbox.run("schedd", &["--stop"]));
+            let submit = scope.spawn(|| sandbox.run_with_input("qsub", &["-h"], "true\n"));
+            (stop.join().unwrap(), submit.join().unwrap())
+        });
+        assert_eq!((stop.code, submit.code), (0, 0), "{stop:?} {submit:?}");
+    }
+}
+
+#[test]
+fn status_tells_whether_a_schedd_runs_and_what_it_has() {
+    let sandbox = Sandbox::new();
+    let none = sandbox.run("schedd", &["--status"]);
+    assert_eq!(none.code, 1);
+    assert!(none.err.contains("no schedd is running here"), "{none:?}");
+    let id = sandbox.submit(&[], "sleep 60\n");
+    sandbox.submit(&["-h"], "true\n");
+    sandbox.running(&id);
+    let status = sandbox.run("schedd", &["--status"]).ok();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    for part in [format!("process {pid}"), "1 H, 1 R".to_string(), sandbox.home().display().to_string()] {
+        assert!(status.contains(&part), "{part}: {status}");
+    }
+    assert!(status.contains(" up\n") || status.trim_end().ends_with(" up"), "{status}");
+}
+
+#[test]
+fn a_running_job_outlives_stopped_daemons_and_its_exit_status_arrives() {
+    let sandbox = Sandbox::new();
+    let short = sandbox.submit(&["-N", "short"], "while [ ! -e go ]; do sleep 0.05; done; exit 11\n");
+    let long = sandbox.submit(&["-N", "long"], "while [ ! -e on ]; do sleep 0.05; done; exit 12\n");
+    sandbox.running(&short);
+    sandbox.running(&long);
+    assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
+    assert_eq!(sandbox.pids_of("schedd"), [] as [i32; 0], "--stop returns when schedd has left");
+    left(&sandbox);
+    assert_eq!(sandbox.state(&long), "R");
+    fs::write(sandbox.file("go"), "").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let next = sandbox.submit(&[], "exit 13\n");
+    assert_eq!(sandbox.ended(&short)["Exit_status"], 11, "ended while nobody was there");
+    assert_eq!(sandbox.ended(&next)["Exit_status"], 13);
+    assert_eq!(sandbox.state(&long), "R");
+    fs::write(sandbox.file("on"), "").unwrap();
+    let job = sandbox.ended(&long);
+    assert_eq!((&job["Exit_status"], &job["run_count"]), (&12.into(), &1.into()));
+    assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
+    let again = sandbox.run("schedd", &["--stop"]);
+    assert_eq!((again.code, again.out.as_str()), (0, "no schedd is running here\n"));
+}
+
+#[test]
+fn a_second_schedd_on_the_same_spool_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    let second = sandbox.run("schedd", &["--foreground"]);
+    assert_eq!(second.code, 1);
+    assert!(second.err.contains("another schedd holds the spool"), "{second:?}");
+    assert!(second.err.contains(&sandbox.home().join("spool").display().to_string()), "{second:?}");
+    assert_eq!(sandbox.pids_of("schedd").len(), 1);
+    // To want a schedd where one runs is no error: there it is.
+    assert_eq!(sandbox.run("schedd", &[]).code, 0);
+}
+
+#[test]
+fn a_home_of_any_length_works() {
+    let mut sandbox = Sandbox::new();
+    let deep = sandbox.home().join("a".repeat(100)).join("b".repeat(100));
+    fs::create_dir_all(&deep).unwrap();
+    fs::rename(sandbox.home().join("lanai.toml"), deep.join("lanai.toml")).unwrap();
+    sandbox.set("LANAI_HOME", deep.display());
+    let id = sandbox.submit(&[], "exit 2\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 2);
+    assert!(deep.join("schedd.sock").exists());
+    assert!(sandbox.run("schedd", &["--status"]).ok().contains(" up"));
+}
+
+#[test]
+fn a_relative_home_is_that_of_the_caller() {
+    let mut sandbox = Sandbox::new();
+    fs::rename(sandbox.home(), sandbox.file("here")).unwrap();
+    sandbox.set("LANAI_HOME", "here");
+    let id = sandbox.submit(&[], "exit 2\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 2);
+    assert!(sandbox.file("here").join("spool").is_dir());
+}
+
+#[test]
+fn a_socket_that_vanished_comes_back() {
+    let sandbox = Sandbox::new();
+    let running = sandbox.submit(&[], "sleep 60\n");
+    sandbox.running(&running);
+    for name in ["schedd.sock", "noded.sock"] {
+        fs::remove_file(sandbox.home().join(name)).unwrap();
+    }
+    sandbox.until("schedd's socket", || sandbox.home().join("schedd.sock").exists().then_some(()));
+    let id = sandbox.submit(&[], "exit 3\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
+    assert_eq!(sandbox.pids_of("schedd").len(), 1);
+}
+
+#[test]
+fn a_runtime_folder_that_vanished_comes_back() {
+    let mut sandbox = Sandbox::new();
+    // Without LANAI_HOME, sockets are in the runtime folder and the spool is in the state folder.
+    sandbox.unset("LANAI_HOME");
+    let (runtime, state) = (sandbox.file("run"), sandbox.file("state"));
+    fs::create_dir(&runtime).unwrap();
+    sandbox.set("XDG_RUNTIME_DIR", runtime.display());
+    sandbox.set("XDG_STATE_HOME", state.display());
+    sandbox.set("XDG_CONFIG_HOME", sandbox.file("config").display());
+    fs::create_dir(sandbox.file("config")).unwrap();
+    fs::rename(sandbox.home(), sandbox.file("config").join("lanai")).unwrap();
+    let running = sandbox.submit(&[], "sleep 60\n");
+    sandbox.running(&running);
+    assert!(runtime.join("lanai/schedd.sock").exists() && state.join("lanai/spool").exists());
+    fs::remove_dir_all(runtime.join("lanai")).unwrap();
+    // At once: whoever finds no socket finds the lock held, and waits until it is there again.
+    let id = sandbox.submit(&[], "exit 3\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
+    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
+    fs::remove_dir_all(&runtime).unwrap();
+    let id = sandbox.submit(&[], "exit 4\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 4);
+    assert_eq!(sandbox.pids_of("schedd").len(), 1, "{:?}", sandbox.processes());
+}
+
+#[test]
+fn a_network_file_system_is_refused_with_the_remedy() {
+    let sandbox = Sandbox::new().with("LANAI_TEST_NETWORK_FS", 1);
+    for done in [sandbox.run_with_input("qsub", &[], "true\n"), sandbox.run("schedd", &["--foreground"])] {
+        assert_ne!(done.code, 0);
+        for part in ["network file system (nfs)", "export LANAI_HOME=/"] {
+            assert!(done.err.contains(part), "{part}: {done:?}");
+        }
+        assert_eq!(done.err.lines().count(), 1, "{done:?}");
+    }
+    assert_eq!(sandbox.processes(), []);
+}
+
+#[test]
+fn the_spool_of_another_machine_is_refused_with_the_remedy() {
+    let mut sandbox = Sandbox::new().with("LANAI_TEST_MACHINE", "one");
+    sandbox.submit(&["-h"], "true\n");
+    sandbox.kill("schedd");
+    sandbox.set("LANAI_TEST_MACHINE", "two");
+    let refused = sandbox.run_with_input("qsub", &[], "true\n");
+    assert_ne!(refused.code, 0);
+    for part in ["is in use by schedd on host", "export LANAI_HOME=/", "remove"] {
+        assert!(refused.err.contains(part), "{part}: {refused:?}");
+    }
+    assert!(refused.err.contains(&sandbox.home().join("schedd.json").display().to_string()), "{refused:?}");
+    sandbox.set("LANAI_TEST_MACHINE", "one");
+    sandbox.submit(&["-h"], "true\n");
+    assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
+    sandbox.set("LANAI_TEST_MACHINE", "two");
+    sandbox.submit(&["-h"], "true\n");
+}
+
+#[test]
+fn qstat_works_without_schedd_and_says_nothing_where_there_is_nothing() {
+    let sandbox = Sandbox::new();
+    for options in [&[][..], &["-a"], &["-x"]] {
+        let done = sandbox.run("qstat", options);
+        assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", ""), "{options:?}");
+    }
+    let done = sandbox.run("qselect", &[]);
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, "", ""));
+    assert_eq!(sandbox.processes(), [], "asking starts nothing");
+    let id = sandbox.submit(&["-h", "-N", "kept"], "true\n");
+    assert_eq!(sandbox.run("schedd", &["--stop"]).code, 0);
+    left(&sandbox);
+    assert!(sandbox.run("qstat", &[]).ok().contains("kept"));
+    assert_eq!(sandbox.state(&id), "H");
+    assert_eq!(sandbox.pid_of("schedd"), None, "asking starts nothing");
+}
+
+#[test]
+fn a_wrong_configuration_is_told_by_the_qsub_that_would_have_started_schedd() {
+    let sandbox = Sandbox::configured("[server]\nidel = \"1s\"\n");
+    let done = sandbox.run_with_input("qsub", &[], "true\n");
+    assert_eq!(done.code, 162, "{done:?}");
+    for part in ["lanai.toml", "idel", "idle"] {
+        assert!(done.err.contains(part), "{part}: {done:?}");
+    }
+}

@@ -1,0 +1,299 @@
+//! Nothing is lost and nothing runs twice, whoever dies when.
+
+use crate::support::sandbox::Sandbox;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+/// Marks each start of a job by a file of its own, made exclusively.
+const MARK: &str = "n=1; while ! (set -C; : > start.$PBS_JOBID.$n) 2>/dev/null; do n=$((n+1)); done\n";
+
+/// How often the scripts of a job have been started.
+fn starts(sandbox: &Sandbox, id: &str) -> u64 {
+    (1..).take_while(|n| sandbox.file(&format!("start.{id}.{n}")).exists()).count() as u64
+}
+
+fn touch(sandbox: &Sandbox, name: &str) {
+    fs::write(sandbox.file(name), "").unwrap();
+}
+
+/// A script that marks its start, waits for a file and exits.
+fn waits(file: &str, status: i32) -> String {
+    format!("{MARK}while [ ! -e {file} ]; do sleep 0.05; done; exit {status}\n")
+}
+
+fn status(job: &Value) -> i64 {
+    job["Exit_status"].as_i64().unwrap_or_else(|| panic!("no exit status: {job}"))
+}
+
+/// The daemons are there, or are started.
+fn start(sandbox: &Sandbox) {
+    sandbox.run("schedd", &[]).ok();
+}
+
+/// Jobs of every kind through the death of `victims`.
+fn survive(victims: &[&str]) {
+    let sandbox = Sandbox::new();
+    let before = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
+    assert_eq!(status(&sandbox.ended(&before)), 3);
+    let ends_meanwhile = sandbox.submit(&[], &waits("meanwhile", 4));
+    let runs_on = sandbox.submit(&[], &waits("later", 5));
+    let held = sandbox.submit(&["-h"], &format!("{MARK}exit 6\n"));
+    let waiting = sandbox.submit(&["-a", "203801010000"], &format!("{MARK}exit 7\n"));
+    let huge = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
+    sandbox.running(&ends_meanwhile);
+    let session = sandbox.running(&runs_on)["session_id"].clone();
+    sandbox.until("the marks", || (starts(&sandbox, &runs_on) + starts(&sandbox, &ends_meanwhile) == 2).then_some(()));
+    victims.iter().for_each(|victim| sandbox.kill(victim));
+    touch(&sandbox, "meanwhile");
+    std::thread::sleep(Duration::from_millis(200));
+    start(&sandbox);
+    assert_eq!(status(&sandbox.ended(&ends_meanwhile)), 4);
+    assert_eq!(status(&sandbox.job(&before)), 3);
+    let states = [&runs_on, &held, &waiting, &huge].map(|id| sandbox.state(id));
+    assert_eq!(states, ["R", "H", "W", "Q"]);
+    assert_eq!(sandbox.job(&runs_on)["session_id"], session);
+    let after = sandbox.submit(&[], &format!("{MARK}exit 8\n"));
+    assert_eq!(status(&sandbox.ended(&after)), 8, "work goes on");
+    touch(&sandbox, "later");
+    assert_eq!(status(&sandbox.ended(&runs_on)), 5);
+    sandbox.run("qrls", &[&held]).ok();
+    assert_eq!(status(&sandbox.ended(&held)), 6);
+    sandbox.run("qdel", &[&waiting, &huge]).ok();
+    for id in [&before, &ends_meanwhile, &runs_on, &held, &after] {
+        assert_eq!((starts(&sandbox, id), &sandbox.job(id)["run_count"]), (1, &json!(1)), "{id}");
+    }
+    assert_eq!((sandbox.pids_of("schedd").len(), sandbox.pids_of("noded").len()), (1, 1));
+}
+
+#[test]
+fn a_killed_schedd_goes_on_where_it_was() {
+    survive(&["schedd"]);
+}
+
+#[test]
+fn a_killed_noded_is_started_again_and_knows_its_jobs() {
+    survive(&["noded"]);
+}
+
+#[test]
+fn both_killed_at_once_lose_nothing() {
+    survive(&["schedd", "noded"]);
+}
+
+#[test]
+fn a_job_deleted_while_nobody_was_there_to_end_it_is_ended_later() {
+    let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
+    let id = sandbox.submit(&[], "echo $$ > pid\nwhile :; do sleep 0.05; done\n");
+    sandbox.running(&id);
+    let pid = sandbox.until("its number", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse::<i32>().ok());
+    sandbox.kill("noded");
+    sandbox.run("qdel", &[&id]).ok();
+    sandbox.kill("schedd");
+    start(&sandbox);
+    assert_eq!(status(&sandbox.ended(&id)), 271);
+    assert!(!fs::exists(format!("/proc/{pid}")).unwrap(), "no process of it is left");
+}
+
+#[test]
+fn a_job_whose_end_was_forced_does_not_come_back() {
+    let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
+    let id = sandbox.submit(&[], &format!("{MARK}echo $$ > pid\nsleep 60\n"));
+    sandbox.running(&id);
+    let pid = sandbox.until("its number", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse::<i32>().ok());
+    sandbox.kill("noded");
+    sandbox.run("qdel", &["-W", "force", &id]).ok();
+    assert_eq!(sandbox.state(&id), "F");
+    sandbox.kill("schedd");
+    start(&sandbox);
+    sandbox.until("the end of its processes", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(()));
+    let next = sandbox.submit(&[], "exit 9\n");
+    assert_eq!(status(&sandbox.ended(&next)), 9);
+    assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (271, 1));
+}
+
+// ------------------------------------------------------------------------- every prefix
+
+/// What became of each acknowledged job, by its name: exit status, run count, starts.
+type Ending = BTreeMap<&'static str, (i64, u64, u64)>;
+
+/// A fixed piece of work against a schedd that may die once while it is done.
+struct Work {
+    sandbox: Sandbox,
+    acknowledged: Vec<(&'static str, String)>,
+}
+
+impl Work {
+    /// Submits until it is acknowledged.
+    fn submit(&mut self, name: &'static str, arguments: &[&str], script: &str) -> String {
+        let arguments = [&["-N", name], arguments].concat();
+        let id = self.sandbox.until("an acknowledgement", || {
+            let done = self.sandbox.run_with_input("qsub", &arguments, &format!("{MARK}{script}\n"));
+            (done.code == 0).then(|| done.out.trim().to_string())
+        });
+        self.acknowledged.push((name, id.clone()));
+        id
+    }
+
+    /// Asks until it is acknowledged, or has been done unacknowledged.
+    fn ask(&self, program: &str, id: &str, done: impl Fn(&Value) -> bool) {
+        self.sandbox.until(program, || {
+            if self.sandbox.run(program, &[id]).code == 0 {
+                return Some(());
+            }
+            // What was on disk before schedd died is done by the next one.
+            start(&self.sandbox);
+            std::thread::sleep(Duration::from_millis(500));
+            done(&self.sandbox.job(id)).then_some(())
+        });
+    }
+
+    fn run(&mut self) -> Ending {
+        let one = self.submit("one", &[], "exit 0");
+        let later = self.submit("later", &["-h"], "exit 1");
+        self.submit("fails", &[], "exit 5");
+        let gone = self.submit("gone", &["-h"], "exit 2");
+        let twice = self.submit("twice", &[], "[ $n -gt 1 ] && exit 4; sleep 60");
+        self.ask("qrls", &later, |job| job["job_state"] != "H");
+        self.ask("qdel", &gone, |job| job["job_state"] == "F");
+        self.sandbox.until("the job to be rerun", || {
+            start(&self.sandbox);
+            (starts(&self.sandbox, &twice) == 1 && self.sandbox.job(&twice)["session_id"].is_number()).then_some(())
+        });
+        self.ask("qrerun", &twice, |job| job["run_count"] == 2 || job["job_state"] != "R");
+        self.submit("last", &[], "exit 6");
+        assert_eq!(self.sandbox.job(&one)["Job_Name"], "one");
+        self.acknowledged.iter().map(|(name, id)| (*name, self.ending(id))).collect()
+    }
+
+    fn ending(&self, id: &str) -> (i64, u64, u64) {
+        let job = self.sandbox.until(&format!("the end of {id}"), || {
+            start(&self.sandbox);
+            Some(self.sandbox.job(id)).filter(|job| job["job_state"] == "F")
+        });
+        (status(&job), job["run_count"].as_u64().unwrap_or(0), starts(&self.sandbox, id))
+    }
+}
+
+/// Does the work with a schedd that dies at the nth passing of a point; None if it never did.
+fn work_with_a_death(point: &str, n: u32) -> (Ending, bool) {
+    let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
+    let faulty = sandbox.command("schedd").env("LANAI_FAULTS", format!("{point}:{n}:crash")).output().unwrap();
+    let first = sandbox.pid_of("schedd").filter(|_| faulty.status.success());
+    let mut work = Work { sandbox, acknowledged: Vec::new() };
+    let ending = work.run();
+    let died = first.is_none_or(|pid| !work.sandbox.pids_of("schedd").contains(&pid));
+    (ending, died)
+}
+
+fn every_death_comes_to_the_same(point: &str) {
+    let expected: Ending = [
+        ("one", (0, 1, 1)),
+        ("later", (1, 1, 1)),
+        ("fails", (5, 1, 1)),
+        ("gone", (271, 0, 0)),
+        ("twice", (4, 2, 2)),
+        ("last", (6, 1, 1)),
+    ]
+    .into();
+    for first in (1..).step_by(4) {
+        let rounds: Vec<(u32, (Ending, bool))> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (first..first + 4).map(|n| scope.spawn(move || (n, work_with_a_death(point, n)))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (n, (ending, _)) in &rounds {
+            assert_eq!(ending, &expected, "{point}:{n}");
+        }
+        if rounds.iter().all(|(_, (_, died))| !died) {
+            assert!(first > 8, "schedd died at {first} places only");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_death_before_any_commit_comes_to_the_same() {
+    every_death_comes_to_the_same("spool.commit");
+}
+
+#[test]
+fn a_death_after_any_commit_comes_to_the_same() {
+    every_death_comes_to_the_same("spool.committed");
+}
+
+// ------------------------------------------------------------------------- reboots and bad nodes
+
+#[test]
+fn a_reboot_runs_again_what_may_be_run_again_once() {
+    let mut sandbox = Sandbox::new();
+    let boot = sandbox.file("boot");
+    fs::write(&boot, "first\n").unwrap();
+    sandbox.set("LANAI_TEST_BOOT", boot.display());
+    let over = sandbox.submit(&[], &format!("{MARK}exit 5\n"));
+    sandbox.ended(&over);
+    let again = sandbox.submit(&[], &format!("{MARK}[ $n -gt 1 ] && exit 4; sleep 60\n"));
+    let never = sandbox.submit(&["-r", "n"], &format!("{MARK}sleep 60\n"));
+    let held = sandbox.submit(&["-h"], "exit 3\n");
+    sandbox.running(&again);
+    sandbox.running(&never);
+    sandbox.until("the marks", || (starts(&sandbox, &again) + starts(&sandbox, &never) == 2).then_some(()));
+    sandbox.cut_power();
+    fs::write(&boot, "second\n").unwrap();
+    assert_eq!(sandbox.state(&again), "R", "nobody has looked yet");
+    start(&sandbox);
+    let job = sandbox.ended(&again);
+    assert_eq!((status(&job), &job["run_count"], starts(&sandbox, &again)), (4, &json!(2), 2));
+    let job = sandbox.ended(&never);
+    assert_eq!((status(&job), &job["run_count"], starts(&sandbox, &never)), (-4, &json!(1), 1));
+    assert_eq!((sandbox.state(&held), status(&sandbox.job(&over))), ("H".to_string(), 5));
+    assert_eq!(starts(&sandbox, &over), 1);
+}
+
+#[test]
+fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
+    let mut sandbox = Sandbox::new();
+    let boot = sandbox.file("boot");
+    fs::write(&boot, "0\n").unwrap();
+    sandbox.set("LANAI_TEST_BOOT", boot.display());
+    let mut ids = Vec::new();
+    for round in 0..4 {
+        for _ in 0..3 {
+            ids.push(sandbox.submit(&[], &format!("{MARK}sleep 0.1; exit 7\n")));
+        }
+        std::thread::sleep(Duration::from_millis(60 * round));
+        sandbox.cut_power();
+        fs::write(&boot, format!("{}\n", round + 1)).unwrap();
+    }
+    start(&sandbox);
+    for id in &ids {
+        let job = sandbox.ended(id);
+        assert_eq!(status(&job), 7, "{job}");
+        let counted = job["run_count"].as_u64().unwrap();
+        // A start that is on disk may have come to nothing; none has happened that is not on disk.
+        assert!((1..=counted).contains(&starts(&sandbox, id)), "{} of {job}", starts(&sandbox, id));
+    }
+}
+
+#[test]
+fn a_job_that_no_node_can_start_is_held_after_some_failures() {
+    let sandbox = Sandbox::configured("[launch]\nretry = \"1ms\"\nmax_failed_starts = 8\n");
+    let faulty = sandbox.command("noded").env("LANAI_FAULTS", "attempt.build:1/1:fail").output().unwrap();
+    assert!(faulty.status.success(), "{faulty:?}");
+    let id = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
+    let job = sandbox.until("the hold", || Some(sandbox.job(&id)).filter(|job| job["job_state"] == "H"));
+    assert_eq!((&job["Hold_Types"], &job["run_count"]), (&json!("s"), &json!(8)), "{job}");
+    let comment = job["comment"].as_str().unwrap();
+    assert!(comment.starts_with("job held, too many failed attempts to run"), "{comment}");
+    assert!(comment.contains("a fault asked for at attempt.build"), "{comment}");
+    assert_eq!(starts(&sandbox, &id), 0);
+    sandbox.kill("noded");
+    sandbox.run("qrls", &["-h", "s", &id]).ok();
+    assert_eq!(status(&sandbox.ended(&id)), 3);
+}
+
+#[test]
+fn twenty_failed_starts_are_the_usual_limit() {
+    assert_eq!(lanai::model::config::Config::default().launch.max_failed_starts, 20);
+}

@@ -1,0 +1,293 @@
+//! One installation for many users: each runs as nobody but oneself, and nobody meddles with
+//! another's. Needs root, and says so where there is none.
+
+use crate::support::people::{Person, two_people};
+use crate::support::sandbox::{Done, Sandbox, finish};
+use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A shared installation, served by root.
+fn shared(more: &str) -> Sandbox {
+    let sandbox = Sandbox::configured(&format!("[server]\nshared = true\n{more}"));
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    sandbox.run("schedd", &[]).ok();
+    sandbox
+}
+
+/// All that a user is told of a job.
+fn told(person: &Person, sandbox: &Sandbox, id: &str) -> Value {
+    let done = person.run(sandbox, "qstat", &["-x", "-f", "-F", "json", id]);
+    let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    document["Jobs"][id].clone()
+}
+
+#[track_caller]
+fn refused(done: Done, code: i32, text: &str) {
+    assert!(done.code == code && done.err.contains(text) && done.out.is_empty(), "{code} {text:?}: {done:?}");
+}
+
+#[test]
+fn a_job_runs_as_its_owner_and_nothing_more() {
+    let Some(people) = two_people("own") else { return };
+    let sandbox = shared("");
+    let script = "id -u; id -g; id -G; sed -n 's/^\\(NoNewPrivs\\|CapEff\\):.//p' /proc/self/status; umask
+        echo $HOME $USER; stat -c '%a %u' $TMPDIR; echo $TMPDIR; touch made; sleep 0.2";
+    let ids = people.each_ref().map(|person| person.submit(&sandbox, &["-N", "who"], script));
+    for (person, id) in people.iter().zip(&ids) {
+        let job = sandbox.ended(id);
+        assert_eq!(job["Exit_status"], 0, "{job}");
+        let number = id.split('.').next().unwrap();
+        let out = person.read(&format!("who.o{number}"));
+        let lines: Vec<&str> = out.lines().collect();
+        let (uid, gid, other) = (person.uid.to_string(), person.gid.to_string(), person.other);
+        assert_eq!(lines[..3], [&uid, &gid, &format!("{gid} {other}")], "{out}");
+        let home = person.home().display().to_string();
+        let rest = ["0000000000000000", "1", "0077", &format!("{home} {}", person.name), &format!("700 {uid}")];
+        assert_eq!(lines[3..8], rest, "{out}");
+        assert!(!Path::new(lines[8]).exists(), "TMPDIR is gone: {out}");
+        for file in [format!("who.o{number}"), format!("who.e{number}"), "made".into()] {
+            let found = fs::metadata(person.file(&file)).unwrap();
+            assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (person.uid, person.gid, 0o600), "{file}");
+        }
+    }
+}
+
+#[test]
+fn nobody_reads_what_is_anothers() {
+    let Some([ann, bob]) = two_people("read") else { return };
+    let sandbox = shared("");
+    let id = ann.submit(&sandbox, &["-v", "SECRET=env-secret"], "# script-secret\ntouch $TMPDIR/x; sleep 60");
+    let job = sandbox.running(&id);
+    let number = id.split('.').next().unwrap();
+    let home = sandbox.home().display().to_string();
+    let script = format!("{home}/node/attempts/{number}.1/script");
+    assert!(fs::read_to_string(&script).unwrap().contains("script-secret"));
+    let closed = [
+        format!("cat {script}"),
+        format!("ls {home}/node/attempts"),
+        format!("ls {home}/node/attempts/{number}.1"),
+        format!("cat {home}/node/attempts/{number}.1/record"),
+        format!("echo cancel 0 > {home}/node/attempts/{number}.1/orders"),
+        format!("touch {home}/node/attempts/{number}.1/exit"),
+        format!("ls {home}/node/tombstones"),
+        format!("cat {home}/node/lock"),
+        format!("cat {home}/node/building.lock"),
+        format!("cat {home}/schedd.log"),
+        format!("ls {home}/spool"),
+        format!("cat {home}/spool/spool.db"),
+        format!("cat {home}/spool/lock"),
+        format!("cat /proc/{}/environ", job["session_id"]),
+        format!("ls /var/tmp/pbs.{id}/ || ls /tmp/pbs.{id}/"),
+        format!("ls {}", ann.home().display()),
+        format!("kill -9 {}", job["session_id"]),
+    ];
+    for line in closed {
+        let done = bob.shell(&sandbox, &line);
+        assert!(
+            done.code != 0 && done.err.to_lowercase().contains("not permitted") | done.err.contains("denied"),
+            "{line}: {done:?}"
+        );
+    }
+    bob.shell(&sandbox, &format!("cat {home}/schedd.json")).ok();
+    assert!(told(&ann, &sandbox, &id).to_string().contains("env-secret"));
+    let shown = told(&bob, &sandbox, &id);
+    assert_eq!(shown["job_state"], "R", "{shown}");
+    assert!(shown["Variable_List"].is_null() && !shown.to_string().contains("secret"), "{shown}");
+    let list = bob.run(&sandbox, "qstat", &[]).ok();
+    assert!(list.contains(&ann.name[..8]) && list.contains(" R "), "{list}");
+}
+
+#[test]
+fn nobody_changes_anothers_job_but_root_and_operators() {
+    let Some([ann, bob]) = two_people("alter") else { return };
+    let sandbox = shared("");
+    let queued = ann.submit(&sandbox, &["-h"], "true");
+    let running = ann.submit(&sandbox, &[], "sleep 60");
+    sandbox.running(&running);
+    let before = [&queued, &running].map(|id| sandbox.job(id));
+    for id in [&queued, &running] {
+        for (program, arguments) in [
+            ("qdel", &[][..]),
+            ("qdel", &["-W", "force"]),
+            ("qalter", &["-N", "other"]),
+            ("qhold", &[]),
+            ("qrls", &[]),
+            ("qsig", &["-s", "KILL"]),
+            ("qrerun", &[]),
+        ] {
+            let done = bob.run(&sandbox, program, &[arguments, &[id.as_str()]].concat());
+            refused(done, 159, "Unauthorized Request");
+        }
+    }
+    refused(ann.run(&sandbox, "qhold", &["-h", "s", &queued]), 159, "Unauthorized Request");
+    let stopped = bob.run(&sandbox, "schedd", &["--stop"]);
+    assert!(stopped.code != 0, "{stopped:?}");
+    assert_eq!([&queued, &running].map(|id| sandbox.job(id)), before);
+    sandbox.run("qhold", &["-h", "s", &queued]).ok();
+    refused(ann.run(&sandbox, "qrls", &["-h", "s", &queued]), 159, "Unauthorized Request");
+    sandbox.run("qdel", &[&running]).ok();
+    assert_ne!(sandbox.ended(&running)["Exit_status"], 0);
+
+    let ruled = shared(&format!("operators = [\"{}\"]\n", bob.name));
+    let id = ann.submit(&ruled, &[], "sleep 60");
+    ruled.running(&id);
+    assert!(told(&bob, &ruled, &id)["Variable_List"].is_object());
+    bob.run(&ruled, "qdel", &[&id]).ok();
+    ruled.ended(&id);
+}
+
+#[test]
+fn jobs_of_root_and_of_users_below_the_lowest_number_are_refused() {
+    let Some([ann, bob]) = two_people("uid") else { return };
+    let sandbox = shared(&format!("min_uid = {}\n", ann.uid.max(bob.uid)));
+    let (low, high) = if ann.uid < bob.uid { (&ann, &bob) } else { (&bob, &ann) };
+    refused(sandbox.run("qsub", &["--", "true"]), 175, "Bad UID for job execution");
+    refused(low.run(&sandbox, "qsub", &["--", "true"]), 175, "Bad UID for job execution");
+    let id = high.run(&sandbox, "qsub", &["--", "true"]).line();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
+/// Submits a job that cannot start; what it leaves as its comment.
+fn comment(person: &Person, sandbox: &Sandbox, arguments: &[&str]) -> String {
+    let id = person.submit(sandbox, arguments, "echo overwritten");
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], 127, "{job}");
+    job["comment"].as_str().unwrap_or_default().to_string()
+}
+
+#[test]
+fn output_goes_nowhere_its_owner_could_not_write() {
+    let Some([ann, bob]) = two_people("out") else { return };
+    let sandbox = shared("");
+    // Bob's home can be entered, so that only his files' own modes protect them.
+    fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
+    fs::write(bob.file("diary"), "kept").unwrap();
+    fs::create_dir(bob.file("box")).unwrap();
+    for name in ["diary", "box"] {
+        std::os::unix::fs::chown(bob.file(name), Some(bob.uid), Some(bob.gid)).unwrap();
+    }
+    symlink(bob.file("diary"), ann.file("trap")).unwrap();
+    let roots = sandbox.file("roots");
+    fs::write(&roots, "kept").unwrap();
+    symlink(&roots, ann.file("root-trap")).unwrap();
+    ann.shell(&sandbox, "mkfifo fifo").ok();
+    let diary = bob.file("diary").display().to_string();
+    let inside = format!("{}/", bob.file("box").display());
+    let new = bob.file("box/new").display().to_string();
+    for (place, why) in [
+        ("trap", "Permission denied"),
+        ("root-trap", "Permission denied"),
+        (&diary, "Permission denied"),
+        (&inside, "Permission denied"),
+        (&new, "Permission denied"),
+        ("fifo", "No such device or address"),
+        ("no/such/folder/out", "No such file or directory"),
+    ] {
+        for option in ["-o", "-e"] {
+            let said = comment(&ann, &sandbox, &[option, place]);
+            assert!(said.contains(why) && said.contains(place.trim_end_matches('/')), "{place}: {said}");
+        }
+    }
+    assert_eq!(bob.read("diary"), "kept");
+    assert_eq!(fs::read_dir(bob.file("box")).unwrap().count(), 0);
+    assert_eq!(sandbox.read("roots"), "kept");
+}
+
+#[test]
+fn a_working_folder_its_owner_cannot_enter_is_said_so() {
+    let Some([ann, bob]) = two_people("dir") else { return };
+    let sandbox = shared("");
+    let theirs = bob.home().display().to_string();
+    let said = comment(&ann, &sandbox, &["-d", &theirs, "-o", "/dev/null", "-e", "/dev/null"]);
+    assert!(said.contains("Permission denied") && said.contains(&theirs), "{said}");
+}
+
+#[test]
+fn a_fifo_that_is_read_gets_the_output() {
+    let Some([ann, _]) = two_people("fifo") else { return };
+    let sandbox = shared("");
+    ann.shell(&sandbox, "mkfifo fifo").ok();
+    let fifo = fs::File::options().read(true).write(true).open(ann.file("fifo")).unwrap();
+    let id = ann.submit(&sandbox, &["-o", "fifo"], "echo through");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    let mut buffer = [0; 8];
+    std::io::Read::read_exact(&mut &fifo, &mut buffer).unwrap();
+    assert_eq!(&buffer, b"through\n");
+}
+
+#[test]
+fn nobody_speaks_for_schedd_or_noded() {
+    let Some([ann, bob]) = two_people("speak") else { return };
+    let sandbox = shared("");
+    let id = ann.submit(&sandbox, &[], "sleep 60");
+    sandbox.running(&id);
+    let socket = sandbox.home().join("noded.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(sandbox.home().join("schedd.sock")).unwrap().mode() & 0o777, 0o666);
+    UnixStream::connect(&socket).unwrap();
+    for program in ["schedd", "noded"] {
+        let done = bob.run(&sandbox, program, &[]);
+        assert!(done.code != 0 && done.err.contains("denied"), "{done:?}");
+    }
+
+    // Bob serves a folder that is not his: he has got his socket's name into the record there.
+    let bobs = bob.home().join("own");
+    ann_may_enter(&bob);
+    bob.shell(&sandbox, "mkdir -m 755 own && echo '[server]\nshared = true' > own/lanai.toml").ok();
+    let mut serve = bob.command(&sandbox, "schedd");
+    finish(serve.env("LANAI_HOME", &bobs).output().unwrap()).ok();
+    let trap = sandbox.work().with_file_name("trap");
+    fs::create_dir(&trap).unwrap();
+    fs::copy(bobs.join("schedd.json"), trap.join("schedd.json")).unwrap();
+    fs::create_dir(trap.join("spool")).unwrap();
+    fs::set_permissions(&trap, Permissions::from_mode(0o755)).unwrap();
+    let mut submit = ann.command(&sandbox, "qsub");
+    let done = finish(submit.env("LANAI_HOME", &trap).args(["--", "true"]).output().unwrap());
+    let mut stop = bob.command(&sandbox, "schedd");
+    finish(stop.env("LANAI_HOME", &bobs).arg("--stop").output().unwrap()).ok();
+    bob.end_all();
+    assert!(done.code != 0 && done.err.contains(&format!("served by user {}: not trusted", bob.uid)), "{done:?}");
+}
+
+fn ann_may_enter(bob: &Person) {
+    fs::set_permissions(bob.home(), Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_socket_handed_over_is_served_and_left_in_place() {
+    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+    use std::os::fd::AsRawFd;
+    let sandbox = Sandbox::new();
+    let path = sandbox.home().join("schedd.sock");
+    let socket = UnixListener::bind(&path).unwrap();
+    // A command that comes too early waits.
+    let mut early = sandbox.command("qsub");
+    let mut early = early.args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let line =
+        format!("exec 3<&{} && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log", socket.as_raw_fd());
+    let plain = sandbox.command("schedd");
+    let mut shell = Command::new("/bin/sh");
+    shell.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.args(["-c", &line]).current_dir(sandbox.home());
+    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let mut schedd = shell.spawn().unwrap();
+    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    let ended = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        early.try_wait().unwrap().is_some()
+    });
+    let _ = early.kill();
+    let early = finish(early.wait_with_output().unwrap());
+    assert!(ended, "the command that came early was never served");
+    let id = early.line();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    sandbox.run("schedd", &["--stop"]).ok();
+    schedd.wait().unwrap();
+    assert!(path.exists());
+}

@@ -1,0 +1,164 @@
+//! Throw-away users, for tests of what many users may do to each other. Only root can make them.
+
+use super::sandbox::{Done, Sandbox, finish, is_root, kill};
+use lanai::sys::filesystem::closed_on_the_way_to;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A user with a group of the same name and one more, both gone at the end.
+pub struct Person {
+    pub name: String,
+    pub uid: u32,
+    pub gid: u32,
+    /// The number of the other group.
+    pub other: u32,
+}
+
+/// Two users, or None, said on standard output, where none can be made.
+pub fn two_people(test: &str) -> Option<[Person; 2]> {
+    let tools = ["useradd", "userdel", "groupadd", "groupdel", "setpriv"];
+    let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
+    if !is_root() || missing.is_some() {
+        println!("{test}: skipped: needs {}", missing.map_or("root", |tool| tool));
+        return None;
+    }
+    Some([Person::make(&format!("{test}a")), Person::make(&format!("{test}b"))])
+}
+
+impl Person {
+    fn make(tag: &str) -> Person {
+        let name = format!("lanai-{}{tag}", std::process::id());
+        let other = format!("{name}x");
+        change_accounts(Command::new("groupadd").arg(&other));
+        let home = place(&name);
+        change_accounts(
+            Command::new("useradd")
+                .args(["--no-create-home", "--user-group", "--shell", "/bin/sh", "--home-dir"])
+                .arg(&home)
+                .args(["--groups", &other, &name]),
+        );
+        let account = lanai::sys::user::named(&name).unwrap().unwrap();
+        let other = nix::unistd::Group::from_name(&other).unwrap().unwrap().gid.as_raw();
+        fs::create_dir(&home).unwrap();
+        chown(&home, Some(account.uid), Some(account.gid)).unwrap();
+        fs::set_permissions(&home, Permissions::from_mode(0o700)).unwrap();
+        Person { name, uid: account.uid, gid: account.gid, other }
+    }
+
+    /// The home folder, closed to others.
+    pub fn home(&self) -> PathBuf {
+        place(&self.name)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.home().join(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// A program of ours, run by this user in the home folder.
+    pub fn command(&self, sandbox: &Sandbox, program: &str) -> Command {
+        self.wrapped(sandbox, &programs(sandbox).join(program))
+    }
+
+    pub fn run(&self, sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Done {
+        finish(self.command(sandbox, program).args(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Runs a line of shell.
+    pub fn shell(&self, sandbox: &Sandbox, line: &str) -> Done {
+        let mut shell = self.wrapped(sandbox, Path::new("/bin/sh"));
+        finish(shell.args(["-c", line]).stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// Submits a script given as text; its id.
+    #[track_caller]
+    pub fn submit(&self, sandbox: &Sandbox, arguments: &[&str], script: &str) -> String {
+        let path = self.file("job.sh");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        self.run(sandbox, "qsub", &[arguments, &["job.sh"]].concat()).line()
+    }
+
+    /// Ends every process of this user; whether there was one.
+    pub fn end_all(&self) -> bool {
+        let mut found = false;
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse() else { continue };
+            if entry.metadata().is_ok_and(|metadata| metadata.uid() == self.uid) {
+                kill(pid, 9);
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn wrapped(&self, sandbox: &Sandbox, program: &Path) -> Command {
+        let plain = sandbox.command("qsub");
+        let mut command = Command::new("setpriv");
+        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("HOME", self.home()).env("USER", &self.name).env("LOGNAME", &self.name);
+        command.current_dir(self.home());
+        command.args([format!("--reuid={}", self.uid), format!("--regid={}", self.gid), "--init-groups".into()]);
+        command.arg("--").arg(program);
+        command
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if !self.end_all() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = fs::remove_dir_all(self.home());
+        change_accounts(Command::new("userdel").arg(&self.name));
+        change_accounts(Command::new("groupdel").arg(format!("{}x", self.name)));
+    }
+}
+
+fn place(name: &str) -> PathBuf {
+    Path::new("/tmp").join(name)
+}
+
+/// Runs a tool that changes account data, again while somebody else does.
+#[track_caller]
+fn change_accounts(command: &mut Command) {
+    let mut said = String::new();
+    for _ in 0..200 {
+        let output = command.output().unwrap();
+        said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() {
+            return;
+        }
+        if !said.contains("lock") && !said.contains("currently used") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // A second panic would hide the first.
+    assert!(std::thread::panicking(), "{command:?}: {said}");
+}
+
+/// Where every user can run our programs: where they are, or copies beside the sandbox.
+fn programs(sandbox: &Sandbox) -> PathBuf {
+    let here = super::sandbox::bin("qsub").parent().unwrap().to_path_buf();
+    if closed_on_the_way_to(&here).is_none() {
+        return here;
+    }
+    let copies = sandbox.home().with_file_name("bin");
+    if !copies.exists() {
+        fs::create_dir(&copies).unwrap();
+        for program in lanai::cli::PROGRAMS {
+            fs::copy(here.join(program.name), copies.join(program.name)).unwrap();
+        }
+    }
+    copies
+}
