@@ -20,8 +20,8 @@ const REDIAL: Span = Span(10);
 const LONGEST_REDIAL: Span = Span::seconds(5);
 /// How often a noded just started is dialled to be told to leave.
 const FAREWELL: u32 = 200;
-/// The pause between two starts of our own noded.
-const RESTART: Span = Span::seconds(2);
+/// The longest pause between two starts of our own noded, when it ends before it can be reached.
+const LONGEST_RESTART: Span = Span::seconds(2);
 
 /// All nodeds this schedd talks to.
 pub struct Nodes {
@@ -44,7 +44,11 @@ struct Target {
     pinged: Span,
     dial_at: Span,
     pause: Span,
+    /// When our own was last started, until it is lost.
     started: Option<Span>,
+    process: Option<daemon::Started>,
+    /// The pause before our own is started again.
+    restart: Span,
 }
 
 /// News of one noded.
@@ -122,6 +126,9 @@ impl Nodes {
     pub fn ping(&mut self) -> Vec<News> {
         let now = clock::monotonic();
         let mut news = Vec::new();
+        for target in &mut self.targets {
+            target.lives();
+        }
         for target in self.targets.iter_mut().filter(|target| target.link.is_some() && target.pinged + PING <= now) {
             if target.heard + SILENCE < now {
                 news.push(target.lose("it is silent"));
@@ -181,6 +188,8 @@ impl Target {
             dial_at: zero,
             pause: REDIAL,
             started: None,
+            process: None,
+            restart: REDIAL,
         }
     }
 
@@ -189,7 +198,7 @@ impl Target {
         match connected {
             Ok(link) => {
                 self.link = Some(link);
-                (self.heard, self.pinged, self.pause) = (now, now, REDIAL);
+                (self.heard, self.pinged, self.pause, self.restart) = (now, now, REDIAL, REDIAL);
                 self.send(&Order::Hello { epoch });
             }
             Err(error) => {
@@ -201,16 +210,27 @@ impl Target {
         }
     }
 
-    /// Starts our own noded, unless that was done a moment ago.
+    /// Starts our own noded, unless the one last started is on its way; one that ended before it
+    /// could be reached is followed by another, after pauses that grow.
     fn start_own(&mut self, now: Span) {
-        if !self.own || self.started.is_some_and(|started| now < started + RESTART) {
+        if !self.own || self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
+        self.restart = Span((self.restart.0 * 2).min(LONGEST_RESTART.0));
         match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"]) {
-            Ok(()) => tracing::info!("started noded"),
+            Ok(process) => {
+                tracing::info!("started noded");
+                self.process = Some(process);
+            }
             Err(error) => tracing::error!("noded cannot be started: {error:#}"),
         }
+    }
+
+    /// Whether the noded last started here lives; of one that does not, no zombie stays.
+    fn lives(&mut self) -> bool {
+        self.process = self.process.take().and_then(|mut process| process.lives().then_some(process));
+        self.process.is_some()
     }
 
     fn send(&mut self, order: &Order) -> Option<News> {

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The log grows to this many bytes before it is begun anew.
 const LARGEST_LOG: u64 = 8 << 20;
@@ -22,11 +22,22 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// Starts a daemon that lives on its own: in a session of its own, with none of our descriptors.
-pub fn start(name: &str, arguments: &[&str]) -> Result<()> {
+pub fn start(name: &str, arguments: &[&str]) -> Result<Started> {
     let mut command = detached(name, arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
-    Ok(())
+    let child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
+    Ok(Started(child))
+}
+
+/// A daemon that was started here and not waited for.
+#[derive(Debug)]
+pub struct Started(Child);
+
+impl Started {
+    /// Whether it lives; of one that does not, no zombie stays.
+    pub fn lives(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(None))
+    }
 }
 
 /// Starts a daemon and waits until it says on its standard output that it is ready; what it says
