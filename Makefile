@@ -27,7 +27,7 @@ check:
 	$(CARGO) test --locked
 
 bench:
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked --bench cycle --bench system
 
 torture:
 	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
