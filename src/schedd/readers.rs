@@ -158,15 +158,27 @@ fn read(desk: &Desk, file: &Path) {
         let asking = desk.next();
         let uid = asking.caller.owner.uid;
         if reader.is_none() {
-            reader = Reader::open(file).ok().flatten();
+            reader = Reader::open(file)
+                .inspect_err(|error| tracing::error!("the spool cannot be read: {error}"))
+                .ok()
+                .flatten();
         }
-        let answered = reader.as_mut().map(|reader| answer(reader, asking));
-        desk.finish(uid, answered.and_then(|answered| answered.inspect_err(log).ok()));
+        let answered = match &mut reader {
+            Some(reader) => answer(reader, asking),
+            None => refuse(asking),
+        };
+        desk.finish(uid, answered.inspect_err(log).ok());
     }
 }
 
 fn log(error: &FrameError) {
     tracing::debug!("a reader's client: {error}");
+}
+
+fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
+    let Asking { mut stream, caller, .. } = asking;
+    frame::write(&mut stream, &Reply::Refused(Refusal::spool("the spool cannot be read now")))?;
+    Ok((stream, caller))
 }
 
 fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {

@@ -57,7 +57,7 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
     for first in (0..jobs).step_by(BATCH) {
         let batch = first..(first + BATCH).min(jobs);
         for number in batch.clone() {
-            frame::write(&mut stream, &Request::Submit(Box::new(submission(number))))?;
+            frame::write(&mut stream, &Request::Submit(Box::new(submission(number)?)))?;
         }
         for _ in batch {
             match frame::read(&mut stream)? {
@@ -69,10 +69,10 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-fn submission(number: usize) -> Submission {
+fn submission(number: usize) -> Result<Submission> {
     let environ = format!("PBS_O_HOME=/home/ann\0PBS_O_PATH=/usr/bin:/bin\0PBS_O_SHELL=/bin/sh\0ID={number}\0");
-    Submission {
-        token: lanai::sys::process::random().unwrap(),
+    Ok(Submission {
+        token: lanai::sys::process::random()?,
         settings: vec![
             Setting::new("Output_Path", "porch:/dev/null"),
             Setting::new("Error_Path", "porch:/dev/null"),
@@ -83,5 +83,5 @@ fn submission(number: usize) -> Submission {
         workdir: "/home/ann".into(),
         submit_host: "porch".into(),
         arguments: "-o /dev/null -e /dev/null job.sh".into(),
-    }
+    })
 }
