@@ -24,7 +24,7 @@ fn the_first_qsub_of_a_shell_returns_though_it_has_started_daemons() {
     // `cat` ends when nobody holds the other end of descriptor 7 any more.
     let script = "rm -f fifo; mkfifo fifo; cat fifo > /dev/null & cat=$!\n\
                   exec 7> fifo; id=$(qsub job.sh) || exit 1; exec 7>&-; \n\
-                  (sleep 30; kill $cat) & timer=$!; wait $cat || exit 2; kill $timer; echo $id";
+                  (sleep 30; kill $cat) > /dev/null 2>&1 & timer=$!; wait $cat || exit 2; kill $timer; echo $id";
     let started = Instant::now();
     let id = sandbox.shell(script).line();
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
