@@ -5,6 +5,7 @@ DESTDIR ?=
 CARGO   ?= cargo
 
 BINARIES = $(basename $(notdir $(wildcard src/bin/*.rs)))
+COMMANDS = $(filter-out schedd noded,$(BINARIES))
 BIN      = $(DESTDIR)$(PREFIX)/bin
 SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
@@ -12,8 +13,13 @@ PAGES    = $(wildcard man/*.[1-8])
 
 .PHONY: all demo test check bench torture man completions install uninstall clean
 
+# The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
+# nothing: linked statically they start in two thirds of the time.
 all:
 	$(CARGO) build --release --locked
+	for name in $(COMMANDS); do \
+	  $(CARGO) rustc --quiet --release --locked --bin $$name -- -C target-feature=+crt-static 2>/dev/null \
+	    || { echo "all: there is no static C library here: the commands are linked as usual"; break; }; done
 
 demo: all
 	@sh etc/demo.sh target/release
@@ -26,8 +32,10 @@ check:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) test --locked
 
-bench:
-	$(CARGO) bench --locked --bench cycle --bench system
+bench: all
+	rm -rf target/measured && mkdir -p target/measured
+	for name in $(BINARIES); do cp target/release/$$name target/measured || exit 1; done
+	LANAI_BENCH_PROGRAMS=$(CURDIR)/target/measured $(CARGO) bench --locked --bench cycle --bench system
 
 torture:
 	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
