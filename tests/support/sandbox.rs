@@ -260,7 +260,23 @@ impl Sandbox {
     /// Ends all that runs here: nothing stays behind, whatever the test did.
     pub fn end(&self) {
         let _ = self.run("schedd", &["--stop"]);
+        let lying = self.lying_about();
         self.cut_power();
+        for folder in lying {
+            let _ = fs::remove_dir(&folder).or_else(|_| fs::remove_dir_all(&folder));
+        }
+    }
+
+    /// What killed shepherds have no chance to take away: control groups and `TMPDIR`s of their
+    /// jobs, as the attempts' records name them.
+    fn lying_about(&self) -> Vec<PathBuf> {
+        let attempts = fs::read_dir(self.home().join("node/attempts")).into_iter().flatten().flatten();
+        let records = attempts.filter_map(|attempt| fs::read(attempt.path().join("record")).ok());
+        let named = records.flat_map(|record| {
+            let text = String::from_utf8_lossy(&record).into_owned();
+            ["\"cgroup\":\"", "\"tmpdir\":\""].map(|key| Some(text.split(key).nth(1)?.split('"').next()?.to_string()))
+        });
+        named.flatten().map(PathBuf::from).collect()
     }
 }
 
