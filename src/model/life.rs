@@ -84,7 +84,7 @@ impl Job {
                 if let Some(run) = self.run(*attempt) {
                     run.session = Some(*session);
                     run.boot = Some(boot.clone());
-                    self.life.failed_starts = 0;
+                    run.silent = false;
                 }
             }
             Event::ContactLost { .. } => self.hear_from_node(false),
@@ -149,7 +149,11 @@ impl Job {
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.start_failed(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
-            (How::ShepherdLost | How::Cancelled, _) | (_, Want::Requeue(_)) => self.requeue(moment),
+            (_, Want::Requeue(_)) => {
+                self.life.failed_starts = 0;
+                self.requeue(moment);
+            }
+            (How::ShepherdLost | How::Cancelled, _) => self.start_failed(moment),
             (_, Want::Run) => self.finish(exit_status(outcome).unwrap_or(LOST), false, moment),
         }
     }
@@ -160,8 +164,9 @@ impl Job {
         match self.life.want {
             _ if self.life.state == State::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
-            _ if self.spec.rerunnable => self.requeue(moment),
-            _ => self.finish(LOST, false, moment),
+            Want::Requeue(_) => self.requeue(moment),
+            Want::Run if self.spec.rerunnable => self.start_failed(moment),
+            Want::Run => self.finish(LOST, false, moment),
         }
     }
 
@@ -177,8 +182,9 @@ impl Job {
         if self.life.failed_starts >= moment.max_failed_starts {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.failed_starts = 0;
-        } else {
-            let doublings = (self.life.failed_starts - 1).min(10);
+        } else if self.life.failed_starts > 1 {
+            // Once may be chance; from then on the pauses grow.
+            let doublings = (self.life.failed_starts - 2).min(10);
             let wait = Span(moment.retry.0.saturating_mul(1 << doublings));
             self.life.not_before = Some(moment.now + wait);
         }

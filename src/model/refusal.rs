@@ -138,6 +138,11 @@ impl Refusal {
         Refusal::new(15029, format!("No support for requested service: {what}"))
     }
 
+    /// Larger than a job may be; `what` and its bound in bytes.
+    pub fn too_large(what: &str, most: usize) -> Refusal {
+        Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))
+    }
+
     /// The spool cannot take it now: nothing of the request was kept.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))

@@ -6,12 +6,6 @@ use crate::model::refusal::Refusal;
 use crate::wire::peer::Peer;
 use std::collections::BTreeMap;
 
-/// The user's name; the number itself for one without an account.
-fn name(uid: u32) -> String {
-    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
-    user.map_or_else(|| uid.to_string(), |user| user.name)
-}
-
 /// The person behind a connection.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -29,10 +23,21 @@ pub struct Callers {
 }
 
 impl Callers {
+    /// The user's name; for one without an account the number, which is not remembered: the
+    /// account service may only be away.
+    fn name(&mut self, uid: u32) -> String {
+        if let Some(name) = self.known.get(&uid) {
+            return name.clone();
+        }
+        let Some(user) = nix::unistd::User::from_uid(uid.into()).ok().flatten() else { return uid.to_string() };
+        self.known.insert(uid, user.name.clone());
+        user.name
+    }
+
     /// The caller behind `peer`.
     pub fn of(&mut self, peer: Peer, setup: &Setup) -> Caller {
         let uid = peer.uid();
-        let user = self.known.entry(uid).or_insert_with(|| name(uid)).clone();
+        let user = self.name(uid);
         let listed = setup.config.server.managers.iter().chain(&setup.config.server.operators);
         let mut listed = listed.filter(|person| person.is(&user, &setup.host));
         let ourselves = uid == 0 || uid == nix::unistd::geteuid().as_raw();

@@ -23,6 +23,9 @@ const IDLE: Span = Span::seconds(300);
 /// A client that reads no answers is let go at this many bytes.
 const BACKLOG: usize = 4 << 20;
 
+/// What one client may ask in one tick; the rest waits, and so do not the others.
+const AT_ONCE: usize = 16;
+
 /// Names a connection for as long as the daemon lives.
 pub type Token = u64;
 
@@ -82,7 +85,8 @@ impl Clients {
     /// What a client has asked. One that is gone, talks nonsense or speaks another version is let go.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, Request)> {
         let Some(client) = self.connections.get_mut(&token) else { return Vec::new() };
-        let received = client.link.flush().map_err(FrameError::from).and_then(|()| client.link.receive::<Request>());
+        let received =
+            client.link.flush().map_err(FrameError::from).and_then(|()| client.link.receive_some::<Request>(AT_ONCE));
         match received {
             Ok(requests) => {
                 if !requests.is_empty() {
@@ -98,6 +102,11 @@ impl Clients {
                 Vec::new()
             }
         }
+    }
+
+    /// Clients that have asked more than was heard.
+    pub fn unheard(&self) -> Vec<Token> {
+        self.connections.iter().filter(|(_, client)| client.link.has_more()).map(|(&token, _)| token).collect()
     }
 
     /// Answers a client; one that takes no answers is let go.

@@ -46,6 +46,7 @@ pub mod start;
 
 pub use start::{command, main};
 
+use crate::model::job::JobId;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::spool::commit::Change;
@@ -64,7 +65,7 @@ use nodes::{News, Nodes};
 use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use tick::Input;
@@ -84,6 +85,8 @@ pub struct Schedd {
     verdicts: Verdicts,
     timers: Timers,
     signals: Signals,
+    /// Jobs whose node could not be told.
+    untold: BTreeSet<JobId>,
     /// What waits for the next tick.
     inbox: Vec<Input>,
     /// When a cycle could decide something though nothing happens.
@@ -117,6 +120,7 @@ impl Schedd {
             verdicts: Verdicts::new(verdicts),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             clients: Clients::default(),
+            untold: BTreeSet::new(),
             inbox: Vec::new(),
             next_cycle: None,
             busy: now,
@@ -181,11 +185,15 @@ impl Schedd {
             watched.push(Watched::Client(token));
             fds.push(PollFd::new(fd, flags(writes)));
         }
-        if poll(&mut fds, self.patience()).is_err() {
+        let unheard = self.clients.unheard();
+        let patience = if unheard.is_empty() { self.patience() } else { PollTimeout::ZERO };
+        if poll(&mut fds, patience).is_err() {
             return Vec::new();
         }
         let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
-        watched.into_iter().zip(is_ready).filter(|&(_, ready)| ready).map(|(what, _)| what).collect()
+        let ready = watched.into_iter().zip(is_ready).filter(|&(_, ready)| ready).map(|(what, _)| what);
+        let again = |what: &Watched| matches!(what, Watched::Client(token) if unheard.contains(token));
+        ready.filter(|what| !again(what)).chain(unheard.iter().map(|&token| Watched::Client(token))).collect()
     }
 
     /// How long there is nothing to do unless somebody asks.
@@ -193,7 +201,11 @@ impl Schedd {
         let now = machine::monotonic();
         let moment = [self.next_cycle, self.ledger.next_begin()].into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
-        let timers = [self.timers.retry, self.timers.linger, self.verdicts.due, moment];
+        // While the disk takes nothing, what cannot be written is no reason to wake up.
+        let timers = match self.timers.retry {
+            Some(retry) => [Some(retry), None, None, None],
+            None => [None, self.timers.linger, self.verdicts.due, moment],
+        };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
         let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
@@ -265,6 +277,7 @@ impl Schedd {
         }
         if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {
             self.timers.retry = None;
+            self.tell_again();
             self.ledger.want_cycle();
         }
         if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {

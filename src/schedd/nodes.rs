@@ -64,7 +64,8 @@ pub enum News {
 }
 
 impl Nodes {
-    /// The nodeds of the configuration: those with a socket of their own, and this host's.
+    /// The nodeds of the configuration: those with a socket named there; if there is none, this
+    /// host's.
     pub fn new(setup: &Setup, epoch: u64) -> Nodes {
         let mut targets: Vec<Target> = Vec::new();
         for node in &setup.config.nodes {
@@ -152,6 +153,11 @@ impl Nodes {
         self.targets.get_mut(index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
+    /// The nodes a noded presents: it may speak for no others.
+    pub fn presents(&self, index: usize) -> &[String] {
+        self.targets.get(index).map_or(&[], |target| &target.presents)
+    }
+
     /// The kernel boot id a noded gave.
     pub fn boot(&self, index: usize) -> String {
         self.targets.get(index).map(|target| target.boot.clone()).unwrap_or_default()
@@ -198,7 +204,7 @@ impl Target {
         match connected {
             Ok(link) => {
                 self.link = Some(link);
-                (self.heard, self.pinged, self.pause, self.restart) = (now, now, REDIAL, REDIAL);
+                (self.heard, self.pinged) = (now, now);
                 self.send(&Order::Hello { epoch });
             }
             Err(error) => {
@@ -234,8 +240,14 @@ impl Target {
     }
 
     fn send(&mut self, order: &Order) -> Option<News> {
-        let sent = self.link.as_mut()?.send(order);
-        sent.err().map(|error| self.lose(&error.to_string()))
+        match self.link.as_mut()?.send(order) {
+            Ok(()) => None,
+            Err(error @ (FrameError::TooLarge(_) | FrameError::Malformed(_))) => {
+                tracing::error!("an order cannot be sent: {error}");
+                None
+            }
+            Err(error) => Some(self.lose(&error.to_string())),
+        }
     }
 
     /// The epoch to go on with, if our own noded has seen a higher one.
@@ -254,6 +266,7 @@ impl Target {
                 nodes.retain(|facts| self.bound.is_empty() || self.bound.contains(&facts.name));
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
                 self.boot = boot.clone();
+                (self.pause, self.restart) = (REDIAL, REDIAL);
                 News::Report(index, Report::Hello { boot, nodes, attempts })
             }
             Report::Fenced { epoch } => self.lose(&format!("it follows a newer schedd (epoch {epoch})")),
@@ -264,7 +277,10 @@ impl Target {
     fn lose(&mut self, why: &str) -> News {
         tracing::warn!("lost the noded at {}: {why}", self.socket.display());
         self.link = None;
-        (self.dial_at, self.pause, self.started) = (Span(0), REDIAL, None);
+        self.started = None;
+        // One that hangs up on every greeting is dialled ever less often.
+        self.dial_at = clock::monotonic() + self.pause;
+        self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
         News::Lost(std::mem::take(&mut self.presents))
     }
 }

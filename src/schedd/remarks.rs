@@ -16,7 +16,7 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
             Some(Some(format!("Job held by {user} on {}", now())))
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
-        Event::Started { .. } | Event::ContactRegained => Some(None),
+        Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
         Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how)),
         Event::Vanished { why, .. } => Some(lost(job, why)),

@@ -40,7 +40,10 @@ pub fn apply(
 ) -> Result<Granted, Refusal> {
     let mut desk = Desk { ledger, spool, caller };
     match request {
-        Request::Submit(_) | Request::Alter(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Submit(submission) if !room => {
+            desk.submitted(submission)?.ok_or(Refusal::spool(crate::spool::SpoolError::Full))
+        }
+        Request::Alter(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Submit(submission) => desk.submit(submission),
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),
@@ -64,8 +67,8 @@ struct Desk<'a> {
 impl Desk<'_> {
     fn submit(&mut self, submission: &Submission) -> Result<Granted, Refusal> {
         let owner = self.admit()?;
-        if let Some(id) = self.spool.submitted(owner.uid, submission.token).map_err(Refusal::spool)? {
-            return Ok(Granted::Job(id));
+        if let Some(granted) = self.submitted(submission)? {
+            return Ok(granted);
         }
         let origin = self.origin(submission)?;
         let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
@@ -85,6 +88,12 @@ impl Desk<'_> {
         Ok(Granted::Job(id))
     }
 
+    /// What became of this submission when it was told before.
+    fn submitted(&self, submission: &Submission) -> Result<Option<Granted>, Refusal> {
+        let found = self.spool.submitted(self.caller.owner.uid, submission.token);
+        Ok(found.map_err(Refusal::spool)?.map(Granted::Job))
+    }
+
     /// Root's jobs, and those of system accounts, are not run for many users.
     fn admit(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
@@ -96,6 +105,7 @@ impl Desk<'_> {
     }
 
     fn origin(&self, submission: &Submission) -> Result<Origin, Refusal> {
+        bounded(submission)?;
         let most = self.ledger.setup.config.server.jobscript_max_size.bytes();
         if !is_place(&submission.workdir.0) {
             return Err(Refusal::illegal_value("PBS_O_WORKDIR"));
@@ -160,6 +170,9 @@ impl Desk<'_> {
 
     fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
+        if size_of(settings) > LARGEST_REST {
+            return Err(Refusal::too_large("a request", LARGEST_REST));
+        }
         let before = Draft {
             spec: (*job.spec).clone(),
             holds: job.life.holds,
@@ -263,6 +276,36 @@ fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
 /// Whether a path can be that of a folder: absolute, and one the kernel could be given.
 fn is_place(path: &[u8]) -> bool {
     path.starts_with(b"/") && path.len() < nix::libc::PATH_MAX as usize && !path.contains(&0)
+}
+
+/// The largest environment kept for a job: more than a program can be given.
+const LARGEST_ENVIRON: usize = 1 << 20;
+/// The most that all else of a job may take, besides its script: it is kept in memory.
+const LARGEST_REST: usize = 256 << 10;
+
+/// Refuses what would cost everybody, not only its owner.
+fn bounded(submission: &Submission) -> Result<(), Refusal> {
+    if submission.environ.len() > LARGEST_ENVIRON {
+        return Err(Refusal::too_large("an environment", LARGEST_ENVIRON));
+    }
+    // An empty word or setting takes room, too.
+    let words = match &submission.payload {
+        Payload::Command(words) => words.iter().map(|word| word.0.len() + 32).sum(),
+        Payload::Script(_) => 0,
+    };
+    let rest = submission.arguments.0.len() + submission.workdir.0.len() + submission.submit_host.len();
+    match words + rest + size_of(&submission.settings) {
+        size if size > LARGEST_REST => Err(Refusal::too_large("a request", LARGEST_REST)),
+        _ => Ok(()),
+    }
+}
+
+/// About what settings take in memory, in bytes.
+fn size_of(settings: &[Setting]) -> usize {
+    let one = |setting: &Setting| {
+        setting.attribute.len() + setting.value.0.len() + setting.resource.as_ref().map_or(0, String::len) + 96
+    };
+    settings.iter().map(one).sum()
 }
 
 fn digest(bytes: &[u8]) -> Digest {

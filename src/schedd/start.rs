@@ -7,7 +7,7 @@ use super::setup::Setup;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
-use crate::sys::{clock, daemon};
+use crate::sys::{clock, daemon, record};
 use crate::wire::client::Client;
 use crate::wire::message::{Reply, Request, Status};
 use anyhow::{Context, Result, bail};
@@ -143,14 +143,16 @@ fn status_table(status: &Status) -> Table {
 
 /// Asks the schedd to leave and waits until the spool is free.
 fn stop(home: &Home) -> Result<()> {
-    let Ok(mut client) = Client::reach(home) else {
-        println!("no schedd is running here");
-        return Ok(());
-    };
-    match client.call(&Request::Stop)? {
-        Reply::Done => {}
-        Reply::Refused(refusal) => bail!("{refusal}"),
-        _ => bail!("an unexpected answer"),
+    let asked = Client::reach(home).and_then(|mut client| client.call(&Request::Stop));
+    match asked {
+        Ok(Reply::Done) => {}
+        Ok(Reply::Refused(refusal)) => bail!("{refusal}"),
+        Ok(_) => bail!("an unexpected answer"),
+        Err(_) if !crate::spool::lock::is_held(home) => {
+            println!("no schedd is running here");
+            return Ok(());
+        }
+        Err(error) => terminate(home).context(error)?,
     }
     for _ in 0..1000 {
         if !crate::spool::lock::is_held(home) {
@@ -159,6 +161,13 @@ fn stop(home: &Home) -> Result<()> {
         clock::sleep(Duration::from_millis(5));
     }
     bail!("schedd was told to leave, but still holds {}", home.spool().display())
+}
+
+/// For one that does not understand us, being of another version, or that cannot be reached.
+fn terminate(home: &Home) -> Result<()> {
+    let record = record::read(home).context("nothing tells which process it is")?;
+    let process = nix::unistd::Pid::from_raw(record.pid as i32);
+    nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).context("it cannot be told to leave")
 }
 
 fn check(home: Home) -> Result<()> {

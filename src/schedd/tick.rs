@@ -84,8 +84,12 @@ impl Schedd {
                     effects.answer(&self.ledger, *token, granted);
                 }
                 Input::Report(target, report) => {
-                    let boot = self.nodes.boot(*target);
-                    effects.take_in(&mut self.ledger, *target, report, &boot);
+                    let noded = Noded {
+                        target: *target,
+                        boot: &self.nodes.boot(*target),
+                        presents: self.nodes.presents(*target),
+                    };
+                    effects.take_in(&mut self.ledger, &noded, report);
                 }
                 Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
@@ -143,6 +147,15 @@ impl Schedd {
         }
     }
 
+    /// Tells nodes what could not be read from the spool before.
+    pub(super) fn tell_again(&mut self) {
+        for id in std::mem::take(&mut self.untold) {
+            if let Some(job) = self.ledger.job(id).cloned() {
+                self.tell_node(&job);
+            }
+        }
+    }
+
     /// Sends the order that follows from how a job stands.
     fn tell_node(&mut self, job: &Job) {
         match dispatch::order(&self.ledger, &self.spool, job) {
@@ -151,7 +164,11 @@ impl Schedd {
                 self.note(news);
             }
             Ok(None) => {}
-            Err(error) => tracing::error!("job {} cannot be sent to its node: {error}", job.id),
+            Err(error) => {
+                tracing::error!("job {} cannot be sent to its node now: {error}", job.id);
+                self.untold.insert(job.id);
+                self.timers.retry = Some(monotonic() + timers::RETRY);
+            }
         }
     }
 
@@ -164,7 +181,14 @@ impl Schedd {
         if waiting.is_empty() {
             return;
         }
-        let past = self.spool.job(id).ok().flatten();
+        let past = match self.spool.job(id) {
+            Ok(past) => past,
+            Err(error) => {
+                tracing::error!("the end of job {id} cannot be read now: {error}");
+                waiting.into_iter().for_each(|token| self.clients.await_end(token, id));
+                return;
+            }
+        };
         let reply = past.as_ref().map_or(Reply::Refused(Refusal::unknown_job()), end_of);
         for token in waiting {
             self.clients.answer(token, &reply);
@@ -276,23 +300,41 @@ impl Effects {
         self.replies.push((token, reply));
     }
 
-    fn take_in(&mut self, ledger: &mut Ledger, target: usize, report: &Report, boot: &str) {
+    fn take_in(&mut self, ledger: &mut Ledger, noded: &Noded, report: &Report) {
         let mut orders = Vec::new();
         match report {
             Report::Hello { boot, nodes, attempts } => {
-                let inventory = Inventory { boot: boot.clone(), nodes: nodes.clone(), attempts: attempts.clone() };
+                let mut attempts = attempts.clone();
+                attempts.retain(|(job, ..)| noded.may_speak_of(ledger, *job));
+                let inventory = Inventory { boot: boot.clone(), nodes: nodes.clone(), attempts };
                 reports::take_inventory(ledger, &inventory, &mut orders);
                 self.met.push(nodes.iter().map(|facts| facts.name.clone()).collect());
             }
-            Report::Attempt(job, attempt, standing) => {
-                reports::attempt_stands(ledger, *job, *attempt, standing, boot, &mut orders);
+            Report::Attempt(job, attempt, standing) if noded.may_speak_of(ledger, *job) => {
+                reports::attempt_stands(ledger, *job, *attempt, standing, noded.boot, &mut orders);
             }
             Report::Usage(used) => {
-                used.iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used))
+                let own = used.iter().filter(|(job, ..)| noded.may_speak_of(ledger, *job)).collect::<Vec<_>>();
+                own.into_iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used));
             }
-            Report::Pong | Report::Fenced { .. } => {}
+            Report::Attempt(..) | Report::Pong | Report::Fenced { .. } => {}
         }
-        self.back.extend(orders.into_iter().map(|order| (target, order)));
+        self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
+    }
+}
+
+/// Who reports.
+struct Noded<'a> {
+    target: usize,
+    boot: &'a str,
+    presents: &'a [String],
+}
+
+impl Noded<'_> {
+    /// A noded speaks of jobs on the nodes it presents, and of attempts that nobody knows of.
+    fn may_speak_of(&self, ledger: &Ledger, id: JobId) -> bool {
+        let node = ledger.job(id).and_then(|job| reports::first_node(job));
+        node.is_none_or(|node| self.presents.iter().any(|name| name == node))
     }
 }
 

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
 
+/// And how many bytes, about: an answer travels in frames, which are bounded.
+const PART_BYTES: usize = 1 << 20;
+
 /// Who asks, and what they may see.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer {
@@ -136,12 +139,16 @@ fn records(
     let mut statement = connection.prepare(&sql)?;
     let mut found = statement.query(params_from_iter(values))?;
     let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
-    let mut part = Vec::new();
+    let (mut part, mut bytes) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
         let class: Option<i64> = row.get(3)?;
-        part.push(record(connection, &mut waits, job_of(row)?, class, detail, viewer)?);
-        if part.len() == PART {
+        bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+        let record = record(connection, &mut waits, job_of(row)?, class, detail, viewer)?;
+        bytes += record.environ.as_ref().map_or(0, Vec::len);
+        part.push(record);
+        if part.len() == PART || bytes > PART_BYTES {
             each(Answer::Jobs(std::mem::take(&mut part)))?;
+            bytes = 0;
         }
     }
     each(Answer::Jobs(part))

@@ -180,20 +180,37 @@ impl Link {
     /// The messages that have fully arrived. After the other side has left, what it had sent is
     /// delivered first and the next call says [`FrameError::Closed`].
     pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Vec<T>, FrameError> {
-        let ended = self.fill()?;
+        self.receive_some(usize::MAX)
+    }
+
+    /// The same, but at most so many messages; [`Link::has_more`] tells whether others wait, which
+    /// the socket itself no longer does.
+    pub fn receive_some<T: DeserializeOwned>(&mut self, most: usize) -> Result<Vec<T>, FrameError> {
+        let ended = if self.has_more() { false } else { self.fill()? };
         let mut messages = Vec::new();
         let mut at = 0;
-        while let Some(header) = self.incoming[at..].first_chunk::<HEADER>() {
+        while messages.len() < most
+            && let Some(header) = self.incoming[at..].first_chunk::<HEADER>()
+        {
             let end = at + HEADER + payload_length(header)?;
             let Some(payload) = self.incoming.get(at + HEADER..end) else { break };
             messages.push(postcard::from_bytes(payload).map_err(FrameError::Malformed)?);
             at = end;
         }
         self.incoming.drain(..at);
+        if self.incoming.is_empty() {
+            self.incoming = Vec::new();
+        }
         if ended && messages.is_empty() {
             return Err(FrameError::Closed);
         }
         Ok(messages)
+    }
+
+    /// Whether a message has fully arrived and not yet been received, or is no message of ours.
+    pub fn has_more(&self) -> bool {
+        let Some(header) = self.incoming.first_chunk::<HEADER>() else { return false };
+        payload_length(header).map_or(true, |length| self.incoming.len() >= HEADER + length)
     }
 
     /// Reads what is there; whether the other side has left.
@@ -244,6 +261,19 @@ mod tests {
         drop(far);
         assert_eq!(link.receive::<String>().unwrap(), ["hello", "hello"]);
         assert!(matches!(link.receive::<String>(), Err(FrameError::Closed)));
+    }
+
+    #[test]
+    fn what_is_not_received_now_waits() {
+        let (mut link, mut far) = pair();
+        (0..5).for_each(|number: u8| far.write_all(&encode(&number).unwrap()).unwrap());
+        drop(far);
+        assert_eq!(link.receive_some::<u8>(2).unwrap(), [0, 1]);
+        assert!(link.has_more());
+        assert_eq!(link.receive_some::<u8>(2).unwrap(), [2, 3]);
+        assert_eq!(link.receive_some::<u8>(2).unwrap(), [4]);
+        assert!(!link.has_more());
+        assert!(matches!(link.receive_some::<u8>(2), Err(FrameError::Closed)));
     }
 
     #[test]
