@@ -276,6 +276,47 @@ fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
     ]
 }
 
+/// One that would cost everybody, not only its owner, is told how large it may be.
+#[test]
+fn what_is_larger_than_a_job_may_be_is_refused() {
+    let sandbox = serving();
+    let [usual, ..] = &submissions_by_hand(&sandbox.work())[6..] else { panic!() };
+    let large = [
+        (Submission { environ: vec![b'x'; 2 << 20], ..usual.clone() }, "an environment"),
+        (Submission { arguments: Text(vec![b'x'; 1 << 20]), ..usual.clone() }, "a request"),
+        (Submission { payload: Payload::Command(vec![Text(Vec::new()); 100_000]), ..usual.clone() }, "a request"),
+        (Submission { settings: vec![Setting::new("Job_Name", "x"); 100_000], ..usual.clone() }, "a request"),
+    ];
+    for (submission, what) in large {
+        match ask(&mut dial(&sandbox), &Request::Submit(Box::new(submission))) {
+            Reply::Refused(refusal) => assert!(refusal.text.contains(what), "{refusal:?}"),
+            reply => panic!("{what}: {reply:?}"),
+        }
+    }
+    // All of this fits: what is on the way to a node must fit into a frame with it.
+    let fits = Submission {
+        environ: (0..1000).flat_map(|n| format!("V{n}={}\0", "x".repeat(1000)).into_bytes()).collect(),
+        payload: Payload::Script([b"#".repeat(16 << 20)].concat()),
+        ..usual.clone()
+    };
+    let Reply::Accepted(id) = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits))) else { panic!() };
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
+/// A thousand requests in one breath are answered one by one, and others in between.
+#[test]
+fn a_talker_is_heard_in_turns() {
+    let sandbox = serving();
+    let mut talker = dial(&sandbox);
+    let many: Vec<u8> = (0..1000).flat_map(|id| frame::encode(&Request::Wait(JobId(900_000 + id))).unwrap()).collect();
+    talker.write_all(&many).unwrap();
+    sandbox.run_with_input("qsub", &["-h"], "true\n").line();
+    for n in 0..1000 {
+        let reply = frame::read::<Reply>(&mut talker).unwrap();
+        assert!(matches!(reply, Reply::Refused(_)), "{n}: {reply:?}");
+    }
+}
+
 #[test]
 fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
     let sandbox = serving();

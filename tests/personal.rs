@@ -293,3 +293,16 @@ fn a_wrong_configuration_is_told_by_the_qsub_that_would_have_started_schedd() {
         assert!(done.err.contains(part), "{part}: {done:?}");
     }
 }
+
+#[test]
+fn stop_ends_a_schedd_that_does_not_understand_it() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    // Nobody answers at the socket any more, as when another version does.
+    let socket = sandbox.home().join("schedd.sock");
+    fs::remove_file(&socket).unwrap();
+    fs::write(&socket, "").unwrap();
+    let done = sandbox.run("schedd", &["--stop"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    left(&sandbox);
+}
