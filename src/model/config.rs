@@ -120,7 +120,7 @@ pub struct LaunchConfig {
     pub grace: Span,
     /// Failed starts in a row after which a job is held.
     pub max_failed_starts: u32,
-    /// The delay after the first failed start; it doubles with each further one.
+    /// The delay after the second failed start in a row (the first is tried again at once); it doubles with each further one.
     pub retry: Span,
 }
 

@@ -18,7 +18,7 @@ pub struct Moment {
     pub wall: Wall,
     /// After so many failed starts in a row the job is held.
     pub max_failed_starts: u32,
-    /// The wait after the first failed start; it doubles with each further one.
+    /// The wait after the second failed start in a row (the first is tried again at once); it doubles with each further one.
     pub retry: Span,
 }
 
