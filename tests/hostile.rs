@@ -363,3 +363,19 @@ fn questions_made_by_hand_are_answered_or_refused() {
     }
     serves(&sandbox, pid);
 }
+
+/// Whoever begins large messages and ends none keeps no memory from the others.
+#[test]
+fn unfinished_messages_are_bounded_together() {
+    let sandbox = serving();
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let half = [header(VERSION, 20 << 20), vec![0; 15 << 20]].concat();
+    let mut open: Vec<UnixStream> = Vec::new();
+    for _ in 0..10 {
+        let mut stream = dial(&sandbox);
+        let _ = stream.write_all(&half);
+        open.push(stream);
+    }
+    serves(&sandbox, pid);
+    assert!(memory(pid) < 120 << 10, "{} KiB", memory(pid));
+}

@@ -23,6 +23,9 @@ const IDLE: Span = Span::seconds(300);
 /// A client that reads no answers is let go at this many bytes.
 const BACKLOG: usize = 4 << 20;
 
+/// Bytes of unfinished messages that one user's connections may hold together.
+const PARTIAL: usize = 64 << 20;
+
 /// What one client may ask in one tick; the rest waits, and so do not the others.
 const AT_ONCE: usize = 16;
 
@@ -84,6 +87,23 @@ impl Clients {
 
     /// What a client has asked. One that is gone, talks nonsense or speaks another version is let go.
     pub fn receive(&mut self, token: Token) -> Vec<(Caller, Request)> {
+        let heard = self.listen_to(token);
+        if self.hoards(token) {
+            self.connections.remove(&token);
+        }
+        heard
+    }
+
+    /// Whether this client has begun a message and its user more of them than memory is spared for.
+    fn hoards(&self, token: Token) -> bool {
+        let Some(client) = self.connections.get(&token).filter(|client| client.link.partial() > 0) else {
+            return false;
+        };
+        let own = self.connections.values().filter(|other| other.caller.owner.uid == client.caller.owner.uid);
+        own.map(|other| other.link.partial()).sum::<usize>() > PARTIAL
+    }
+
+    fn listen_to(&mut self, token: Token) -> Vec<(Caller, Request)> {
         let Some(client) = self.connections.get_mut(&token) else { return Vec::new() };
         let received =
             client.link.flush().map_err(FrameError::from).and_then(|()| client.link.receive_some::<Request>(AT_ONCE));
