@@ -317,6 +317,16 @@ fn a_signal_reaches_the_script() {
 }
 
 #[test]
+fn a_real_time_signal_ends_a_job_like_any_other() {
+    for options in FENCES {
+        let mut node = Node::with(options);
+        let text = format!("{} while [ ! -s pid ]; do sleep 0.01; done; kill -40 $$", daemon_of_a_job("pid"));
+        assert_eq!(node.run(node.script(1, &text)).how, How::Signaled(40));
+        assert!(!lives(number(&node, "pid")));
+    }
+}
+
+#[test]
 fn what_was_cancelled_before_its_start_never_runs() {
     let mut node = Node::start();
     node.cancel(1, Span(0));

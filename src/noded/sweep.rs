@@ -6,12 +6,11 @@
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
-use crate::sys::{clock, process, procfs};
-use nix::errno::Errno;
+use crate::sys::process::{self, Reaped};
+use crate::sys::{clock, procfs};
 use nix::libc::{SIGCONT, SIGSTOP, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
@@ -60,11 +59,10 @@ pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
 /// Reaps what has ended; whether no child is left. An ended descendant is a child sooner or later.
 fn alone() -> bool {
     loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Err(Errno::EINTR) => {}
-            Err(_) => return true,
-            Ok(WaitStatus::StillAlive) => return false,
-            Ok(_) => {}
+        match process::reap(None) {
+            Reaped::NoChild => return true,
+            Reaped::Living => return false,
+            Reaped::Ended(..) => {}
         }
     }
 }
