@@ -40,6 +40,8 @@ pub enum Word {
     Forked(Name),
     /// The job runs, in this session.
     Running(Name, u32),
+    /// How it ended is recorded; its shepherd has still to clear up.
+    Over(Name),
     /// The attempt could not even be recorded.
     Failed(Name, String),
 }

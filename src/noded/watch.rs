@@ -3,7 +3,7 @@
 use super::child::{Fault, Word};
 use super::folder::{Built, Name};
 use super::meter::Meter;
-use super::shepherd::cannot_start;
+use super::shepherd::unable;
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
 use crate::model::time::Span;
@@ -193,11 +193,15 @@ impl<'a> Watch<'a> {
     }
 
     fn obey(&mut self, cgroup: Option<&Cgroup>) {
-        for order in self.built.folder.orders(&mut self.orders_seen) {
-            match order {
-                Control::Cancel(grace) => self.end(cgroup, grace, None),
-                Control::Signal(number) => self.signal(cgroup, number),
-                Control::Walltime(limit) => self.limit = limit,
+        let mut seen = None;
+        while seen != Some(self.orders_seen) {
+            seen = Some(self.orders_seen);
+            for order in self.built.folder.orders(&mut self.orders_seen) {
+                match order {
+                    Control::Cancel(grace) => self.end(cgroup, grace, None),
+                    Control::Signal(number) => self.signal(cgroup, number),
+                    Control::Walltime(limit) => self.limit = limit,
+                }
             }
         }
     }
@@ -272,8 +276,7 @@ impl<'a> Watch<'a> {
     fn how(&self) -> How {
         let overran = self.ending.as_ref().and_then(|ending| ending.overran.clone());
         match (&self.fault, overran, self.status) {
-            (Some(Fault::Owner(why)), ..) => How::CannotStart { status: cannot_start(self.launch), why: why.clone() },
-            (Some(Fault::Node(why)), ..) => How::NodeFault(why.clone()),
+            (Some(fault), ..) => unable(self.launch, fault.clone()),
             (None, Some(overran), _) => overran,
             (None, None, Some(End::Exited(code))) => How::Exited(code),
             (None, None, Some(End::Signaled(number))) => How::Signaled(number),

@@ -12,6 +12,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// From `linux/sched.h`: one bit too wide for the constant of the C library's bindings.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
+/// The limit on open descriptors that a login usually gives.
+const USUAL_DESCRIPTORS: u64 = 1024;
+
 /// Which side of a fork this is.
 #[derive(Debug)]
 pub enum Fork {
@@ -210,6 +213,15 @@ pub fn raise_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+/// Lowers the limit on open descriptors to what programs expect; one that is lower stays. With more
+/// of them `select` writes out of bounds, and who closes all there may be takes for ever.
+pub fn usual_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.min(USUAL_DESCRIPTORS), hard);
     }
 }
 
