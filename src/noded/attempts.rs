@@ -337,7 +337,17 @@ impl Attempts {
                 }
             }
         }
+        // It may have been killed between a fork and the word of it.
+        self.examine_unwatched(poller);
         self.send(poller);
+    }
+
+    /// Looks at those whose end nobody would tell.
+    fn examine_unwatched(&mut self, poller: &mut Poller) {
+        let unwatched = self.entries.iter().filter(|(_, entry)| !entry.over() && entry.watched.is_none());
+        let begun = |name: &Name| Folder::of(&self.site.state, *name).exists();
+        let names: Vec<Name> = unwatched.map(|(&name, _)| name).filter(begun).collect();
+        names.into_iter().for_each(|name| self.examine(name, poller));
     }
 
     fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
@@ -398,8 +408,7 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, used));
             }
-            let silent_start = entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_)));
-            if silent_start || entry.watched.is_none() && folder.exists() {
+            if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
                 silent.push(name);
             }
             if !entry.kept.is_empty() {
@@ -411,6 +420,7 @@ impl Attempts {
         }
         untold.into_iter().for_each(|name| self.hand_over(name));
         silent.into_iter().for_each(|name| self.examine(name, poller));
+        self.examine_unwatched(poller);
     }
 
     // ------------------------------------------------------------------------------- reports
