@@ -398,7 +398,10 @@ fn a_spawner_killed_at_any_moment_costs_nothing() {
     for job in 1..=60 {
         node.order(Order::Start(Box::new(node.script(job, &format!("echo x >> ran.{job}")))));
         if job % 20 == 10 {
-            kill(node.spawner());
+            let spawner = node.spawner();
+            kill(spawner);
+            // Else it may be found again, dying, in place of the next one.
+            wait_for(|| (!lives(spawner)).then_some(()));
         }
     }
     for job in 1..=60 {
