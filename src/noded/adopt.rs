@@ -1,17 +1,19 @@
 //! What became of an attempt, told from its folder: still under its shepherd, over, or lost.
 
-use super::folder::{Folder, Identity};
+use super::folder::{Folder, Identity, Trace};
 use super::site::Site;
+use super::sweep::{self, Frozen};
 use super::tmpdir;
 use crate::model::job::Outcome;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;
 use crate::sys::{process, procfs};
-use nix::libc::SIGSTOP;
+use nix::libc::{EINVAL, ENOENT, ESRCH};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -34,65 +36,94 @@ pub enum Found {
     Ended(Outcome),
     /// Its shepherd ended without a record.
     Lost,
+    /// It cannot be told now: nothing may be done about it, and it is to be looked at again.
+    Unknown(io::Error),
 }
 
 /// Looks into an attempt's folder.
 pub fn find(site: &Site, folder: &Folder) -> Found {
-    if let Some(outcome) = recorded(folder) {
-        return Found::Ended(outcome);
+    look(site, folder).unwrap_or_else(Found::Unknown)
+}
+
+fn look(site: &Site, folder: &Folder) -> io::Result<Found> {
+    if let Some(outcome) = recorded(folder)? {
+        return Ok(Found::Ended(outcome));
     }
     let identity = match folder.identity() {
-        Ok(identity) => identity,
-        Err(e) => {
+        // It was whole before the folder got its name: a crash of the machine has spoiled it.
+        Err(e) if spoiled(&e) => {
             error!("{folder:?} does not say who its shepherd is: {e}");
-            return Found::Lost;
+            return Ok(Found::Lost);
         }
+        other => other?,
     };
-    if let Some(ended) = shepherd(site, &identity) {
+    if let Some(ended) = shepherd(site, &identity)? {
         let session = folder.trace().ok().flatten().and_then(|trace| u32::try_from(trace.session).ok());
-        return Found::Alive { ended, session };
+        return Ok(Found::Alive { ended, session });
     }
     // It may have written its record and left between the two looks.
-    recorded(folder).map_or(Found::Lost, Found::Ended)
+    Ok(recorded(folder)?.map_or(Found::Lost, Found::Ended))
 }
 
-fn recorded(folder: &Folder) -> Option<Outcome> {
-    // What cannot be read is told from the identity, next.
-    folder.outcome().ok().flatten()
-}
-
-/// The very process that the folder names, if it lives.
-fn shepherd(site: &Site, identity: &Identity) -> Option<OwnedFd> {
-    if identity.boot != site.boot {
-        return None;
+fn recorded(folder: &Folder) -> io::Result<Option<Outcome>> {
+    match folder.outcome() {
+        // What is not there whole is told from the identity, next.
+        Err(e) if spoiled(&e) => Ok(None),
+        other => other,
     }
-    let ended = process::pidfd(Pid::from_raw(identity.pid)).ok()?;
+}
+
+/// Whether the record was looked at and says nothing, as against one that could not be looked at.
+fn spoiled(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), InvalidData | NotFound | UnexpectedEof)
+}
+
+/// The very process that the folder names, if it lives; an error when that cannot be told.
+fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
+    if identity.boot != site.boot {
+        return Ok(None);
+    }
+    let ended = match process::pidfd(Pid::from_raw(identity.pid)) {
+        Err(e) if gone(&e) => return Ok(None),
+        other => other?,
+    };
     // Only now: the number cannot change hands any more.
-    let same = procfs::process(identity.pid).is_some_and(|p| p.started == identity.started && p.lives());
-    same.then_some(ended)
+    let same = procfs::look(identity.pid)?.is_some_and(|p| p.started == identity.started && p.lives());
+    Ok(same.then_some(ended))
+}
+
+/// There is no process of that number, or (EINVAL, by kernel) it now names a mere thread.
+fn gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
 }
 
 /// Ends what a lost shepherd left of its job, and clears up after it.
 pub fn clear_up(site: &Site, folder: &Folder) {
     let trace = folder.trace().ok().flatten();
+    if let Some(identity) = folder.identity().ok().filter(|identity| identity.boot == site.boot) {
+        end_rest(&identity, trace.as_ref());
+    }
     if let Some(trace) = &trace {
         tmpdir::remove(Path::new(OsStr::from_bytes(&trace.tmpdir.0)));
     }
-    let Some(identity) = folder.identity().ok().filter(|identity| identity.boot == site.boot) else { return };
-    if let Some(path) = trace.as_ref().and_then(|trace| trace.cgroup.as_ref()) {
+}
+
+fn end_rest(identity: &Identity, trace: Option<&Trace>) {
+    if let Some(path) = trace.and_then(|trace| trace.cgroup.as_ref()) {
         let group = Cgroup::at(Path::new(OsStr::from_bytes(&path.0)));
         let _ = group.kill();
         group.wait_until_empty(PATIENCE);
         group.remove();
     }
-    // The session's number is worth something only while its first process can vouch for it.
+    // The session's number is worth something only while its first process is there to vouch for it.
     let session = trace.filter(|trace| vouched(trace.session, trace.started)).map(|trace| trace.session);
-    let ended = freeze_and_kill(&identity, session);
+    let ended = freeze_and_kill(identity, session);
     warn!("job {}: its shepherd was killed; {ended} processes of it ended", identity.name);
 }
 
 fn vouched(session: i32, started: u64) -> bool {
-    procfs::process(session).is_none_or(|process| process.started == started)
+    procfs::process(session).is_some_and(|process| process.started == started)
 }
 
 fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
@@ -101,21 +132,16 @@ fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
         let in_session = session == Some(p.session) && procfs::owner(p.pid) == Some(identity.uid);
         p.lives() && (in_session || procfs::carries(p.pid, mark.as_bytes()))
     };
-    let mut frozen = BTreeSet::new();
+    let mut frozen = Frozen::new();
     for _ in 0..100 {
         let all = procfs::all();
         let mut family: BTreeSet<i32> = all.iter().filter(|p| belongs(p)).map(|p| p.pid).collect();
         while all.iter().any(|p| p.lives() && family.contains(&p.parent) && family.insert(p.pid)) {}
         family.remove(&nix::unistd::getpid().as_raw());
-        let new: Vec<i32> = family.difference(&frozen).copied().collect();
-        if new.is_empty() {
+        if !sweep::freeze(all.iter().filter(|p| family.contains(&p.pid)), &mut frozen) {
             break;
         }
-        for pid in new {
-            process::send_signal(pid, SIGSTOP);
-            frozen.insert(pid);
-        }
     }
-    frozen.iter().copied().for_each(process::end);
+    sweep::kill(&frozen);
     frozen.len()
 }

@@ -56,11 +56,13 @@ struct Entry {
     /// For its shepherd, once that listens.
     kept: Vec<Control>,
     used: Usage,
+    /// What tells when its shepherd ends, if anything does.
+    watched: Option<Source>,
 }
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default() }
+        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default(), watched: None }
     }
 
     fn over(&self) -> bool {
@@ -221,6 +223,7 @@ impl Attempts {
                 self.hand_over(name);
             }
             Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
+            Word::Over(name) => self.examine(name, poller),
             Word::Running(..) | Word::Failed(..) => {}
         }
     }
@@ -232,9 +235,13 @@ impl Attempts {
     /// A shepherd of this attempt has ended.
     pub fn shepherd_ended(&mut self, name: Name, source: Source, poller: &mut Poller) {
         poller.forget(source);
+        let watched = self.entries.get_mut(&name).and_then(|entry| entry.watched.take_if(|known| *known == source));
         // What it said last comes before its end.
         self.hear(poller);
-        self.examine(name, poller);
+        // The end of one whose launch has been sent again means nothing.
+        if watched.is_some() {
+            self.examine(name, poller);
+        }
     }
 
     /// Looks into the attempt's folder for what became of it.
@@ -260,15 +267,26 @@ impl Attempts {
                 let used = folder.usage().unwrap_or_default();
                 self.end(name, Outcome { how: How::ShepherdLost, sent: None, used });
             }
+            Found::Unknown(e) => warn!("attempt {name} will be looked at again: {e}"),
         }
     }
 
     fn watch_shepherd(&mut self, name: Name, ended: OwnedFd, poller: &mut Poller) {
         let source = Source::Shepherd(name, poller.number());
-        if let Err(e) = poller.keep(ended, source) {
-            error!("the shepherd of attempt {name} cannot be watched: {e}");
+        if let Some(entry) = self.entries.get_mut(&name).filter(|entry| entry.watched.is_none()) {
+            match poller.keep(ended, source) {
+                Ok(()) => entry.watched = Some(source),
+                Err(e) => error!("the shepherd of attempt {name} cannot be watched: {e}"),
+            }
         }
         self.hand_over(name);
+    }
+
+    /// What becomes of the shepherd it had no longer matters.
+    fn unwatch(&mut self, name: Name, poller: &mut Poller) {
+        if let Some(source) = self.entries.get_mut(&name).and_then(|entry| entry.watched.take()) {
+            poller.forget(source);
+        }
     }
 
     /// Hands over what was ordered before the shepherd listened.
@@ -313,10 +331,23 @@ impl Attempts {
         for name in self.in_doubt.remove(&number).unwrap_or_default() {
             match Folder::of(&self.site.state, name).exists() {
                 true => self.examine(name, poller),
-                false => self.unsent.push_back(name),
+                false => {
+                    self.unwatch(name, poller);
+                    self.unsent.push_back(name);
+                }
             }
         }
+        // It may have been killed between a fork and the word of it.
+        self.examine_unwatched(poller);
         self.send(poller);
+    }
+
+    /// Looks at those whose end nobody would tell.
+    fn examine_unwatched(&mut self, poller: &mut Poller) {
+        let unwatched = self.entries.iter().filter(|(_, entry)| !entry.over() && entry.watched.is_none());
+        let begun = |name: &Name| Folder::of(&self.site.state, *name).exists();
+        let names: Vec<Name> = unwatched.map(|(&name, _)| name).filter(begun).collect();
+        names.into_iter().for_each(|name| self.examine(name, poller));
     }
 
     fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
@@ -365,10 +396,12 @@ impl Attempts {
         }
     }
 
-    /// Reads what running jobs have used, and looks again at those whose start nobody told.
+    /// Reads what running jobs have used, says again what their shepherds could not be told, and
+    /// looks at those whose start nobody told or whose end nobody would tell.
     pub fn look_round(&mut self, poller: &mut Poller) {
         let mut changed = Vec::new();
         let mut silent = Vec::new();
+        let mut untold = Vec::new();
         for (&name, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.over()) {
             let folder = Folder::of(&self.site.state, name);
             if let Some(used) = folder.usage().filter(|used| *used != entry.used) {
@@ -378,11 +411,16 @@ impl Attempts {
             if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
                 silent.push(name);
             }
+            if !entry.kept.is_empty() {
+                untold.push(name);
+            }
         }
         if !changed.is_empty() {
             self.said.push(Report::Usage(changed));
         }
+        untold.into_iter().for_each(|name| self.hand_over(name));
         silent.into_iter().for_each(|name| self.examine(name, poller));
+        self.examine_unwatched(poller);
     }
 
     // ------------------------------------------------------------------------------- reports
@@ -495,6 +533,21 @@ mod tests {
         let mut second = Attempts::hollow(site);
         second.adopt(&mut poller).unwrap();
         assert_eq!(second.standings(), first.standings());
+    }
+
+    #[test]
+    fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
+        let (mut attempts, mut poller, folder) = attempts();
+        let name = Name::of(&running());
+        let place = folder::attempts(folder.path()).join(name.to_string());
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(place.join("record"), format!("{:4096}", r#"{"version":65000}"#)).unwrap();
+        attempts.adopt(&mut poller).unwrap();
+        attempts.look_round(&mut poller);
+        assert_eq!(attempts.standings(), [(JobId(1), 1, Standing::Starting)]);
+        std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
+        attempts.look_round(&mut poller);
+        assert_eq!(attempts.standings(), [(JobId(1), 1, Standing::Ended(never(How::ShepherdLost)))]);
     }
 
     #[test]

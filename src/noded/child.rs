@@ -117,6 +117,8 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
     packet::send(start, &ready, Some(io::stderr().as_fd()), true).map_err(Fault::node("shepherd"))?;
     process::unblock_signals().map_err(Fault::node("signals"))?;
     process::close_all_but(&[start]);
+    // Whoever started us may have raised it for its own needs.
+    process::usual_descriptor_limit();
     execute(plan)
 }
 

@@ -93,6 +93,11 @@ pub struct Identity {
     pub cookie: String,
 }
 
+#[derive(Deserialize)]
+struct Versioned {
+    version: u16,
+}
+
 /// Where the job's processes are to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
@@ -128,9 +133,9 @@ impl Folder {
         Folder { path: attempts(state).join(name.to_string()) }
     }
 
-    /// Whether it is there.
+    /// Whether it is there, or may be.
     pub fn exists(&self) -> bool {
-        self.path.exists()
+        self.path.try_exists().unwrap_or(true)
     }
 
     /// The job's script.
@@ -145,12 +150,12 @@ impl Folder {
 
     /// Who its shepherd is.
     pub fn identity(&self) -> io::Result<Identity> {
-        let identity: Identity = self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        if identity.version != VERSION {
-            let theirs = identity.version;
-            return Err(io::Error::other(format!("a record of version {theirs}, this program knows {VERSION}")));
+        // The version first: of another one nothing else need be as we know it.
+        let Versioned { version } = self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if version != VERSION {
+            return Err(io::Error::other(format!("a record of version {version}, this program knows {VERSION}")));
         }
-        Ok(identity)
+        Ok(self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
     /// How to find its job; None before the job is forked.
@@ -195,13 +200,21 @@ impl Folder {
         if procfs::process(identity.pid).is_none_or(|process| process.started != identity.started) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let orders = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join("orders"));
-        let written = orders.and_then(|mut file| file.write_all(format!("{}\n", order.line()).as_bytes()));
-        match (written, order) {
+        match (self.append(order), order) {
             (Ok(()), _) => process::send_to(&shepherd, Signal::SIGUSR1),
             (Err(_), Control::Cancel(_)) => process::send_to(&shepherd, Signal::SIGUSR2),
             (Err(e), _) => Err(e),
         }
+    }
+
+    fn append(&self, order: &Control) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join("orders"))?;
+        let before = file.metadata()?.len();
+        // On a line of its own whatever was left before it.
+        file.write_all(format!("\n{}\n", order.line()).as_bytes()).inspect_err(|_| {
+            // Half an order may read as another one.
+            let _ = file.set_len(before);
+        })
     }
 
     /// The orders handed over since `seen` bytes of them were read; `seen` moves on.
@@ -391,6 +404,19 @@ mod tests {
         let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
         built.write_trace(&trace).unwrap();
         assert_eq!(built.folder.trace().unwrap(), Some(trace));
+    }
+
+    #[test]
+    fn half_an_order_left_before_another_spoils_nothing() {
+        let state = state();
+        let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
+        let folder = build(state.path(), &contents).unwrap().unwrap().folder;
+        fs::write(folder.path.join("orders"), "canc").unwrap();
+        folder.append(&Control::Signal(10)).unwrap();
+        folder.append(&Control::Walltime(None)).unwrap();
+        let mut seen = 0;
+        assert_eq!(folder.orders(&mut seen), [Control::Signal(10), Control::Walltime(None)]);
+        assert!(folder.orders(&mut seen).is_empty());
     }
 
     #[test]

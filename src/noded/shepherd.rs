@@ -4,7 +4,7 @@
 //! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
 //! is left of it, record the outcome: in this order, and each step only once.
 
-use super::child::{self, Plan};
+use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
 use super::folder::{self, Built, Contents, Identity, Name, Trace};
 use super::meter::Meter;
@@ -44,8 +44,13 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
         Ok((Some((built, cookie)), launch, account)) => {
             // Only now: a failure must be heard before nothing more is expected of this launch.
             drop((building, builder));
-            let outcome = herd(site, &launch, account, &built, &cookie, &noded);
+            let (outcome, tmpdir) = herd(site, &launch, account, &built, &cookie, &noded);
             write_outcome(&built, &outcome);
+            // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
+            if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
+                say(&noded, &Word::Over(name), None, false);
+                tmpdir::remove(&tmpdir);
+            }
         }
     }
     process::leave(0)
@@ -87,45 +92,48 @@ fn other_owner(site: &Site, account: &Account) -> Option<(u32, u32)> {
     (account.uid != site.own.uid).then_some((account.uid, account.gid))
 }
 
-/// Runs the job to its end, unless it was cancelled or cannot be.
+/// Runs the job to its end, unless it was cancelled or cannot be. With the outcome comes `TMPDIR`,
+/// which is left to be removed.
 fn herd(
     site: &Site,
     launch: &Launch,
-    account: Result<Account, String>,
+    account: Result<Account, Fault>,
     built: &Built,
     cookie: &str,
     noded: &OwnedFd,
-) -> Outcome {
+) -> (Outcome, Option<PathBuf>) {
     if folder::buried(&site.state, Name::of(launch)).is_some() {
-        return never(How::Cancelled);
+        return (never(How::Cancelled), None);
     }
     let account = match account {
         Ok(account) => account,
-        Err(why) => return never(How::CannotStart { status: cannot_start(launch), why }),
+        Err(fault) => return (never(unable(launch, fault)), None),
     };
     let tmpdir = match tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account)) {
         Ok(tmpdir) => tmpdir,
-        Err(e) => return never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))),
+        Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
     };
     let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir };
-    let outcome = around.run(noded).unwrap_or_else(|e| never(not_started(launch, &e)));
-    tmpdir::remove(&tmpdir);
-    outcome
+    let outcome = around.run(noded).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
+    (outcome, Some(tmpdir))
 }
 
-fn not_started(launch: &Launch, error: &io::Error) -> How {
-    if error.kind() == io::ErrorKind::InvalidInput {
-        let why = format!("a zero byte in the command: {error}");
-        return How::CannotStart { status: cannot_start(launch), why };
+fn not_started(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => Fault::Owner(format!("a zero byte in the command: {error}")),
+        _ => Fault::Node(format!("fork: {error}")),
     }
-    How::NodeFault(format!("fork: {error}"))
 }
 
-/// What `Exit_status` becomes when a job cannot start.
-pub fn cannot_start(launch: &Launch) -> i32 {
-    match launch.payload {
+/// How a job ended that could not start.
+pub fn unable(launch: &Launch, fault: Fault) -> How {
+    let status = match launch.payload {
         Payload::Command(_) => 254,
         Payload::Script(_) => 127,
+    };
+    match fault {
+        Fault::Owner(why) => How::CannotStart { status, why },
+        Fault::Node(why) => How::NodeFault(why),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What holds for every attempt of one noded.
 
+use super::child::Fault;
 use crate::model::job::Owner;
 use crate::sys::user::{self, Account};
 use std::path::PathBuf;
@@ -30,24 +31,29 @@ pub struct Site {
 
 impl Site {
     /// The account under which a job of `owner` may run here, or why it may not.
-    pub fn admit(&self, owner: &Owner) -> Result<Account, String> {
+    pub fn admit(&self, owner: &Owner) -> Result<Account, Fault> {
         if self.shared && owner.uid == 0 {
-            return Err("root's jobs are not run in a shared installation: submit as another user".into());
+            let why = "root's jobs are not run in a shared installation: submit as another user";
+            return Err(Fault::Owner(why.into()));
         }
         if owner.uid == self.own.uid {
             return Ok(self.own.clone());
         }
         let (user, uid) = (&owner.user, owner.uid);
         if self.own.uid != 0 {
-            return Err(format!("noded on {} runs as {} and only its jobs, not {user}'s", self.host, self.own.name));
+            let why = format!("noded on {} runs as {} and only its jobs, not {user}'s", self.host, self.own.name);
+            return Err(Fault::Owner(why));
         }
         if uid < self.min_uid {
-            return Err(format!("user {user} ({uid}) is below the lowest user number run here, {}", self.min_uid));
+            let why = format!("user {user} ({uid}) is below the lowest user number run here, {}", self.min_uid);
+            return Err(Fault::Owner(why));
         }
-        let account = user::named(user).map_err(|e| format!("user {user}: {e}"))?;
-        let account = account.ok_or_else(|| format!("user {user} is not known on {}", self.host))?;
+        // A name service that is down may say either; another node, or this one later, may know better.
+        let account = user::named(user).map_err(|e| Fault::Node(format!("user {user}: {e}")))?;
+        let account = account.ok_or_else(|| Fault::Node(format!("user {user} is not known on {}", self.host)))?;
         if account.uid != uid {
-            return Err(format!("user {user} has number {} on {}, not {uid}", account.uid, self.host));
+            let why = format!("user {user} has number {} on {}, not {uid}", account.uid, self.host);
+            return Err(Fault::Owner(why));
         }
         Ok(account)
     }
@@ -76,11 +82,21 @@ pub(super) mod tests {
     fn only_those_who_may_run_here_do() {
         let owner = |user: &str, uid| Owner { user: user.into(), uid, gid: uid };
         assert!(site(0, false).admit(&owner("root", 0)).is_ok());
-        assert!(site(0, true).admit(&owner("root", 0)).unwrap_err().contains("shared"));
-        assert!(site(0, false).admit(&owner("daemon", 1)).unwrap_err().contains("below"));
-        assert!(site(0, false).admit(&owner("root", 4242)).unwrap_err().contains("has number 0"));
-        assert!(site(0, false).admit(&owner("no-such-user", 4242)).unwrap_err().contains("not known"));
+        let refused = |site: Site, user: &str, uid: u32, text: &str| {
+            let fault = site.admit(&owner(user, uid)).unwrap_err();
+            assert!(matches!(&fault, Fault::Owner(why) if why.contains(text)), "{fault:?}");
+        };
+        refused(site(0, true), "root", 0, "shared");
+        refused(site(0, false), "daemon", 1, "below");
+        refused(site(0, false), "root", 4242, "has number 0");
+        refused(site(5000, false), "you", 5001, "only its jobs");
         assert!(site(5000, false).admit(&owner("me", 5000)).is_ok());
-        assert!(site(5000, false).admit(&owner("you", 5001)).unwrap_err().contains("only its jobs"));
+    }
+
+    #[test]
+    fn a_user_this_node_does_not_know_is_the_nodes_fault() {
+        let stranger = Owner { user: "no-such-user".into(), uid: 4242, gid: 1 };
+        let fault = site(0, false).admit(&stranger).unwrap_err();
+        assert!(matches!(&fault, Fault::Node(why) if why.contains("not known")), "{fault:?}");
     }
 }

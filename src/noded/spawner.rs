@@ -11,14 +11,14 @@ use super::folder::Name;
 use super::shepherd;
 use super::site::Site;
 use crate::model::job::JobId;
-use crate::sys::process::{self, Fork};
+use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -40,6 +40,8 @@ pub enum Word {
     Forked(Name),
     /// The job runs, in this session.
     Running(Name, u32),
+    /// How it ended is recorded; its shepherd has still to clear up.
+    Over(Name),
     /// The attempt could not even be recorded.
     Failed(Name, String),
 }
@@ -163,11 +165,7 @@ fn serve(site: &Site, seat: Seat) -> ! {
 
 fn reap(children: &SignalFd) {
     while let Ok(Some(_)) = children.read_signal() {}
-    while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-        if status == WaitStatus::StillAlive {
-            return;
-        }
-    }
+    while let Reaped::Ended(..) = process::reap(None) {}
 }
 
 fn announce(seat: &Seat, name: Name, pid: Pid) {

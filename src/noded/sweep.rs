@@ -6,12 +6,14 @@
 
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
-use crate::sys::{clock, process, procfs};
-use nix::errno::Errno;
+use crate::sys::clock;
+use crate::sys::process::{self, Reaped};
+use crate::sys::procfs::{self, Process};
 use nix::libc::{SIGCONT, SIGSTOP, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
@@ -60,29 +62,48 @@ pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
 /// Reaps what has ended; whether no child is left. An ended descendant is a child sooner or later.
 fn alone() -> bool {
     loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Err(Errno::EINTR) => {}
-            Err(_) => return true,
-            Ok(WaitStatus::StillAlive) => return false,
-            Ok(_) => {}
+        match process::reap(None) {
+            Reaped::NoChild => return true,
+            Reaped::Living => return false,
+            Reaped::Ended(..) => {}
         }
     }
 }
 
 fn freeze_and_kill() {
-    let mut frozen = BTreeSet::new();
+    let mut frozen = Frozen::new();
     // Each pass freezes all it finds, so only what was being forked meanwhile is new in the next.
     for _ in 0..100 {
-        let new: Vec<i32> = procfs::descendants(own()).iter().map(|p| p.pid).filter(|p| !frozen.contains(p)).collect();
-        if new.is_empty() {
+        if !freeze(procfs::descendants(own()).iter(), &mut frozen) {
             break;
         }
-        for pid in new {
-            process::send_signal(pid, SIGSTOP);
-            frozen.insert(pid);
+    }
+    kill(&frozen);
+}
+
+/// Processes that have been stopped, each by its number and when it started.
+pub type Frozen = BTreeSet<(i32, u64)>;
+
+/// Stops those of these processes that are new; whether any was.
+pub fn freeze<'a>(family: impl Iterator<Item = &'a Process>, frozen: &mut Frozen) -> bool {
+    let before = frozen.len();
+    for process in family.filter(|p| p.lives()) {
+        if frozen.insert((process.pid, process.started)) {
+            process::send_signal(process.pid, SIGSTOP);
         }
     }
-    frozen.into_iter().for_each(process::end);
+    frozen.len() > before
+}
+
+/// Ends what was stopped.
+pub fn kill(frozen: &Frozen) {
+    for &(pid, started) in frozen {
+        // Held before it is looked at: by now the number may be another process's.
+        let held = process::pidfd(Pid::from_raw(pid));
+        if procfs::process(pid).is_some_and(|p| p.started == started) {
+            held.map_or_else(|_| process::end(pid), |held| drop(process::send_to(&held, Signal::SIGKILL)));
+        }
+    }
 }
 
 fn wait_until_alone(children: &SignalFd) {

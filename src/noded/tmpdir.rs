@@ -26,12 +26,16 @@ fn private(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Removes the folder and all in it; links in it are removed, not followed.
+/// Removes the folder and all in it; links in it are removed, not followed. That may take long.
 pub fn remove(path: &Path) {
-    if path.as_os_str().is_empty() || fs::remove_dir(path).is_ok() {
-        return;
+    if !path.as_os_str().is_empty() && !remove_empty(path) {
+        let _ = fs::remove_dir_all(path);
     }
-    let _ = fs::remove_dir_all(path);
+}
+
+/// Removes the folder if nothing is in it; whether it did.
+pub fn remove_empty(path: &Path) -> bool {
+    fs::remove_dir(path).is_ok()
 }
 
 /// Where such folders are made: a place for temporary files that is on disk, if there is one.

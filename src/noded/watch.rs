@@ -3,27 +3,29 @@
 use super::child::{Fault, Word};
 use super::folder::{Built, Name};
 use super::meter::Meter;
-use super::shepherd::cannot_start;
+use super::shepherd::unable;
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
+use crate::sys::process::{self, End, Reaped};
 use crate::sys::{clock, packet};
 use crate::wire::message::Launch;
-use nix::errno::Errno;
 use nix::libc::{SIGKILL, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// When usage is first looked at, and how often after that.
 const FIRST_SAMPLE: Span = Span::seconds(2);
 const SAMPLES: Span = Span::seconds(5);
 /// How soon a word that noded had no room for is said again.
 const SAY_AGAIN: Span = Span(50);
+/// How long the status of a killed first process is waited for.
+const LAST_WAIT: Span = Span::seconds(1);
 
 /// What is known of the running job.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct Watch<'a> {
     began: Span,
     limit: Option<Span>,
     /// How its first process ended, once it has.
-    status: Option<WaitStatus>,
+    status: Option<End>,
     /// Why it could not start.
     fault: Option<Fault>,
     /// The job's standard error.
@@ -181,21 +183,25 @@ impl<'a> Watch<'a> {
 
     fn reap(&mut self) {
         loop {
-            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::StillAlive) => return self.alone = false,
-                Ok(status) if status.pid() == Some(self.session) => self.status = Some(status),
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(_) => return self.alone = true,
+            match process::reap(None) {
+                Reaped::Living => return self.alone = false,
+                Reaped::NoChild => return self.alone = true,
+                Reaped::Ended(pid, end) if pid == self.session => self.status = Some(end),
+                Reaped::Ended(..) => {}
             }
         }
     }
 
     fn obey(&mut self, cgroup: Option<&Cgroup>) {
-        for order in self.built.folder.orders(&mut self.orders_seen) {
-            match order {
-                Control::Cancel(grace) => self.end(cgroup, grace, None),
-                Control::Signal(number) => self.signal(cgroup, number),
-                Control::Walltime(limit) => self.limit = limit,
+        let mut seen = None;
+        while seen != Some(self.orders_seen) {
+            seen = Some(self.orders_seen);
+            for order in self.built.folder.orders(&mut self.orders_seen) {
+                match order {
+                    Control::Cancel(grace) => self.end(cgroup, grace, None),
+                    Control::Signal(number) => self.signal(cgroup, number),
+                    Control::Walltime(limit) => self.limit = limit,
+                }
             }
         }
     }
@@ -227,11 +233,23 @@ impl<'a> Watch<'a> {
             }
             // The first process first, so that its status is there to be recorded.
             (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
-                let pid = self.session;
-                let _ = nix::sys::signal::kill(pid, Signal::SIGKILL);
-                self.status = Some(waitpid(pid, None).unwrap_or(WaitStatus::Signaled(pid, Signal::SIGKILL, false)));
+                process::end(self.session.as_raw());
+                self.status = Some(self.last_status());
             }
             _ => {}
+        }
+    }
+
+    /// How the first process ended, which has just been killed. One that cannot be reaped, traced by
+    /// somebody or stuck in the kernel, must not keep the others from being ended.
+    fn last_status(&self) -> End {
+        let until = Span(clock::monotonic().0 + LAST_WAIT.0);
+        loop {
+            match process::reap(Some(self.session)) {
+                Reaped::Ended(_, end) => return end,
+                Reaped::Living if !self.due(until) => clock::sleep(Duration::from_millis(5)),
+                _ => return End::Signaled(SIGKILL),
+            }
         }
     }
 
@@ -258,11 +276,10 @@ impl<'a> Watch<'a> {
     fn how(&self) -> How {
         let overran = self.ending.as_ref().and_then(|ending| ending.overran.clone());
         match (&self.fault, overran, self.status) {
-            (Some(Fault::Owner(why)), ..) => How::CannotStart { status: cannot_start(self.launch), why: why.clone() },
-            (Some(Fault::Node(why)), ..) => How::NodeFault(why.clone()),
+            (Some(fault), ..) => unable(self.launch, fault.clone()),
             (None, Some(overran), _) => overran,
-            (None, None, Some(WaitStatus::Exited(_, code))) => How::Exited(code),
-            (None, None, Some(WaitStatus::Signaled(_, signal, _))) => How::Signaled(signal as i32),
+            (None, None, Some(End::Exited(code))) => How::Exited(code),
+            (None, None, Some(End::Signaled(number))) => How::Signaled(number),
             (None, None, _) => How::Signaled(SIGKILL),
         }
     }

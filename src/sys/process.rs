@@ -1,5 +1,6 @@
 //! Processes: forking, signals, descriptors, the little that must come before an exec.
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask};
 use nix::sys::stat::Mode;
@@ -10,6 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// From `linux/sched.h`: one bit too wide for the constant of the C library's bindings.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// The limit on open descriptors that a login usually gives.
+const USUAL_DESCRIPTORS: u64 = 1024;
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -130,6 +134,44 @@ pub fn signals(which: &[Signal]) -> io::Result<nix::sys::signalfd::SignalFd> {
     Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this exit status.
+    Exited(i32),
+    /// By a signal of this number, which may be a real-time one.
+    Signaled(i32),
+}
+
+/// What a look at children found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// This one had ended, and is gone for good now.
+    Ended(Pid, End),
+    /// None has ended that has not been reaped already.
+    Living,
+    /// There is no such child.
+    NoChild,
+}
+
+/// Reaps one child that has ended, this one or whichever comes first; never waits. nix's own knows
+/// no real-time signals: it reaps who died of one, and then fails.
+pub fn reap(which: Option<Pid>) -> Reaped {
+    let mut status = 0;
+    loop {
+        // SAFETY: the kernel writes one number, into `status`.
+        match unsafe { libc::waitpid(which.map_or(-1, Pid::as_raw), &raw mut status, libc::WNOHANG) } {
+            0 => return Reaped::Living,
+            pid if pid > 0 && libc::WIFSIGNALED(status) => {
+                return Reaped::Ended(Pid::from_raw(pid), End::Signaled(libc::WTERMSIG(status)));
+            }
+            pid if pid > 0 => return Reaped::Ended(Pid::from_raw(pid), End::Exited(libc::WEXITSTATUS(status))),
+            _ if Errno::last() == Errno::ECHILD => return Reaped::NoChild,
+            _ => {}
+        }
+    }
+}
+
 /// Sends a signal by number to a process; whether it could be sent. Zero only asks.
 pub fn send_signal(pid: i32, number: i32) -> bool {
     // SAFETY: kill touches no memory of ours.
@@ -171,6 +213,15 @@ pub fn raise_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+/// Lowers the limit on open descriptors to what programs expect; one that is lower stays. With more
+/// of them `select` writes out of bounds, and who closes all there may be takes for ever.
+pub fn usual_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.min(USUAL_DESCRIPTORS), hard);
     }
 }
 

@@ -1,9 +1,10 @@
 //! What `/proc` tells of processes.
 
+use nix::libc::{ENOENT, ESRCH};
 use nix::unistd::{SysconfVar, sysconf};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 
 /// A process, as `/proc/<pid>/stat` shows it.
@@ -36,19 +37,27 @@ impl Process {
 
 /// The process of this number, if there is one.
 pub fn process(pid: i32) -> Option<Process> {
-    read(&format!("/proc/{pid}/stat"))
+    look(pid).ok().flatten()
+}
+
+/// The same; an error, such as one of too many open files, where it cannot be told whether there is one.
+pub fn look(pid: i32) -> io::Result<Option<Process>> {
+    match read(&format!("/proc/{pid}/stat")) {
+        Err(e) if matches!(e.raw_os_error(), Some(ENOENT | ESRCH)) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 /// This process.
 pub fn own() -> Option<Process> {
-    read("/proc/self/stat")
+    read("/proc/self/stat").ok()
 }
 
-fn read(path: &str) -> Option<Process> {
+fn read(path: &str) -> io::Result<Process> {
     // One read: the file is shorter, and `fs::read` would take six to find that out.
     let mut stat = [0; 1024];
-    let length = File::open(path).ok()?.read(&mut stat).ok()?;
-    parse(&stat[..length])
+    let length = File::open(path)?.read(&mut stat)?;
+    parse(&stat[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Every process.

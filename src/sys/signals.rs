@@ -1,8 +1,8 @@
 //! Signals to a daemon, read like any other input.
 
+use super::process::{self, Reaped};
 use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The signals that ask a daemon to leave.
@@ -33,11 +33,7 @@ impl Signals {
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
             leave |= signal.ssi_signo != Signal::SIGCHLD as u32;
         }
-        while let Ok(status) = waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            if status == WaitStatus::StillAlive {
-                break;
-            }
-        }
+        while let Reaped::Ended(..) = process::reap(None) {}
         leave
     }
 }
