@@ -15,7 +15,7 @@ use super::spawner::{Building, Spawner, Word};
 use super::watch::Control;
 use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
 use crate::model::time::Span;
-use crate::sys::clock;
+use crate::sys::{cgroup, clock};
 use crate::wire::message::{Launch, Report, Standing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -91,6 +91,13 @@ impl Attempts {
             in_doubt: BTreeMap::new(),
             waits: false,
             said: Vec::new(),
+        }
+    }
+
+    /// Takes away what earlier shepherds had no chance to.
+    pub fn tidy(&self) {
+        if let Some(parent) = &self.site.cgroup {
+            cgroup::tidy(parent);
         }
     }
 

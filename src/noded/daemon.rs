@@ -141,6 +141,7 @@ impl Daemon {
             next_repeat: Span(now.0 + REPEAT.0),
             leaving: false,
         };
+        daemon.attempts.tidy();
         let place = || format!("the state folder {}", state_folder.display());
         daemon.attempts.adopt(&mut daemon.poller).with_context(place)?;
         info!("{} node(s), listening at {}", daemon.nodes.len(), path.display());

@@ -116,6 +116,20 @@ fn remove_below(folder: &Path) -> bool {
     any
 }
 
+/// Removes the groups of jobs whose shepherds are gone, where nothing runs in them any more. A
+/// group's name ends in its shepherd's number.
+pub fn tidy(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let shepherd = name.strip_prefix("lanai-").and_then(|rest| rest.rsplit_once('-')).map(|(_, number)| number);
+        let gone = |number: &str| number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists();
+        if shepherd.is_some_and(gone) {
+            // One in which something still runs cannot be removed, and stays.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -15,6 +17,8 @@ use tempfile::TempDir;
 pub struct Sandbox {
     folder: TempDir,
     environment: Vec<(String, String)>,
+    /// What processes that were killed have left outside the folder.
+    debris: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// What a command did.
@@ -62,7 +66,7 @@ impl Sandbox {
             false => format!("{config}\n{launch}\n"),
         };
         let folder = tempfile::Builder::new().prefix("lanai-test-").tempdir().unwrap();
-        let mut sandbox = Sandbox { folder, environment: Vec::new() };
+        let mut sandbox = Sandbox { folder, environment: Vec::new(), debris: Mutex::default() };
         sandbox.set("LANAI_HOME", sandbox.home().display());
         fs::create_dir(sandbox.home()).unwrap();
         fs::create_dir(sandbox.work()).unwrap();
@@ -239,6 +243,7 @@ impl Sandbox {
 
     /// As a power cut does: nothing of this sandbox goes on.
     pub fn cut_power(&self) {
+        self.debris.lock().unwrap().extend(self.lying_about());
         for _ in 0..400 {
             let left = self.processes();
             if left.is_empty() {
@@ -260,9 +265,8 @@ impl Sandbox {
     /// Ends all that runs here: nothing stays behind, whatever the test did.
     pub fn end(&self) {
         let _ = self.run("schedd", &["--stop"]);
-        let lying = self.lying_about();
         self.cut_power();
-        for folder in lying {
+        for folder in std::mem::take(&mut *self.debris.lock().unwrap()) {
             let _ = fs::remove_dir(&folder).or_else(|_| fs::remove_dir_all(&folder));
         }
     }
