@@ -265,6 +265,13 @@ impl Sandbox {
     /// Ends all that runs here: nothing stays behind, whatever the test did.
     pub fn end(&self) {
         let _ = self.run("schedd", &["--stop"]);
+        // A shepherd whose job is over has still to take its TMPDIR away.
+        for _ in 0..20 {
+            if self.processes().is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.cut_power();
         for folder in std::mem::take(&mut *self.debris.lock().unwrap()) {
             let _ = fs::remove_dir(&folder).or_else(|_| fs::remove_dir_all(&folder));
