@@ -281,8 +281,8 @@ impl Sandbox {
     /// What killed shepherds have no chance to take away: control groups and `TMPDIR`s of their
     /// jobs, as the attempts' records name them.
     fn lying_about(&self) -> Vec<PathBuf> {
-        let attempts = fs::read_dir(self.home().join("node/attempts")).into_iter().flatten().flatten();
-        let records = attempts.filter_map(|attempt| fs::read(attempt.path().join("record")).ok());
+        let files = super::files(self.folder.path()).into_iter();
+        let records = files.filter(|file| file.ends_with("record")).filter_map(|file| fs::read(file).ok());
         let named = records.flat_map(|record| {
             let text = String::from_utf8_lossy(&record).into_owned();
             ["\"cgroup\":\"", "\"tmpdir\":\""].map(|key| Some(text.split(key).nth(1)?.split('"').next()?.to_string()))
