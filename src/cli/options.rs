@@ -7,6 +7,7 @@ use super::exit::Failure;
 use super::{date, paths, resources, script};
 use crate::model::attribute::{self, Setting};
 use crate::model::check;
+use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Wall;
 use clap::Args;
@@ -154,6 +155,12 @@ impl JobOptions {
         }
         Ok(())
     }
+}
+
+/// The holds that `-h` names; the user's own if it is not given.
+pub fn holds(named: Option<&OsStr>) -> Result<Holds, Failure> {
+    let holds = named.map_or(Some(Holds::USER), |letters| check::holds(&letters.to_string_lossy()));
+    holds.ok_or_else(|| illegal('h'))
 }
 
 /// `illegal -X value`, and the usage.

@@ -4,8 +4,6 @@ use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options;
-use crate::model::check;
-use crate::model::state::Holds;
 use crate::wire::message::Request;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
@@ -36,7 +34,6 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let asked = args.holds.as_ref().map_or(Some(Holds::USER), |holds| check::holds(&holds.to_string_lossy()));
-    let holds = asked.ok_or_else(|| options::illegal('h'))?;
+    let holds = options::holds(args.holds.as_deref())?;
     each::act("qrls", command, &args.jobs, &mut Schedd::find()?, |job| Request::Release(job, holds))
 }

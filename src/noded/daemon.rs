@@ -107,12 +107,7 @@ impl Daemon {
             min_uid: rules.min_uid,
             own: own.clone(),
         };
-        let attempts = if args.hollow {
-            Attempts::hollow(site)
-        } else {
-            let _ = nix::unistd::chdir("/");
-            Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")?
-        };
+        let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
@@ -362,6 +357,15 @@ impl Daemon {
             Err(e) => error!("{e:#}"),
         }
     }
+}
+
+/// Really run or, with `--hollow`, pretended.
+fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
+    if args.hollow {
+        return Ok(Attempts::hollow(site));
+    }
+    let _ = nix::unistd::chdir("/");
+    Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {

@@ -33,8 +33,6 @@ pub enum Change {
     Bookings(Vec<(JobId, Time, Vec<String>)>),
     /// A node.
     Node(Node),
-    /// A node that is no longer configured.
-    ForgetNode(String),
     /// All queues there are.
     Queues(Vec<Queue>),
     /// From this moment on the wall clock stands so many milliseconds ahead.
@@ -83,9 +81,6 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
-        }
-        Change::ForgetNode(name) => {
-            transaction.execute("DELETE FROM node WHERE name = ?1", [name])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
         Change::ClockStep(since, ahead) => {

@@ -48,11 +48,12 @@ impl Reader {
             Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
             Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
                 let list = ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
-                jobs(&connection, &format!("id IN ({list})"), &[], *detail, viewer, each)
+                let condition = format!("id IN ({list})");
+                Search { connection: &connection, condition, values: Vec::new(), detail: *detail, viewer }.run(each)
             }),
             Question::Jobs(filter, detail) => {
                 let (condition, values) = condition(filter);
-                jobs(&connection, &condition, &values, *detail, viewer, each)
+                Search { connection: &connection, condition, values, detail: *detail, viewer }.run(each)
             }
         }
     }
@@ -83,75 +84,72 @@ fn condition(filter: &Filter) -> (String, Vec<String>) {
     (conditions.join(" AND "), values)
 }
 
-fn jobs(
-    connection: &Connection,
-    condition: &str,
-    values: &[String],
+/// Which jobs, how much of each, and for whom.
+struct Search<'a> {
+    connection: &'a Connection,
+    /// SQL over the columns of `job`, with a `?` for each of the values.
+    condition: String,
+    values: Vec<String>,
     detail: Detail,
     viewer: Viewer,
-    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
-) -> Result<(), SpoolError> {
-    match detail {
-        Detail::Row => rows(connection, condition, values, each),
-        Detail::Whole | Detail::Environment => records(connection, condition, values, detail, viewer, each),
-    }
 }
 
-fn rows(
-    connection: &Connection,
-    condition: &str,
-    values: &[String],
-    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
-) -> Result<(), SpoolError> {
-    let sql = format!("SELECT id, name, owner, cput, state, queue FROM job WHERE {condition} ORDER BY id");
-    let mut statement = connection.prepare(&sql)?;
-    let mut found = statement.query(params_from_iter(values))?;
-    let mut part = Vec::new();
-    while let Some(row) = found.next()? {
-        part.push(Row {
-            id: JobId(row.get(0)?),
-            name: row.get(1)?,
-            owner: row.get(2)?,
-            cput: Span(row.get(3)?),
-            state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
-            queue: row.get(5)?,
-        });
-        if part.len() == PART {
-            each(Answer::Rows(std::mem::take(&mut part)))?;
+type Each<'a> = &'a mut dyn FnMut(Answer) -> Result<(), SpoolError>;
+
+impl Search<'_> {
+    fn run(&self, each: Each) -> Result<(), SpoolError> {
+        match self.detail {
+            Detail::Row => self.rows(each),
+            Detail::Whole | Detail::Environment => self.records(each),
         }
     }
-    each(Answer::Rows(part))
+
+    fn rows(&self, each: Each) -> Result<(), SpoolError> {
+        let condition = &self.condition;
+        let sql = format!("SELECT id, name, owner, cput, state, queue FROM job WHERE {condition} ORDER BY id");
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut found = statement.query(params_from_iter(&self.values))?;
+        let mut part = Vec::new();
+        while let Some(row) = found.next()? {
+            part.push(Row {
+                id: JobId(row.get(0)?),
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                cput: Span(row.get(3)?),
+                state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
+                queue: row.get(5)?,
+            });
+            if part.len() == PART {
+                each(Answer::Rows(std::mem::take(&mut part)))?;
+            }
+        }
+        each(Answer::Rows(part))
+    }
+
+    fn records(&self, each: Each) -> Result<(), SpoolError> {
+        let (connection, condition) = (self.connection, &self.condition);
+        let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
+        let mut statement = connection.prepare(&sql)?;
+        let mut found = statement.query(params_from_iter(&self.values))?;
+        let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = found.next()? {
+            let class: Option<i64> = row.get(3)?;
+            bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+            let record = record(connection, &mut waits, job_of(row)?, class, self.detail, self.viewer)?;
+            bytes += record.environ.as_ref().map_or(0, Vec::len);
+            part.push(record);
+            if part.len() == PART || bytes > PART_BYTES {
+                each(Answer::Jobs(std::mem::take(&mut part)))?;
+                bytes = 0;
+            }
+        }
+        each(Answer::Jobs(part))
+    }
 }
 
 fn state_of(letter: &str) -> State {
     letter.chars().next().and_then(State::from_letter).unwrap_or(State::Finished)
-}
-
-fn records(
-    connection: &Connection,
-    condition: &str,
-    values: &[String],
-    detail: Detail,
-    viewer: Viewer,
-    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
-) -> Result<(), SpoolError> {
-    let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
-    let mut statement = connection.prepare(&sql)?;
-    let mut found = statement.query(params_from_iter(values))?;
-    let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
-    let (mut part, mut bytes) = (Vec::new(), 0);
-    while let Some(row) = found.next()? {
-        let class: Option<i64> = row.get(3)?;
-        bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
-        let record = record(connection, &mut waits, job_of(row)?, class, detail, viewer)?;
-        bytes += record.environ.as_ref().map_or(0, Vec::len);
-        part.push(record);
-        if part.len() == PART || bytes > PART_BYTES {
-            each(Answer::Jobs(std::mem::take(&mut part)))?;
-            bytes = 0;
-        }
-    }
-    each(Answer::Jobs(part))
 }
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.

@@ -2,7 +2,7 @@
 //! each other. No client message carries an identity: that comes from the kernel ([`super::peer`]).
 
 pub use crate::model::attribute::Setting;
-use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Program, Share, Usage};
+use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -416,14 +416,4 @@ pub enum Standing {
     Running(u32),
     /// Over; repeated until confirmed.
     Ended(Outcome),
-}
-
-impl Payload {
-    /// What the spool keeps of it, once a script is stored under its digest.
-    pub fn program(&self, script: crate::model::job::Digest) -> Program {
-        match self {
-            Payload::Script(_) => Program::Script(script),
-            Payload::Command(words) => Program::Command(words.clone()),
-        }
-    }
 }

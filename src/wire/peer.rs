@@ -9,13 +9,12 @@ use std::os::unix::net::UnixStream;
 pub struct Peer {
     uid: u32,
     gid: u32,
-    pid: i32,
 }
 
 /// Asks the kernel who connected, or who listens, at the other end.
 pub fn of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = getsockopt(stream, PeerCredentials)?;
-    Ok(Peer { uid: credentials.uid(), gid: credentials.gid(), pid: credentials.pid() })
+    Ok(Peer { uid: credentials.uid(), gid: credentials.gid() })
 }
 
 impl Peer {
@@ -27,10 +26,5 @@ impl Peer {
     /// The user's effective group.
     pub fn gid(self) -> u32 {
         self.gid
-    }
-
-    /// The process.
-    pub fn pid(self) -> i32 {
-        self.pid
     }
 }
