@@ -38,7 +38,7 @@ fn measure(jobs: u64, shapes: usize, nodes: usize) {
     let starts = cycle::run(&scene.state, &scene.policy, scene.now).starts.len();
     saturate(&mut scene);
     let idle = best(|| run(&scene));
-    scene.state.vacate(JobId(FIRST_RUNNING + 1));
+    scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
     let slot = best(|| run(&scene));
     let [full, idle, slot, empty] = [full, idle, slot, empty].map(milliseconds);
     println!(

@@ -51,7 +51,7 @@ fn serves(sandbox: &Sandbox, pid: i32) {
     let started = Instant::now();
     let id = sandbox.submit(&["-h"], "true\n");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
-    let status = ask(&mut dial(sandbox), &Request::Ask(Question::JobsById(vec![JobId(1)], Detail::Row)));
+    let status = ask(&mut dial(sandbox), &Request::Ask(Question::JobsById(vec![JobId::job(1)], Detail::Row)));
     assert!(matches!(status, Reply::Part(_)), "{status:?}");
     assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
     sandbox.run("qdel", &[&id]).ok();
@@ -142,7 +142,7 @@ fn three_hundred_idlers_and_half_frames_are_in_nobodys_way() {
     let pid = sandbox.pid_of("schedd").unwrap();
     let mut idle: Vec<UnixStream> = (0..300).map(|_| dial(&sandbox)).collect();
     for (n, stream) in idle.iter_mut().enumerate() {
-        let bytes = frame::encode(&Request::Hold(JobId(1), Holds::USER)).unwrap();
+        let bytes = frame::encode(&Request::Hold(JobId::job(1), Holds::USER)).unwrap();
         stream.write_all(&bytes[..n % bytes.len()]).unwrap();
     }
     serves(&sandbox, pid);
@@ -187,7 +187,7 @@ fn ids_of_any_size_are_only_unknown() {
     let sandbox = serving();
     let pid = sandbox.pid_of("schedd").unwrap();
     for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
-        let job = JobId(number);
+        let job = JobId::job(number);
         for request in [
             Request::Delete { job, force: true, purge: true },
             Request::Hold(job, Holds::SYSTEM),
@@ -308,7 +308,8 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
 fn a_talker_is_heard_in_turns() {
     let sandbox = serving();
     let mut talker = dial(&sandbox);
-    let many: Vec<u8> = (0..1000).flat_map(|id| frame::encode(&Request::Wait(JobId(900_000 + id))).unwrap()).collect();
+    let many: Vec<u8> =
+        (0..1000).flat_map(|id| frame::encode(&Request::Wait(JobId::job(900_000 + id))).unwrap()).collect();
     talker.write_all(&many).unwrap();
     sandbox.run_with_input("qsub", &["-h"], "true\n").line();
     for n in 0..1000 {
@@ -351,7 +352,7 @@ fn questions_made_by_hand_are_answered_or_refused() {
     let many = Filter { owners: vec!["' OR 1=1; --".into(); 100_000], ..Filter::default() };
     for question in [
         Question::Jobs(many, Detail::Whole),
-        Question::JobsById((0..200_000).map(JobId).collect(), Detail::Environment),
+        Question::JobsById((0..200_000).map(JobId::job).collect(), Detail::Environment),
         Question::Jobs(Filter { queues: vec!["\0".into()], ..Filter::default() }, Detail::Row),
     ] {
         let mut stream = dial(&sandbox);

@@ -80,7 +80,7 @@ impl Node {
     fn standing(&mut self, job: u64) -> Standing {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
-            if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId(job)) {
+            if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId::job(job)) {
                 return self.heard.remove(at).1;
             }
             if let Report::Attempt(id, _, standing) = self.next() {
@@ -106,17 +106,17 @@ impl Node {
     }
 
     fn run(&mut self, launch: Launch) -> Outcome {
-        let job = launch.job.0;
+        let job = launch.job.number;
         self.order(Order::Start(Box::new(launch)));
         self.ended(job)
     }
 
     fn cancel(&mut self, job: u64, grace: Span) {
-        self.order(Order::Cancel { job: JobId(job), attempt: 1, grace });
+        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, grace });
     }
 
     fn confirm(&mut self, job: u64) {
-        self.order(Order::Confirm { job: JobId(job), attempt: 1 });
+        self.order(Order::Confirm { job: JobId::job(job), attempt: 1 });
         self.order(Order::Ping);
         while !matches!(self.next(), Report::Pong) {}
     }
@@ -133,7 +133,7 @@ impl Node {
             mpiprocs: 2,
         };
         Launch {
-            job: JobId(job),
+            job: JobId::job(job),
             attempt: 1,
             full_id: format!("{job}.test-{}", std::process::id()),
             name: "name".into(),
@@ -233,8 +233,11 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
     assert_eq!(node.read("1.e"), "err\n");
     assert_eq!(fs::metadata(node.path("1.o")).unwrap().mode() & 0o777, 0o600);
     let again = node.greet(1);
-    assert!(matches!(&again[..], [(JobId(1), 1, Standing::Ended(o))] if o.how == How::Exited(3)), "{again:?}");
-    assert!(matches!(&node.restart()[..], [(JobId(1), 1, Standing::Ended(_))]));
+    assert!(
+        matches!(&again[..], [(JobId { number: 1, .. }, 1, Standing::Ended(o))] if o.how == How::Exited(3)),
+        "{again:?}"
+    );
+    assert!(matches!(&node.restart()[..], [(JobId { number: 1, .. }, 1, Standing::Ended(_))]));
     node.confirm(1);
     assert_eq!(node.greet(1), []);
     assert_eq!(fs::read_dir(node.path("state/attempts")).unwrap().count(), 0);
@@ -299,7 +302,7 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     let mut node = Node::start();
     node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
-    node.order(Order::Walltime { job: JobId(1), attempt: 1, limit: Some(Span(100)) });
+    node.order(Order::Walltime { job: JobId::job(1), attempt: 1, limit: Some(Span(100)) });
     assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
 }
 
@@ -310,7 +313,7 @@ fn a_signal_reaches_the_script() {
     node.order(Order::Start(Box::new(node.script(1, text))));
     node.running(1);
     wait_for(|| (node.read("ready") == "ready\n").then_some(()));
-    node.order(Order::Signal { job: JobId(1), attempt: 1, signal: 10 });
+    node.order(Order::Signal { job: JobId::job(1), attempt: 1, signal: 10 });
     let outcome = node.ended(1);
     assert_eq!((outcome.how, outcome.sent), (How::Exited(5), Some(10)));
     assert!(node.read("1.o").contains("caught"));
@@ -375,7 +378,7 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     fs::write(node.path("go2"), "").unwrap();
     wait_for(|| (!lives(shepherd)).then_some(()));
     let found = node.restart();
-    assert_eq!(found[0], (JobId(1), 1, Standing::Running(first)));
+    assert_eq!(found[0], (JobId::job(1), 1, Standing::Running(first)));
     assert!(matches!(&found[1].2, Standing::Ended(o) if o.how == How::Exited(5)), "{found:?}");
     fs::write(node.path("go"), "").unwrap();
     assert_eq!(node.ended(1).how, How::Exited(4));

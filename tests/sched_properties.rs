@@ -72,8 +72,8 @@ fn simulate(
         seen(&plan);
         scene.apply(&plan);
         for start in &plan.starts {
-            let job = &jobs[start.job.0 as usize - 1];
-            started[start.job.0 as usize - 1] = Some(scene.now);
+            let job = &jobs[start.job.number as usize - 1];
+            started[start.job.number as usize - 1] = Some(scene.now);
             ends.insert((Time(scene.now.0 + job.walltime * 10 * percent(job)), start.job), ());
         }
         let Some(((end, _), ())) = ends.first_key_value() else { return started };
@@ -106,7 +106,7 @@ proptest! {
         });
         prop_assert!(late.is_empty(), "put off: {late:?}");
         for (job, at) in promised {
-            let start = started[job.0 as usize - 1];
+            let start = started[job.number as usize - 1];
             prop_assert!(start.is_some_and(|start| start <= at), "{job} was promised {at:?}, started {start:?}");
         }
     }

@@ -108,7 +108,7 @@ mod tests {
 
     impl Server for Scripted {
         fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
-            let Request::Wait(JobId(number)) = request else { unreachable!() };
+            let Request::Wait(JobId { number, .. }) = request else { unreachable!() };
             self.0.push(*number);
             Ok(match number {
                 1 => Reply::Done,

@@ -88,7 +88,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         obittime: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
-    let job = Job { id: JobId(id), owner, spec: Arc::new(spec(name, list)), life };
+    let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life };
     Record { job, reason: None, booked: None, environ: None }
 }
 

@@ -2,6 +2,7 @@
 
 use super::attributes::{Attributes, Shown};
 use super::place;
+use crate::model::job::JobId;
 use crate::model::resource::{ResourceList, Resources, Value};
 use crate::model::time::Time;
 use crate::wire::message::{NodeRecord, ServerFacts};
@@ -67,8 +68,8 @@ impl<'a> Group<'a> {
     }
 
     /// The numbers of the jobs on it, each once.
-    pub fn jobs(&self) -> BTreeSet<u64> {
-        self.0.iter().flat_map(|record| &record.jobs).map(|(id, _)| id.0).collect()
+    pub fn jobs(&self) -> BTreeSet<JobId> {
+        self.0.iter().flat_map(|record| &record.jobs).map(|(id, _)| *id).collect()
     }
 
     /// How much of a consumable there is.
@@ -220,7 +221,7 @@ pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) 
         }
         Format::Text | Format::Dsv if jobs.is_empty() => out.text("jobs", "--"),
         Format::Text | Format::Dsv => {
-            out.text("jobs", jobs.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
+            out.text("jobs", jobs.iter().map(JobId::to_string).collect::<Vec<_>>().join(","));
         }
     }
     out

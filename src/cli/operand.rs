@@ -28,7 +28,7 @@ impl Operand {
         let (text, at) = split_server(text, '@')?;
         let (text, dot) = split_server(text, '.')?;
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let number = JobId(text[..digits].parse().ok()?);
+        let number = JobId::job(text[..digits].parse().ok()?);
         let index = &text[digits..];
         (index.is_empty() || is_index(index)).then(|| Operand { number, index: index.to_string(), server: at.or(dot) })
     }
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn all_spellings_of_an_id_mean_the_same_job() {
         for text in ["12", "12.head", "12@head", "12.head\n", "12.HEAD", "12.head.example.org", "12.x@head"] {
-            assert_eq!(parse(text).unwrap().job("head"), Some(JobId(12)), "{text}");
+            assert_eq!(parse(text).unwrap().job("head"), Some(JobId::job(12)), "{text}");
         }
-        assert_eq!(parse("12.head").unwrap().job("head.example.org"), Some(JobId(12)));
+        assert_eq!(parse("12.head").unwrap().job("head.example.org"), Some(JobId::job(12)));
         assert_eq!(parse("12").unwrap().full("head"), "12.head");
     }
 

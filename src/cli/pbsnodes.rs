@@ -337,7 +337,7 @@ mod tests {
 
     fn system() -> System {
         let mut head = node("head", "head");
-        head.jobs.push((JobId(1), share(2, Some("1gb"))));
+        head.jobs.push((JobId::job(1), share(2, Some("1gb"))));
         head.node.used = Some(example::SUBMITTED);
         let mut broken = node("n2", "n2.example.org");
         broken.node.offline = true;
@@ -349,7 +349,7 @@ mod tests {
     /// Three nodes on one host.
     fn split() -> System {
         let mut nodes = vec![node("head", "head"), node("head[0]", "head"), node("head[1]", "head")];
-        nodes[1].jobs.push((JobId(7), share(4, Some("1gb"))));
+        nodes[1].jobs.push((JobId::job(7), share(4, Some("1gb"))));
         nodes[2].exclusive = true;
         System { jobs: vec![], nodes }
     }

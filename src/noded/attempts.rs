@@ -525,7 +525,7 @@ mod tests {
         attempts.cancel(name, Span(0));
         attempts.start(&running(), &mut poller);
         let cancelled = Standing::Ended(never(How::Cancelled));
-        assert_eq!(attempts.standings(), [(JobId(1), 1, cancelled)]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, cancelled)]);
         assert!(folder::buried(folder.path(), name).is_some());
         attempts.confirm(name);
         assert!(attempts.standings().is_empty());
@@ -551,10 +551,10 @@ mod tests {
         std::fs::write(place.join("record"), format!("{:4096}", r#"{"version":65000}"#)).unwrap();
         attempts.adopt(&mut poller).unwrap();
         attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId(1), 1, Standing::Starting)]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, Standing::Starting)]);
         std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
         attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId(1), 1, Standing::Ended(never(How::ShepherdLost)))]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, Standing::Ended(never(How::ShepherdLost)))]);
     }
 
     #[test]
@@ -562,10 +562,10 @@ mod tests {
         let (mut attempts, mut poller, _folder) = attempts();
         attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
         attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
-        attempts.cancel(Name { job: JobId(1), attempt: 1 }, Span(0));
+        attempts.cancel(Name { job: JobId::job(1), attempt: 1 }, Span(0));
         attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-        assert_eq!(attempts.standings(), [(JobId(1), 3, Standing::Running(1))]);
-        attempts.confirm(Name { job: JobId(1), attempt: 3 });
+        assert_eq!(attempts.standings(), [(JobId::job(1), 3, Standing::Running(1))]);
+        attempts.confirm(Name { job: JobId::job(1), attempt: 3 });
         assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
     }
 

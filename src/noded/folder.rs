@@ -18,7 +18,7 @@
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
 use super::watch::Control;
-use crate::model::job::{Attempt, JobId, Outcome, Usage};
+use crate::model::job::{Attempt, JobId, NotAJob, Outcome, Usage};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
 use crate::wire::message::Launch;
@@ -66,11 +66,11 @@ impl fmt::Display for Name {
 }
 
 impl FromStr for Name {
-    type Err = std::num::ParseIntError;
+    type Err = NotAJob;
 
-    fn from_str(text: &str) -> Result<Name, Self::Err> {
-        let (job, attempt) = text.split_once('.').unwrap_or((text, ""));
-        Ok(Name { job: JobId(job.parse()?), attempt: attempt.parse()? })
+    fn from_str(text: &str) -> Result<Name, NotAJob> {
+        let (job, attempt) = text.split_once('.').ok_or(NotAJob)?;
+        Ok(Name { job: job.parse()?, attempt: attempt.parse().map_err(|_| NotAJob)? })
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
     use crate::model::job::How;
 
     fn identity(pid: i32) -> Identity {
-        let name = Name { job: JobId(7), attempt: 2 };
+        let name = Name { job: JobId::job(7), attempt: 2 };
         Identity { version: VERSION, name, pid, started: 5, boot: "b".into(), uid: 0, cookie: "c".into() }
     }
 

@@ -90,7 +90,7 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         mpiprocs: 1,
     };
     crate::wire::message::Launch {
-        job: JobId(1),
+        job: JobId::job(1),
         attempt: 1,
         full_id: "1.here".into(),
         name: "job".into(),

@@ -10,7 +10,6 @@
 use super::folder::Name;
 use super::shepherd;
 use super::site::Site;
-use crate::model::job::JobId;
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -25,9 +24,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// The most that a name takes on the wire.
+const NAME: usize = 32;
 /// Larger launches travel as a file.
 const INLINE: usize = 60 << 10;
-const HEADER: usize = 12;
 
 /// Held by a spawner, and by its shepherds until their attempts' folders are in place. A noded that
 /// starts waits for it: then no launch of its predecessor is still on its way.
@@ -74,9 +74,7 @@ impl Spawner {
     /// Hands it a launch, already encoded. [`io::ErrorKind::WouldBlock`]: later.
     pub fn send(&self, name: Name, launch: &[u8]) -> io::Result<()> {
         fault::point("spawner.send")?;
-        let mut bytes = Vec::with_capacity(HEADER + launch.len().min(INLINE));
-        bytes.extend(name.job.0.to_le_bytes());
-        bytes.extend(name.attempt.to_le_bytes());
+        let mut bytes = postcard::to_stdvec(&name).map_err(io::Error::other)?;
         if launch.len() <= INLINE {
             bytes.extend(launch);
             return packet::send(self.socket.as_fd(), &bytes, None, false);
@@ -135,7 +133,7 @@ fn serve(site: &Site, seat: Seat) -> ! {
     let _ = nix::unistd::setsid();
     let ready = process::block_signals().and_then(|()| process::signals(&[Signal::SIGCHLD]));
     let Ok(children) = ready else { process::leave(1) };
-    let mut buffer = vec![0; HEADER + INLINE];
+    let mut buffer = vec![0; NAME + INLINE];
     loop {
         let mut fds =
             [PollFd::new(seat.socket.as_fd(), PollFlags::POLLIN), PollFd::new(children.as_fd(), PollFlags::POLLIN)];
@@ -177,9 +175,7 @@ fn announce(seat: &Seat, name: Name, pid: Pid) {
 }
 
 fn split(packet: &[u8]) -> Option<(Name, &[u8])> {
-    let (job, rest) = packet.split_first_chunk::<8>()?;
-    let (attempt, rest) = rest.split_first_chunk::<4>()?;
-    Some((Name { job: JobId(u64::from_le_bytes(*job)), attempt: u32::from_le_bytes(*attempt) }, rest))
+    postcard::take_from_bytes(packet).ok()
 }
 
 fn launch(inline: &[u8], passed: Option<OwnedFd>) -> io::Result<Vec<u8>> {

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(scene.starts(), "3 on n1");
         assert_eq!(scene.booked(), "2 at 3600 on n1");
         let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId(2), at: Time(3_600_000) }));
+        assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(2), at: Time(3_600_000) }));
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", "2 at 10800 on n1"));
         let plan = scene.plan();
         scene.apply(&plan);
-        scene.state.vacate(JobId(1));
+        scene.state.vacate(JobId::job(1));
         let scene = scene.at(3600);
         assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 7200 on n1"));
     }

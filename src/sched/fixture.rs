@@ -154,7 +154,7 @@ impl Scene {
 
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
-        let class = self.classes.get(&JobId(id))?;
+        let class = self.classes.get(&JobId::job(id))?;
         self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| reason)
     }
 
@@ -183,7 +183,7 @@ impl Scene {
         let queue = words.remove("queue").unwrap_or("workq").to_string();
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
-            id: JobId(id),
+            id: JobId::job(id),
             owner: Owner { user: "ann".to_string(), uid: 1000, gid: 1000 },
             spec: Arc::new(spec(request, queue)),
             life: Life { not_before, ..life() },

@@ -181,7 +181,7 @@ mod tests {
         let scene = cluster("2 x ncpus=4")
             .queued(1, "select=3:ncpus=2 walltime=1:00:00")
             .queued(2, "select=2:ncpus=4 walltime=1:00:00");
-        let class = scene.state.class_of(crate::model::job::JobId(2)).unwrap();
+        let class = scene.state.class_of(crate::model::job::JobId::job(2)).unwrap();
         let wanted = format!(
             "start  1  n1*2,n2, for 01:00:00\nbook   2  n1,n2, in 01:00:00\n\
              wait   {class}  Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 8)\n"

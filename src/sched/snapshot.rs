@@ -181,8 +181,8 @@ mod tests {
         let assigned = scene.state.assigned("n1");
         assert_eq!(assigned.taken["ncpus"].to_string(), "4");
         assert_eq!(assigned.taken["mem"].to_string(), "2097152kb");
-        assert_eq!((assigned.jobs, assigned.exclusive), (vec![JobId(1)], false));
-        scene.state.vacate(JobId(1));
+        assert_eq!((assigned.jobs, assigned.exclusive), (vec![JobId::job(1)], false));
+        scene.state.vacate(JobId::job(1));
         assert_eq!(scene.state.assigned("n1"), scene.state.assigned("n2"));
         assert_eq!(scene.state.assigned("nosuch"), Assigned::default());
     }
@@ -204,16 +204,16 @@ mod tests {
     #[test]
     fn a_withdrawn_job_is_no_candidate() {
         let mut scene = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
-        let class = scene.state.class_of(JobId(1)).unwrap();
-        assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId(1), JobId(2)]);
-        scene.state.withdraw(JobId(1));
-        assert_eq!((scene.state.class_of(JobId(1)), scene.starts().as_str()), (None, "2 on n1"));
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId::job(1), JobId::job(2)]);
+        scene.state.withdraw(JobId::job(1));
+        assert_eq!((scene.state.class_of(JobId::job(1)), scene.starts().as_str()), (None, "2 on n1"));
     }
 
     #[test]
     fn a_class_has_the_same_name_in_every_process() {
         let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
-        assert_eq!(scene.state.class_of(JobId(1)).unwrap().to_string(), "5411e74cf2c0c8bc");
+        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "5411e74cf2c0c8bc");
     }
 
     #[test]

@@ -373,7 +373,7 @@ mod tests {
                 for (&ix, taken) in &released.holds {
                     overlay.dismiss(ix, taken, released.alone);
                 }
-                scene.state.vacate(JobId(old));
+                scene.state.vacate(JobId::job(old));
             } else {
                 let new = claim(&scene, &node, ncpus);
                 overlay.claim(&new);

@@ -150,7 +150,7 @@ impl Ledger {
     /// The number for a new job.
     pub fn take_number(&mut self) -> JobId {
         self.tick.next.get_or_insert(self.next);
-        let id = JobId(self.next);
+        let id = JobId::job(self.next);
         self.next += 1;
         id
     }

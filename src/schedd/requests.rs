@@ -156,7 +156,7 @@ impl Desk<'_> {
     }
 
     fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
-        match i64::try_from(id.0) {
+        match i64::try_from(id.number) {
             Ok(_) => self.spool.job(id).map_err(Refusal::spool),
             Err(_) => Ok(None),
         }

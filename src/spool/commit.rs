@@ -67,7 +67,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Job(job, class) => write_job(transaction, job, *class)?,
         Change::Token(uid, token, job, at) => {
             let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
-            transaction.prepare_cached(sql)?.execute(params![uid, token, job.0, at.0])?;
+            transaction.prepare_cached(sql)?.execute(params![uid, token, job.number, at.0])?;
         }
         Change::Life(job) => write_life(transaction, job)?,
         Change::Forget(id) => forget(transaction, *id)?,
@@ -116,7 +116,7 @@ fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result
         (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
     transaction.prepare_cached(sql)?.execute(params![
-        job.id.0,
+        job.id.number,
         job.life.state.letter().to_string(),
         job.owner.user,
         job.owner.uid,
@@ -136,7 +136,7 @@ fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result
 fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
     let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5 WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
-        job.id.0,
+        job.id.number,
         job.life.state.letter().to_string(),
         job.life.used.cput.0,
         job.life.obittime.map(|time| time.0),
@@ -146,15 +146,15 @@ fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
 }
 
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
-    transaction.execute("DELETE FROM job WHERE id = ?1", [id.0])?;
-    transaction.execute("DELETE FROM event WHERE job = ?1", [id.0])?;
+    transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
+    transaction.execute("DELETE FROM event WHERE job = ?1", [id.number])?;
     Ok(())
 }
 
 fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
     let sql = "INSERT INTO event (job, seq, at, event)
         VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1), ?2, ?3)";
-    transaction.prepare_cached(sql)?.execute(params![job.0, at.0, json(event)?])?;
+    transaction.prepare_cached(sql)?.execute(params![job.number, at.0, json(event)?])?;
     Ok(())
 }
 
@@ -175,7 +175,7 @@ fn write_bookings(transaction: &Transaction, bookings: &[(JobId, Time, Vec<Strin
     transaction.execute("DELETE FROM booking", [])?;
     for (job, at, nodes) in bookings {
         let sql = "INSERT INTO booking (job, at, nodes) VALUES (?1, ?2, ?3)";
-        transaction.prepare_cached(sql)?.execute(params![job.0, at.0, json(nodes)?])?;
+        transaction.prepare_cached(sql)?.execute(params![job.number, at.0, json(nodes)?])?;
     }
     Ok(())
 }

@@ -26,14 +26,14 @@ impl Spool {
     /// One job, finished or not.
     pub fn job(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
         let mut statement = self.connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
-        let mut rows = statement.query([id.0])?;
+        let mut rows = statement.query([id.number])?;
         rows.next()?.map(job_of).transpose()
     }
 
     /// The job that a user has submitted by this token.
     pub fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, SpoolError> {
         let mut statement = self.connection.prepare_cached("SELECT job FROM token WHERE uid = ?1 AND token = ?2")?;
-        Ok(statement.query_row((uid, token), |row| row.get(0)).optional()?.map(JobId))
+        Ok(statement.query_row((uid, token), |row| row.get(0)).optional()?.map(JobId::job))
     }
 
     /// The bytes stored under a digest.
@@ -79,7 +79,7 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
 pub(super) fn job_of(row: &Row) -> Result<Job, SpoolError> {
     let spec: Spec = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
     let (owner, life): (Owner, Life) = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
-    Ok(Job { id: JobId(row.get(0)?), owner, spec: Arc::new(spec), life })
+    Ok(Job { id: JobId::job(row.get(0)?), owner, spec: Arc::new(spec), life })
 }
 
 pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {

@@ -47,7 +47,7 @@ impl Reader {
             Question::Queues => each(Answer::Queues(queues(&connection)?)),
             Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
             Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
-                let list = ids.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(",");
+                let list = ids.iter().map(|id| id.number.to_string()).collect::<Vec<_>>().join(",");
                 let condition = format!("id IN ({list})");
                 Search { connection: &connection, condition, values: Vec::new(), detail: *detail, viewer }.run(each)
             }),
@@ -112,7 +112,7 @@ impl Search<'_> {
         let mut part = Vec::new();
         while let Some(row) = found.next()? {
             part.push(Row {
-                id: JobId(row.get(0)?),
+                id: JobId::job(row.get(0)?),
                 name: row.get(1)?,
                 owner: row.get(2)?,
                 cput: Span(row.get(3)?),
@@ -182,7 +182,7 @@ fn record(
         Some(class) => waits.reason(connection, class)?,
         None => None,
     };
-    let booked = waits.bookings.get(&job.id.0).copied().filter(|_| queued);
+    let booked = waits.bookings.get(&job.id.number).copied().filter(|_| queued);
     let may_see = viewer.privileged || viewer.uid == job.owner.uid;
     let environ = match detail {
         Detail::Environment if may_see => load::blob(connection, job.spec.environ)?,
