@@ -189,11 +189,11 @@ fn ids_of_any_size_are_only_unknown() {
     for number in [0, 2, u64::MAX, i64::MAX as u64, i64::MAX as u64 + 1] {
         let job = JobId::job(number);
         for request in [
-            Request::Delete { job, force: true, purge: true },
+            Request::Delete { job, only: None, force: true, purge: true },
             Request::Hold(job, Holds::SYSTEM),
             Request::Release(job, Holds::USER),
-            Request::Rerun { job, force: true },
-            Request::Signal(job, "TERM".into()),
+            Request::Rerun { job, only: None, force: true },
+            Request::Signal { job, only: None, signal: "TERM".into() },
             Request::Alter(job, vec![Setting::new("Job_Name", "x")]),
             Request::Wait(job),
         ] {

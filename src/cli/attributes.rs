@@ -269,6 +269,8 @@ impl<'a> View<'a> {
             (State::Waiting, _) => 30,
             (State::Running, _) if self.attempt().is_some_and(|run| run.session.is_some()) => 42,
             (State::Running, _) => 41,
+            (State::Begun, _) => 70,
+            (State::Expired, _) => 69,
             (State::Finished, Some(exit)) if !exit.deleted => 92 + i64::from(exit.status != 0),
             (State::Finished, _) => 91,
         }

@@ -30,7 +30,7 @@ enum Event {
 
 /// Waits for the end of the job with this full id; the result is its exit status, mod 256.
 pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> {
-    let job = Operand::parse(OsStr::new(id))?.number();
+    let job = Operand::parse(OsStr::new(id))?.id();
     let signals = deadly_signals();
     signals.thread_block().map_err(std::io::Error::from)?;
     let (said, heard) = mpsc::channel();
@@ -71,7 +71,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     let number = signal as i32;
     let told = Failure::new(INTERRUPTED, format!("wait for job {id} interrupted by signal {number}"));
     exit::print(format!("Job {id} is being deleted\n"))?;
-    let request = Request::Delete { job, force: false, purge: false };
+    let request = Request::Delete { job, only: None, force: false, purge: false };
     Client::connect(home)?.call(&request)?;
     Err(told)
 }

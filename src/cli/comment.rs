@@ -30,8 +30,11 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
-        (State::Finished, Some(run)) => format!("{}{}", started("run", run, clock), ending(job)).into(),
-        (State::Finished, None) => format!("Job was never started{}", ending(job)).into(),
+        (State::Begun, _) => "Job Array Began".into(),
+        (State::Finished | State::Expired, Some(run)) => {
+            format!("{}{}", started("run", run, clock), ending(job)).into()
+        }
+        (State::Finished | State::Expired, None) => format!("Job was never started{}", ending(job)).into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::exit::{self, Failure};
 use super::operand::Operand;
 use super::source::Source;
+use crate::model::array::Indices;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
@@ -49,6 +50,12 @@ impl Server for Schedd {
     }
 }
 
+/// A request about whole jobs: a range of elements is none, as in PBS.
+pub fn whole(request: impl Fn(JobId) -> Request) -> impl Fn(JobId, Option<Indices>) -> Request {
+    // An element alone is refused by the server in the same words.
+    move |job, only| request(only.map_or(job, |only| JobId::element(job.number, only.at(0))))
+}
+
 /// Acts on every operand; what fails is told as it fails, and the code of the last failure is the
 /// exit status. Only a server that cannot be reached ends it early.
 pub fn act(
@@ -56,7 +63,7 @@ pub fn act(
     usage: fn() -> clap::Command,
     operands: &[OsString],
     server: &mut dyn Server,
-    request: impl Fn(JobId) -> Request,
+    request: impl Fn(JobId, Option<Indices>) -> Request,
 ) -> Result<u8, Failure> {
     if operands.is_empty() {
         return Err(Failure::usage(""));
@@ -75,7 +82,7 @@ fn one(
     command: &str,
     operand: &OsString,
     server: &mut dyn Server,
-    request: &impl Fn(JobId) -> Request,
+    request: &impl Fn(JobId, Option<Indices>) -> Request,
 ) -> Result<Result<(), Failure>, Failure> {
     let operand = match Operand::parse(operand) {
         Ok(operand) => operand,
@@ -87,7 +94,7 @@ fn one(
     };
     let refusal = match job {
         None => Refusal::unknown_job(),
-        Some(job) => match server.call(&request(job))? {
+        Some(job) => match server.call(&request(job, operand.only()))? {
             Reply::Refused(refusal) => refusal,
             Reply::Done => return Ok(Ok(())),
             _ => return Err(exit::garbled()),
@@ -125,7 +132,7 @@ mod tests {
     fn acted(ids: &[&str]) -> (Result<u8, Failure>, Vec<u64>) {
         let operands: Vec<OsString> = ids.iter().map(OsString::from).collect();
         let mut server = Scripted::default();
-        (act("qdel", || Command::new("qdel"), &operands, &mut server, Request::Wait), server.0)
+        (act("qdel", || Command::new("qdel"), &operands, &mut server, whole(Request::Wait)), server.0)
     }
 
     #[test]
@@ -133,7 +140,7 @@ mod tests {
         assert_eq!(acted(&["1"]), (Ok(0), vec![1]));
         assert_eq!(acted(&["9", "2", "1"]), (Ok(35), vec![9, 2, 1]));
         assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), vec![2, 9, 1]));
-        assert_eq!(acted(&["1.other", "1[3]", "1"]), (Ok(153), vec![1]));
+        assert_eq!(acted(&["1.other", "1"]), (Ok(153), vec![1]));
         assert_eq!(acted(&["2", "x"]), (Ok(1), vec![2]));
         assert_eq!(acted(&[]).0, Err(Failure::usage("")));
     }

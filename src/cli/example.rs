@@ -10,7 +10,9 @@ use crate::model::resource::{ResourceList, Resources, Size, Value};
 use crate::model::select::Request;
 use crate::model::state::{Holds, State};
 use crate::model::time::{ClockTable, Span, Time, Wall};
-use crate::wire::message::{Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
+use crate::wire::message::{
+    Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,6 +59,10 @@ fn spec(name: &str, list: &str) -> Spec {
         shell: None,
         umask: None,
         block: false,
+        array: None,
+        max_run_subjobs: None,
+        retry: 0,
+        retry_delay: Span(0),
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
@@ -75,6 +81,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         run_count: 0,
         attempt: 0,
         failed_starts: 0,
+        retries: 0,
         run: None,
         want: Want::Run,
         used: Usage::default(),
@@ -88,8 +95,8 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         obittime: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
-    let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life };
-    Record { job, reason: None, booked: None, environ: None }
+    let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
+    Record { job, reason: None, booked: None, waiting_again: 0, environ: None }
 }
 
 /// A share of node `head`.
@@ -162,7 +169,7 @@ impl System {
             Question::Jobs(filter, detail) => self.jobs(&mut answers, *detail, |record| meets(filter, record)),
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
-            Question::Server => {}
+            Question::Server | Question::Elements(..) => {}
         }
         answers
     }
@@ -197,7 +204,9 @@ fn meets(filter: &Filter, record: &Record) -> bool {
         History::Live => state != State::Finished,
         History::Finished => state == State::Finished,
     };
+    let arrays = !matches!(filter.arrays, Arrays::Only | Arrays::ElementsOnly) || job.id.is_array();
     history
+        && arrays
         && (filter.queues.is_empty() || filter.queues.contains(&job.spec.queue))
         && (filter.owners.is_empty() || filter.owners.contains(&job.owner.user))
         && (filter.states.is_empty() || filter.states.contains(&state))

@@ -7,7 +7,7 @@ use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::wire::message::{Detail, Filter, History, Question, Record, Row, ServerFacts};
+use crate::wire::message::{Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
@@ -22,8 +22,8 @@ pub struct Wanted {
     pub states: Vec<State>,
     /// Of these owners; anybody's if None.
     pub owners: Option<Vec<Owner>>,
-    /// Only job arrays.
-    pub arrays_only: bool,
+    /// How arrays are shown.
+    pub arrays: Arrays,
 }
 
 /// `user[@host]`.
@@ -96,12 +96,18 @@ fn all(wanted: &Wanted, ask: &mut Ask) -> Result<Found, Failure> {
 
 impl Wanted {
     fn none_can_match(&self) -> bool {
-        self.arrays_only || self.owners.as_ref().is_some_and(Vec::is_empty)
+        self.owners.as_ref().is_some_and(Vec::is_empty)
     }
 
     fn filter(&self, queue: Option<String>) -> Filter {
         let owners = self.owners.iter().flatten().map(|owner| owner.user.clone()).collect();
-        Filter { history: self.history, queues: queue.into_iter().collect(), owners, states: self.states.clone() }
+        Filter {
+            history: self.history,
+            queues: queue.into_iter().collect(),
+            owners,
+            states: self.states.clone(),
+            arrays: self.arrays,
+        }
     }
 
     fn keeps(&self, record: &Record) -> bool {

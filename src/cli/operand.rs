@@ -1,6 +1,7 @@
 //! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
 
 use super::exit::Failure;
+use crate::model::array::Indices;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use std::ffi::OsStr;
@@ -8,9 +9,10 @@ use std::ffi::OsStr;
 /// A job id of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
-    number: JobId,
-    /// `[3]`, `[]`, `[1-5:2]`, or nothing.
-    index: String,
+    /// `12`; `12[]` also for a range of its elements; `12[3]`.
+    id: JobId,
+    /// `12[1-5:2]`: these elements of the array.
+    only: Option<Indices>,
     /// The server named, by `.` or `@`; the one after `@` counts if both are there.
     server: Option<String>,
 }
@@ -27,15 +29,18 @@ impl Operand {
     fn read(text: &str) -> Option<Operand> {
         let (text, at) = split_server(text, '@')?;
         let (text, dot) = split_server(text, '.')?;
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let number = JobId::job(text[..digits].parse().ok()?);
-        let index = &text[digits..];
-        (index.is_empty() || is_index(index)).then(|| Operand { number, index: index.to_string(), server: at.or(dot) })
+        let (id, only) = read_id(text)?;
+        Some(Operand { id, only, server: at.or(dot) })
     }
 
-    /// The number alone, whatever server is named.
-    pub fn number(&self) -> JobId {
-        self.number
+    /// The id alone, whatever server is named.
+    pub fn id(&self) -> JobId {
+        self.id
+    }
+
+    /// The elements alone that are meant, of the array.
+    pub fn only(&self) -> Option<Indices> {
+        self.only
     }
 
     /// Whether a server is named, and so has to be compared with the one that answers.
@@ -43,20 +48,23 @@ impl Operand {
         self.server.is_some()
     }
 
-    /// The job this means at `server`; None if it means another server's job, or part of an array.
+    /// The job this means at `server`; None if it means another server's job.
     pub fn job(&self, server: &str) -> Option<JobId> {
         let ours = self.server.as_deref().is_none_or(|named| same_server(named, server));
-        (ours && self.index.is_empty()).then_some(self.number)
+        ours.then_some(self.id)
     }
 
-    /// The job this means if no other server is named; None for part of an array.
+    /// The job this means if no server is named.
     pub fn local(&self) -> Option<JobId> {
-        (self.server.is_none() && self.index.is_empty()).then_some(self.number)
+        self.server.is_none().then_some(self.id)
     }
 
     /// The id without its server.
     pub fn short(&self) -> String {
-        format!("{}{}", self.number, self.index)
+        match self.only {
+            None => self.id.to_string(),
+            Some(only) => format!("{}[{only}]", self.id.number),
+        }
     }
 
     /// The full id, as messages show it: `12.head`, with `server` where none is named.
@@ -78,9 +86,16 @@ fn is_host_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.:".contains(c)
 }
 
-fn is_index(text: &str) -> bool {
-    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    inner.is_some_and(|inner| inner.chars().all(|c| c.is_ascii_digit() || "-:,".contains(c)))
+/// `12`, `12[]`, `12[3]`, or an array and which of its elements: `12[1-5:2]`.
+fn read_id(text: &str) -> Option<(JobId, Option<Indices>)> {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if let Ok(id) = text.parse() {
+        return Some((id, None));
+    }
+    let (number, rest) = text.split_once('[')?;
+    Some((JobId::array(number.parse().ok()?), Some(rest.strip_suffix(']')?.parse().ok()?)))
 }
 
 #[cfg(test)]
@@ -101,16 +116,38 @@ mod tests {
     }
 
     #[test]
-    fn jobs_of_other_servers_and_parts_of_arrays_are_not_ours() {
-        for text in ["12.other", "12@other", "12.hea", "12.headx", "12[3]", "12[]", "12[1-5:2].head"] {
+    fn jobs_of_other_servers_are_not_ours() {
+        for text in ["12.other", "12@other", "12.hea", "12.headx", "12[1-5:2].other"] {
             assert_eq!(parse(text).unwrap().job("head"), None, "{text}");
         }
-        assert_eq!(parse("12[3]").unwrap().full("head"), "12[3].head");
+    }
+
+    #[test]
+    fn arrays_elements_and_ranges_of_them_are_told_apart() {
+        assert_eq!(parse("12[]").unwrap().job("head"), Some(JobId::array(12)));
+        assert_eq!(parse("12[3].head").unwrap().job("head"), Some(JobId::element(12, 3)));
+        let range = parse("12[1-5:2].head").unwrap();
+        assert_eq!((range.job("head"), range.only()), (Some(JobId::array(12)), "1-5:2".parse().ok()));
+        assert_eq!(range.full("head"), "12[1-5:2].head");
     }
 
     #[test]
     fn what_is_no_id_is_told_as_pbs_tells_it() {
-        for text in ["", "abc", "12x.y", "12x", ".head", "12.", "12@", "-1", "12[3", "99999999999999999999", "12 13"] {
+        for text in [
+            "",
+            "abc",
+            "12x.y",
+            "12x",
+            ".head",
+            "12.",
+            "12@",
+            "-1",
+            "12[3",
+            "12[3-1]",
+            "12[x]",
+            "99999999999999999999",
+            "12 13",
+        ] {
             let failure = parse(text).unwrap_err();
             assert_eq!(failure.text, format!("illegally formed job identifier: {text}"));
             assert_eq!(failure.code, 1);

@@ -44,7 +44,7 @@ fn run() -> Result<u8, Failure> {
     let host = names.nodename().to_string_lossy();
     let settings = settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall() })?;
     let request = |job| Request::Alter(job, settings.clone());
-    each::act("qalter", command, &args.jobs, &mut Schedd::find()?, request)
+    each::act("qalter", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
 }
 
 fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {

@@ -36,7 +36,12 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let (force, purge) = (args.how.as_ref().map_or(Ok(false), is_force)?, args.purge);
-    each::act("qdel", command, &args.jobs, &mut Schedd::find()?, |job| Request::Delete { job, force, purge })
+    each::act("qdel", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Delete {
+        job,
+        only,
+        force,
+        purge,
+    })
 }
 
 fn is_force(how: &OsString) -> Result<bool, Failure> {

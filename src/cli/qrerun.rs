@@ -36,5 +36,5 @@ fn run() -> Result<u8, Failure> {
         return Err(Failure::usage(""));
     }
     let force = args.how.is_some();
-    each::act("qrerun", command, &args.jobs, &mut Schedd::find()?, |job| Request::Rerun { job, force })
+    each::act("qrerun", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Rerun { job, only, force })
 }

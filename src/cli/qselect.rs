@@ -9,7 +9,7 @@ use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::sys::clock;
-use crate::wire::message::{Detail, Filter, History, Question, ServerFacts};
+use crate::wire::message::{Arrays, Detail, Filter, History, Question, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -148,7 +148,8 @@ impl Args {
         let owners = self.users.as_deref().map(Owner::parse_list).unwrap_or_default();
         let owners = owners.iter().map(|owner| owner.user().to_string()).collect();
         let states = self.states.as_deref().map(selection::states).transpose()?.unwrap_or_default();
-        Ok(Filter { history, owners, states, queues: self.queue(server, ask)?.into_iter().collect() })
+        let queues = self.queue(server, ask)?.into_iter().collect();
+        Ok(Filter { history, owners, states, queues, arrays: Arrays::Folded })
     }
 
     /// `-q queue`, `@server` or `queue@server`; None for all queues.

@@ -33,5 +33,9 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let signal = args.signal.as_ref().map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
-    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, |job| Request::Signal(job, signal.to_string()))
+    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Signal {
+        job,
+        only,
+        signal: signal.to_string(),
+    })
 }

@@ -17,7 +17,7 @@ use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
 use crate::sys::{clock, record};
-use crate::wire::message::{Detail, History, Question, QueueCounts, Record, ServerFacts};
+use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, Record, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -224,7 +224,16 @@ impl Args {
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(Owner::parse_list);
-        Wanted { detail, history, states, owners, arrays_only: self.arrays }
+        Wanted { detail, history, states, owners, arrays: self.shown_arrays() }
+    }
+
+    fn shown_arrays(&self) -> Arrays {
+        match (self.arrays, self.subjobs) {
+            (false, false) => Arrays::Folded,
+            (true, false) => Arrays::Only,
+            (false, true) => Arrays::Unfolded,
+            (true, true) => Arrays::ElementsOnly,
+        }
     }
 
     fn alternate_style(&self, now: Wall) -> alternate::Style {

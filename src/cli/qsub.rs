@@ -197,9 +197,8 @@ fn check_support(args: &Args) -> Result<(), Failure> {
     }
     match &args.array {
         Some(range) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
-        Some(_) => Err(unsupported("-J")),
-        None if args.interactive => Err(unsupported("-I")),
-        None => Ok(()),
+        _ if args.interactive => Err(unsupported("-I")),
+        _ => Ok(()),
     }
 }
 
@@ -217,6 +216,9 @@ impl Args {
         }
         if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
             wanted.set("queue", destination(queue)?);
+        }
+        if let Some(range) = &self.array {
+            wanted.set("array_indices_submitted", range.to_string_lossy().as_ref());
         }
         self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
         Ok(wanted)

@@ -15,6 +15,7 @@ pub struct Counts {
     held: u64,
     waiting: u64,
     running: u64,
+    begun: u64,
     finished: u64,
 }
 
@@ -43,7 +44,8 @@ impl Counts {
             State::Held => &mut self.held,
             State::Waiting => &mut self.waiting,
             State::Running => &mut self.running,
-            State::Finished => &mut self.finished,
+            State::Begun => &mut self.begun,
+            State::Finished | State::Expired => &mut self.finished,
         }
     }
 
@@ -58,8 +60,8 @@ impl Counts {
 
     /// `state_count`; PBS ends it in a blank.
     fn text(self) -> String {
-        let Counts { queued, held, waiting, running, .. } = self;
-        format!("Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:0 ")
+        let Counts { queued, held, waiting, running, begun, .. } = self;
+        format!("Transit:0 Queued:{queued} Held:{held} Waiting:{waiting} Running:{running} Exiting:0 Begun:{begun} ")
     }
 
     /// The columns `Que Run Hld Wat Trn Ext`.

@@ -9,6 +9,7 @@ use super::resource::{Resources, Value};
 use super::select::Request;
 use super::state::Holds;
 use super::text::Text;
+use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +116,18 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
         draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
     }
     draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
+    suits_array(&draft.spec)?;
     Ok(draft)
+}
+
+/// Some attributes are for arrays alone, some resources for all but arrays.
+fn suits_array(spec: &Spec) -> Result<(), Refusal> {
+    let is_range = |name: &str| spec.request.list.contains_key(name);
+    match spec.array {
+        None if spec.max_run_subjobs.is_some() => Err(Refusal::not_an_array()),
+        Some(_) if is_range("min_walltime") || is_range("max_walltime") => Err(Refusal::walltime_range_of_array()),
+        _ => Ok(()),
+    }
 }
 
 /// The job changed: attributes that PBS lets nobody change, or not now, or not the caller, are
@@ -137,6 +149,7 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
         draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
         check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
     }
+    suits_array(&draft.spec)?;
     Ok(draft)
 }
 
@@ -168,6 +181,10 @@ fn blank(origin: Origin) -> Draft {
         shell: None,
         umask: None,
         block: false,
+        array: None,
+        max_run_subjobs: None,
+        retry: 0,
+        retry_delay: Span(0),
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

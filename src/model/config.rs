@@ -29,6 +29,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "history",
             "workdir",
             "jobscript_max_size",
+            "max_array_size",
             "shared",
             "idle",
             "min_uid",
@@ -73,6 +74,8 @@ pub struct ServerConfig {
     pub workdir: Workdir,
     /// The largest job script accepted.
     pub jobscript_max_size: Size,
+    /// The most elements an array may have; None for any number.
+    pub max_array_size: Option<u32>,
     /// Many users; the file `/etc/lanai/lanai.toml` implies it.
     pub shared: bool,
     /// How long the daemons of a personal installation stay without work.
@@ -91,6 +94,7 @@ impl Default for ServerConfig {
             history: Span::seconds(90 * 24 * 3600),
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
+            max_array_size: None,
             shared: false,
             idle: Span::seconds(600),
             min_uid: 1000,

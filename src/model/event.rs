@@ -1,5 +1,6 @@
 //! What can happen to a job. The history of a job is its list of events.
 
+use super::array::Indices;
 use super::job::{Attempt, Outcome, Share};
 use super::state::Holds;
 use serde::{Deserialize, Serialize};
@@ -75,6 +76,20 @@ pub enum Event {
         by: String,
         /// End it here and now, whatever its node says.
         force: bool,
+    },
+    /// Elements of an array that have never started are deleted, by `user@host`.
+    ElementsDeleted {
+        /// Who wants it.
+        by: String,
+        /// Which.
+        indices: Indices,
+    },
+    /// The elements of an array that failed are to run again, by `user@host`.
+    FailedRerun {
+        /// Who wants it.
+        by: String,
+        /// The highest attempt of any element so far.
+        highest: Attempt,
     },
     /// To be put back into the queue, by `user@host`.
     RerunWanted {

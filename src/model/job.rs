@@ -1,5 +1,6 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
+use super::array::{Elements, Indices};
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -126,6 +127,15 @@ pub struct Job {
     pub spec: Arc<Spec>,
     /// What became of it so far.
     pub life: Life,
+    /// How its elements stand, if it is an array.
+    pub elements: Option<Arc<Elements>>,
+}
+
+impl Job {
+    /// The indices of its elements, if it is an array.
+    pub fn indices(&self) -> Option<Indices> {
+        self.elements.as_ref().and(self.spec.array)
+    }
 }
 
 /// SHA-256 of a script or an environment, by which the spool keeps it once.
@@ -188,6 +198,18 @@ pub struct Spec {
     pub umask: Option<u32>,
     /// `-W block=true`: a client waits for the end.
     pub block: bool,
+    /// `-J`: the indices, if it is an array of jobs.
+    #[serde(default)]
+    pub array: Option<Indices>,
+    /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
+    #[serde(default)]
+    pub max_run_subjobs: Option<u32>,
+    /// `-W retry=`: how often a job that failed is run again.
+    #[serde(default)]
+    pub retry: u32,
+    /// `-W retry_delay=`: how long it waits before that.
+    #[serde(default)]
+    pub retry_delay: Span,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.
@@ -228,6 +250,9 @@ pub struct Life {
     pub attempt: Attempt,
     /// Starts in a row that failed by a node's fault.
     pub failed_starts: u32,
+    /// How often it was run again because it had failed.
+    #[serde(default)]
+    pub retries: u32,
     /// The latest attempt, also when it is over.
     pub run: Option<Run>,
     /// What somebody wants of the running job.

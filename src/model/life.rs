@@ -40,6 +40,7 @@ impl Life {
             run_count,
             attempt: 0,
             failed_starts: 0,
+            retries: 0,
             run: None,
             want: Want::Run,
             used: Default::default(),
@@ -97,7 +98,8 @@ impl Job {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
-            Event::Signalled { .. } => {}
+            Event::FailedRerun { highest, .. } => self.run_failed_again(*highest, moment),
+            Event::Signalled { .. } | Event::ElementsDeleted { .. } => {}
         }
     }
 
@@ -113,17 +115,18 @@ impl Job {
     }
 
     /// Where a job that does not run stands: held, waiting or queued, in this order.
-    fn settle(&mut self, moment: Moment) {
+    pub(super) fn settle(&mut self, moment: Moment) {
         if matches!(self.life.state, State::Running | State::Finished) {
             return;
         }
         self.life.state = match self.spec.begin {
             _ if !self.life.holds.is_none() => State::Held,
             Some(begin) if begin > moment.wall => State::Waiting,
+            _ if self.has_begun() => State::Begun,
             _ => State::Queued,
         };
         self.life.etime = match self.life.state {
-            State::Queued => self.life.etime.or(Some(moment.now)),
+            State::Queued | State::Begun => self.life.etime.or(Some(moment.now)),
             _ => None,
         };
     }
@@ -154,8 +157,20 @@ impl Job {
                 self.requeue(moment);
             }
             (How::ShepherdLost | How::Cancelled, _) => self.start_failed(moment),
-            (_, Want::Run) => self.finish(exit_status(outcome).unwrap_or(LOST), false, moment),
+            (_, Want::Run) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
         }
+    }
+
+    /// One that failed is run again as often as its owner said; one that was over a limit would be so
+    /// again.
+    fn ended_by_itself(&mut self, status: i32, moment: Moment) {
+        if status <= 0 || self.life.retries >= self.spec.retry {
+            return self.finish(status, false, moment);
+        }
+        self.life.retries += 1;
+        self.life.failed_starts = 0;
+        self.life.not_before = (self.spec.retry_delay > Span(0)).then(|| moment.now + self.spec.retry_delay);
+        self.requeue(moment);
     }
 
     fn vanished(&mut self, attempt: Attempt, moment: Moment) {
@@ -172,6 +187,9 @@ impl Job {
 
     fn delete(&mut self, by: &str, force: bool, moment: Moment) {
         self.life.want = Want::Gone(by.to_string());
+        if self.id.is_array() {
+            return self.end_waiting(0, u32::MAX, moment);
+        }
         if force || self.life.open_run().is_none() {
             self.finish(DELETED, true, moment);
         }
@@ -197,7 +215,7 @@ impl Job {
         self.settle(moment);
     }
 
-    fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {
+    pub(super) fn finish(&mut self, status: i32, deleted: bool, moment: Moment) {
         self.life.state = State::Finished;
         self.life.exit = Some(Exit { status, deleted });
         self.life.obittime = Some(moment.now);

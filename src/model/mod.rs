@@ -18,6 +18,10 @@ pub mod state;
 
 pub mod signal;
 
+pub mod spans;
+
+pub mod array;
+
 pub mod job;
 
 pub mod digest;

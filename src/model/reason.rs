@@ -51,6 +51,11 @@ pub enum Reason {
     },
     /// The queue is stopped.
     QueueStopped,
+    /// As many elements of its array run as it allows at once.
+    ArrayLimit {
+        /// So many.
+        limit: u32,
+    },
     /// Too little is free now.
     Busy {
         /// Of which resource.
@@ -93,6 +98,7 @@ impl Reason {
         match self {
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => Stage::Feasibility,
             Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
+            Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::WouldDelayBooking { .. } => Stage::Backfill,
         }
@@ -105,6 +111,7 @@ impl Reason {
             Reason::NeverMatches { .. } => "never_matches",
             Reason::NeverNodes { .. } => "never_nodes",
             Reason::QueueStopped => "queue_stopped",
+            Reason::ArrayLimit { .. } => "array_limit",
             Reason::Busy { .. } => "busy",
             Reason::Scattered { .. } => "scattered",
             Reason::WouldDelayBooking { .. } => "would_delay_booking",
@@ -133,6 +140,9 @@ impl fmt::Display for Reason {
                 write!(f, "Can Never Run: Not enough total nodes available (R: {requested} T: {total})")
             }
             Reason::QueueStopped => f.write_str("Not Running: Queue not started."),
+            Reason::ArrayLimit { limit } => {
+                write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")
+            }
             Reason::Busy { resource, requested, available, total, .. } => write!(
                 f,
                 "Not Running: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"

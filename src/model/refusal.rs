@@ -77,6 +77,13 @@ refusals! {
     min_above_max_walltime = 15163, "\"min_walltime\" can not be greater than \"max_walltime\"";
     /// An attribute of array jobs, set on another.
     not_an_array = 15231, "Attribute has to be set on an array job";
+    /// More elements than `max_array_size`.
+    array_too_large = 15107, "Array job exceeds server or queue size limit";
+    /// An element that is over, of an array that is not.
+    finished_element = 15159, "Request invalid for finished array subjob";
+    /// `-l min_walltime` of an array.
+    walltime_range_of_array = 15165,
+        "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array";
     /// `queue@server` names a server that is not this one.
     other_server = 15008, "Access from host not allowed, or unknown host";
     /// A malformed `-l nodes=`.

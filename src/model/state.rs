@@ -14,11 +14,19 @@ pub enum State {
     Waiting,
     /// `R`: has an allocation; starting, running or being ended.
     Running,
+    /// `B`: an array of which an element has started.
+    Begun,
+    /// `X`: an element that is over, while its array is not. Only shown.
+    Expired,
     /// `F`: over, kept as history.
     Finished,
 }
 
 impl State {
+    /// All there are.
+    pub const ALL: [State; 7] =
+        [State::Queued, State::Held, State::Waiting, State::Running, State::Begun, State::Expired, State::Finished];
+
     /// PBS's letter.
     pub fn letter(self) -> char {
         match self {
@@ -26,15 +34,15 @@ impl State {
             State::Held => 'H',
             State::Waiting => 'W',
             State::Running => 'R',
+            State::Begun => 'B',
+            State::Expired => 'X',
             State::Finished => 'F',
         }
     }
 
     /// The state of a letter, if it is one of ours.
     pub fn from_letter(letter: char) -> Option<State> {
-        [State::Queued, State::Held, State::Waiting, State::Running, State::Finished]
-            .into_iter()
-            .find(|state| state.letter() == letter)
+        State::ALL.into_iter().find(|state| state.letter() == letter)
     }
 }
 

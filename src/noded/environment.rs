@@ -41,6 +41,11 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_ENVIRONMENT", b"PBS_BATCH");
     set("ENVIRONMENT", b"BATCH");
     set("PBS_JOBID", launch.full_id.as_bytes());
+    if let Some((array, index)) = launch.job.parent().zip(launch.job.index()) {
+        let server = launch.full_id.split_once('.').map_or("", |(_, server)| server);
+        set("PBS_ARRAY_ID", array.full(server).as_bytes());
+        set("PBS_ARRAY_INDEX", index.to_string().as_bytes());
+    }
     set("PBS_JOBNAME", launch.name.as_bytes());
     set("PBS_QUEUE", launch.queue.as_bytes());
     set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());

@@ -24,7 +24,7 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
         ledger.consider();
         match place(job, &mut ledger) {
             Ok((start, claim)) => {
-                ledger.start(start, claim);
+                ledger.start(job, start, claim);
                 ranking.follow(job);
             }
             Err(reason) => ledger.wait(job, reason),
@@ -36,7 +36,7 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
 fn place(job: Candidate, ledger: &mut Ledger) -> Result<(Start, Claim), Reason> {
     let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
     feasibility::screen(shape, ledger)?;
-    throttling::admit(job.class, ledger.state, ledger.now)?;
+    throttling::admit(job, ledger)?;
     let placement = ledger.place(job.class)?;
     let claim = allocation::claim(cluster, shape, &placement);
     let shares = distribution::lay_out(cluster, shape, &placement);

@@ -12,6 +12,7 @@
 use super::cycle;
 use super::plan::Plan;
 use super::snapshot::{ClassId, State};
+use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::NodeFacts;
 use crate::model::policy::{Backfill, Policy};
@@ -35,7 +36,8 @@ pub struct Scene {
     /// 0, unless changed.
     pub now: Time,
     resources: Resources,
-    classes: BTreeMap<JobId, ClassId>,
+    classes: BTreeMap<u64, ClassId>,
+    arrays: BTreeMap<u64, Job>,
     nodes: usize,
 }
 
@@ -57,7 +59,8 @@ pub fn cluster(text: &str) -> Scene {
     let mut state = State::new(&resources);
     state.set_queue(&queue("workq", true));
     let policy = Policy::default();
-    let scene = Scene { state, policy, now: Time(0), resources, classes: BTreeMap::new(), nodes: 0 };
+    let scene =
+        Scene { state, policy, now: Time(0), resources, classes: BTreeMap::new(), arrays: BTreeMap::new(), nodes: 0 };
     scene.with_nodes(text, |name| name.to_string())
 }
 
@@ -92,11 +95,14 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME` and `not_before=SECONDS`.
+    /// `queue=NAME`, `not_before=SECONDS` and `array=X-Y:Z%M`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
-        self.classes.extend(self.state.class_of(job.id).map(|class| (job.id, class)));
+        self.classes.extend(self.state.class_of(job.id).map(|class| (id, class)));
+        if job.id.is_array() {
+            self.arrays.insert(id, job);
+        }
         self
     }
 
@@ -107,6 +113,19 @@ impl Scene {
         let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
         self.state.occupy(job.id, &shares, &job.spec.request.place, Time(until.saturating_mul(1000)));
         self
+    }
+
+    /// Elements of a waiting array, by position, have begun, wherever they run.
+    pub fn begun(mut self, id: u64, first: u32, last: u32) -> Scene {
+        self.begin(id, first, last);
+        self
+    }
+
+    fn begin(&mut self, id: u64, first: u32, last: u32) {
+        let Some(job) = self.arrays.get_mut(&id) else { return };
+        let elements = job.elements.as_mut().map(Arc::make_mut);
+        elements.expect("an array").mark(first, last, ElementStanding::Begun);
+        self.state.enqueue(job);
     }
 
     /// The same at another moment, in seconds.
@@ -132,6 +151,9 @@ impl Scene {
     pub fn apply(&mut self, plan: &Plan) {
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
+            let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
+            let position = indices.zip(start.job.index()).and_then(|(indices, index)| indices.position(index));
+            position.into_iter().for_each(|position| self.begin(start.job.number, position, position));
         }
     }
 
@@ -154,7 +176,7 @@ impl Scene {
 
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
-        let class = self.classes.get(&JobId::job(id))?;
+        let class = self.classes.get(&id)?;
         self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| reason)
     }
 
@@ -181,12 +203,20 @@ impl Scene {
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
         let queue = words.remove("queue").unwrap_or("workq").to_string();
+        let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
+        let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
+        let array: Option<(Indices, u32)> = array;
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
-            id: JobId::job(id),
+            id: if array.is_some() { JobId::array(id) } else { JobId::job(id) },
             owner: Owner { user: "ann".to_string(), uid: 1000, gid: 1000 },
-            spec: Arc::new(spec(request, queue)),
+            spec: Arc::new(Spec {
+                array: array.map(|(indices, _)| indices),
+                max_run_subjobs: array.map(|(_, most)| most),
+                ..spec(request, queue)
+            }),
             life: Life { not_before, ..life() },
+            elements: array.map(|(indices, _)| Arc::new(Elements::new(indices.count()))),
         }
     }
 
@@ -263,6 +293,10 @@ fn spec(request: Request, queue: String) -> Spec {
         shell: None,
         umask: None,
         block: false,
+        array: None,
+        max_run_subjobs: None,
+        retry: 0,
+        retry_delay: Span(0),
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
@@ -280,6 +314,7 @@ fn life() -> Life {
         run_count: 0,
         attempt: 0,
         failed_starts: 0,
+        retries: 0,
         run: None,
         want: Want::Run,
         used: Usage::default(),

@@ -5,7 +5,7 @@ use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Booking, Plan, Start};
 use super::priority::Candidate;
-use super::shape::{ClassKey, Shape, ShapeId};
+use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
@@ -30,6 +30,8 @@ pub struct Ledger<'s> {
     pub numbers: Numbers,
     policy: &'s Policy,
     started: BTreeMap<JobId, (Claim, Time)>,
+    /// Starts of classes that limit themselves.
+    counted: BTreeMap<ClassId, u32>,
     fence: Option<Fence<'s>>,
     /// What is free when all has ended, once a request was found to fit at no time.
     at_last: Option<Box<Space<'s>>>,
@@ -53,6 +55,7 @@ impl<'s> Ledger<'s> {
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
             started: BTreeMap::new(),
+            counted: BTreeMap::new(),
             fence: None,
             at_last: None,
             possible: BTreeMap::new(),
@@ -104,13 +107,21 @@ impl<'s> Ledger<'s> {
         })
     }
 
+    /// How many jobs of a class that limits itself this cycle starts.
+    pub fn started_in(&self, class: ClassId) -> u32 {
+        self.counted.get(&class).copied().unwrap_or(0)
+    }
+
     /// Enters a job that was considered.
     pub fn consider(&mut self) {
         self.plan.considered += 1;
     }
 
     /// Enters a start.
-    pub fn start(&mut self, start: Start, claim: Claim) {
+    pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
+        if job.class.at_once.is_some() {
+            *self.counted.entry(job.class.id).or_default() += 1;
+        }
         self.space.claim(&claim);
         if let Some(fence) = &mut self.fence {
             fence.account(&claim, start.until, &self.space);

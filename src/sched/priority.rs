@@ -2,11 +2,11 @@
 //! of each class, because jobs of one class differ in nothing but their place in the queue.
 
 use super::shape::ClassKey;
-use super::snapshot::{Class, State};
+use super::snapshot::{Array, Class, State};
 use crate::model::job::JobId;
 use crate::model::policy::Order;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, btree_set};
+use std::collections::{BinaryHeap, btree_map};
 
 /// A job that is considered.
 #[derive(Clone, Copy, Debug)]
@@ -15,12 +15,14 @@ pub struct Candidate<'s> {
     pub job: JobId,
     /// What it is alike in with others.
     pub class: &'s ClassKey,
+    /// How many elements of it have begun, if the class is an array that limits them.
+    pub begun: u32,
     line: usize,
 }
 
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
-    lines: Vec<(&'s Class, btree_set::Iter<'s, JobId>)>,
+    lines: Vec<Line<'s>>,
     heads: BinaryHeap<Reverse<(JobId, usize)>>,
 }
 
@@ -30,7 +32,7 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push((class, class.jobs.iter()));
+        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
@@ -40,7 +42,8 @@ impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let Reverse((job, line)) = self.heads.pop()?;
-        Some(Candidate { job, class: &self.lines[line].0.key, line })
+        let class = self.lines[line].class;
+        Some(Candidate { job, class: &class.key, begun: class.begun(), line })
     }
 
     /// Lets the next job of the class stand for it: this one was not refused.
@@ -49,8 +52,35 @@ impl<'s> Ranking<'s> {
     }
 
     fn advance(&mut self, line: usize) {
-        if let Some(&job) = self.lines[line].1.next() {
+        if let Some(job) = self.lines[line].next() {
             self.heads.push(Reverse((job, line)));
+        }
+    }
+}
+
+/// The jobs of a class, one after another; of an array, those of its elements that wait.
+struct Line<'s> {
+    class: &'s Class,
+    jobs: btree_map::Iter<'s, JobId, Option<Array>>,
+    /// The array whose elements come next, and the position to go on from.
+    array: Option<(JobId, &'s Array, u32)>,
+}
+
+impl Iterator for Line<'_> {
+    type Item = JobId;
+
+    fn next(&mut self) -> Option<JobId> {
+        loop {
+            if let Some((id, array, from)) = self.array.take()
+                && let Some(position) = array.elements.waiting().next(from)
+            {
+                self.array = Some((id, array, position + 1));
+                return Some(JobId::element(id.number, array.indices.at(position)));
+            }
+            match self.jobs.next()? {
+                (id, None) => return Some(*id),
+                (id, Some(array)) => self.array = Some((*id, array, 0)),
+            }
         }
     }
 }
@@ -67,6 +97,21 @@ mod tests {
             .queued(1, "select=1:ncpus=1")
             .queued(4, "select=1:ncpus=1 walltime=5");
         assert_eq!(scene.starts(), "1 on n1; 2 on n1; 3 on n1");
+    }
+
+    #[test]
+    fn the_elements_of_an_array_come_in_its_place_by_index() {
+        let scene = cluster("1 x ncpus=4")
+            .queued(1, "select=1:ncpus=1")
+            .queued(2, "select=1:ncpus=1 array=1-5:2")
+            .queued(3, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "1 on n1; 2[1] on n1; 2[3] on n1; 2[5] on n1");
+    }
+
+    #[test]
+    fn a_million_elements_are_not_looked_at_one_by_one() {
+        let scene = cluster("1 x ncpus=2").queued(1, "select=1:ncpus=1 array=0-999999").queued(2, "select=1:ncpus=1");
+        assert_eq!((scene.starts().as_str(), scene.plan().considered), ("1[0] on n1; 1[1] on n1", 3));
     }
 
     #[test]

@@ -18,6 +18,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
 
+impl ClassId {
+    /// The class of a job; of an array, that of its elements.
+    pub fn of(job: &Job) -> ClassId {
+        ClassKey::id_of(job)
+    }
+}
+
 impl fmt::Display for ClassId {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -256,6 +263,8 @@ pub struct ClassKey {
     pub queue: String,
     /// Not to be started before.
     pub not_before: Option<Time>,
+    /// How many at most may run at once, for an array that limits itself: it is a class alone.
+    pub at_once: Option<u32>,
 }
 
 impl ClassKey {
@@ -263,7 +272,11 @@ impl ClassKey {
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
         let shape = shape_key(&spec.request);
-        ClassId(stable_hash(&(shape, spec.walltime(), &spec.queue, job.life.not_before)))
+        let alike = (shape, spec.walltime(), &spec.queue, job.life.not_before);
+        match at_once(job) {
+            None => ClassId(stable_hash(&alike)),
+            Some(_) => ClassId(stable_hash(&(alike, job.id))),
+        }
     }
 
     /// The class of a job, with its shape.
@@ -274,8 +287,14 @@ impl ClassKey {
             walltime: job.spec.walltime(),
             queue: job.spec.queue.clone(),
             not_before: job.life.not_before,
+            at_once: at_once(job),
         }
     }
+}
+
+/// `max_run_subjobs`, where it limits anything.
+fn at_once(job: &Job) -> Option<u32> {
+    job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
 }
 
 /// What of a request decides where it fits; not the spelling.

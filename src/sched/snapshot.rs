@@ -9,12 +9,14 @@ use super::amounts::{Catalog, add};
 use super::cluster::{Cluster, Hold, NodeIx};
 use super::shape::ClassKey;
 pub use super::shape::{ClassId, Tenancy};
+use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The cluster and its work, as the scheduler sees them.
 #[derive(Clone, Debug)]
@@ -32,7 +34,22 @@ pub struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub key: ClassKey,
-    pub jobs: BTreeSet<JobId>,
+    /// By number. An array stands here once, with its elements.
+    pub jobs: BTreeMap<JobId, Option<Array>>,
+}
+
+impl Class {
+    /// How many elements of a class that is an array alone have begun and are not over.
+    pub fn begun(&self) -> u32 {
+        self.jobs.values().flatten().map(|array| array.elements.begun().len()).sum()
+    }
+}
+
+/// An array of which elements wait.
+#[derive(Clone, Debug)]
+pub(super) struct Array {
+    pub indices: Indices,
+    pub elements: Arc<Elements>,
 }
 
 /// A job that has its allocation.
@@ -82,14 +99,16 @@ impl State {
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
-    /// Makes a job in state `Queued` a candidate; one that is a candidate already is read anew.
+    /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
+    /// candidate already is read anew.
     pub fn enqueue(&mut self, job: &Job) {
         self.withdraw(job.id);
         let id = ClassKey::id_of(job);
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(id);
-        let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeSet::new() });
-        class.jobs.insert(job.id);
+        let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeMap::new() });
+        let array = job.indices().zip(job.elements.clone());
+        class.jobs.insert(job.id, array.map(|(indices, elements)| Array { indices, elements }));
         self.jobs.insert(job.id, id);
     }
 
@@ -146,12 +165,20 @@ impl State {
 
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
-        self.jobs.get(&id).copied()
+        let own = self.jobs.get(&id).copied();
+        own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|class| self.waits_in(*class, id)))
     }
 
-    /// The candidates of a class, by number.
+    /// Whether an element waits with its array.
+    fn waits_in(&self, class: ClassId, id: JobId) -> bool {
+        let array = id.parent().and_then(|array| self.classes.get(&class)?.jobs.get(&array)?.as_ref());
+        let position = array.zip(id.index()).and_then(|(array, index)| array.indices.position(index));
+        array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
+    }
+
+    /// The candidates of a class, by number; an array once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
-        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.iter().copied())
+        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.keys().copied())
     }
 
     /// What is taken on a node, for displays; nothing for a node that is not known.

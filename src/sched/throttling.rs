@@ -1,18 +1,21 @@
-//! May it run yet? The place where limits stand; today a queue may be stopped, and a job whose
-//! start failed waits a while.
+//! May it run yet? The place where limits stand; today a queue may be stopped, a job whose start
+//! failed waits a while, and an array may limit how many of its elements run at once.
 
-use super::shape::ClassKey;
-use super::snapshot::State;
+use super::ledger::Ledger;
+use super::priority::Candidate;
 use crate::model::reason::Reason;
-use crate::model::time::Time;
 
-/// Refuses what its queue or a failed start bars for now.
-pub fn admit(class: &ClassKey, state: &State, now: Time) -> Result<(), Reason> {
-    if !state.queues.get(&class.queue).is_some_and(|queue| queue.started) {
+/// Refuses what its queue, a failed start or its array bars for now.
+pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
+    let class = job.class;
+    if !ledger.state.queues.get(&class.queue).is_some_and(|queue| queue.started) {
         return Err(Reason::QueueStopped);
     }
+    if let Some(limit) = class.at_once.filter(|&limit| job.begun + ledger.started_in(class.id) >= limit) {
+        return Err(Reason::ArrayLimit { limit });
+    }
     match class.not_before {
-        Some(until) if until > now => Err(Reason::Deferred { until }),
+        Some(until) if until > ledger.now => Err(Reason::Deferred { until }),
         _ => Ok(()),
     }
 }
@@ -29,6 +32,16 @@ mod tests {
         assert_eq!(scene.starts(), "2 on n1");
         scene.state.set_queue(&queue("night", true));
         assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    /// I26.
+    #[test]
+    fn an_array_runs_no_more_at_once_than_it_says_and_bars_nobody() {
+        let scene =
+            cluster("1 x ncpus=8").queued(1, "array=1-5%2").queued(2, "array=1-2").queued(3, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1; 2[1] on n1; 2[2] on n1; 3 on n1");
+        assert_eq!(scene.why(1), "Not Running: Number of concurrent running subjobs limit reached (L: 2)");
+        assert_eq!(scene.begun(1, 0, 1).starts(), "2[1] on n1; 2[2] on n1; 3 on n1");
     }
 
     #[test]

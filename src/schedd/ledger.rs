@@ -8,8 +8,9 @@ use super::clock::{Clock, Reading};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
+use crate::model::array::{self, Rewrite, Standing};
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Usage};
+use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
@@ -32,6 +33,8 @@ pub struct Ledger {
     cluster: snapshot::State,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
+    /// Arrays of which the scheduler's view is behind.
+    stale: BTreeSet<JobId>,
     next: u64,
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
@@ -77,6 +80,7 @@ impl Ledger {
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             cluster,
             waiting: BTreeSet::new(),
+            stale: BTreeSet::new(),
             next,
             tick: Tick::default(),
             steps: Vec::new(),
@@ -139,6 +143,9 @@ impl Ledger {
 
     /// Whether something changed that a cycle could act on; asked once.
     pub fn take_cycle_due(&mut self) -> bool {
+        for array in std::mem::take(&mut self.stale) {
+            self.view(array);
+        }
         std::mem::take(&mut self.cycle_due)
     }
 
@@ -148,9 +155,9 @@ impl Ledger {
     }
 
     /// The number for a new job.
-    pub fn take_number(&mut self) -> JobId {
+    pub fn take_number(&mut self, is_array: bool) -> JobId {
         self.tick.next.get_or_insert(self.next);
-        let id = JobId::job(self.next);
+        let id = if is_array { JobId::array(self.next) } else { JobId::job(self.next) };
         self.next += 1;
         id
     }
@@ -167,6 +174,9 @@ impl Ledger {
     /// Takes note of what happened to a job.
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
+        if matches!(event, Event::Started { .. }) {
+            self.begin_element(id);
+        }
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         job.apply(&event, moment);
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
@@ -174,6 +184,82 @@ impl Ledger {
         }
         self.tick.changes.push(Change::Event(moment.now, id, event));
         self.reschedule(id);
+        self.tell_array(id);
+    }
+
+    /// Deletes a job; of an array all elements that are not over.
+    pub fn delete(&mut self, job: &Job, by: &str, force: bool) {
+        let wanted = || Event::DeleteWanted { by: by.to_string(), force };
+        self.happen(job.id, wanted());
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return };
+        for element in array::ids(job.id, elements.begun(), indices) {
+            self.happen(element, wanted());
+        }
+    }
+
+    /// Elements of an array that have never started, by position, never will.
+    pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
+        let moment = self.moment();
+        if let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) {
+            positions.iter().for_each(|&(first, last)| array.end_waiting(first, last, moment));
+        }
+    }
+
+    /// An array that is over, out of the history again.
+    pub fn take_back(&mut self, array: Job) {
+        if !self.jobs.contains_key(&array.id) {
+            self.tick.jobs.insert(array.id, Touched { before: None, whole: false });
+            self.jobs.insert(array.id, Arc::new(array));
+        }
+    }
+
+    /// The attempt that a start of this job would be; None if it cannot be started.
+    pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
+        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
+        waits(job).then_some(job.life.attempt + 1)
+    }
+
+    /// An element that starts has a record of its own from then on.
+    fn begin_element(&mut self, id: JobId) {
+        if self.jobs.contains_key(&id) {
+            return;
+        }
+        let Some(array) = id.parent().and_then(|array| self.jobs.get(&array)) else { return };
+        if let Some(element) = id.index().and_then(|index| array.unrecorded(index)) {
+            self.tick.jobs.entry(id).or_insert(Touched { before: None, whole: false });
+            self.jobs.insert(id, Arc::new(element));
+        }
+    }
+
+    /// Lets an array know how its element stands.
+    fn tell_array(&mut self, id: JobId) {
+        let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id)) else { return };
+        let standing = match job.life.exit {
+            Some(exit) if job.life.state == State::Finished => Standing::Ended(exit.status),
+            _ => Standing::Begun,
+        };
+        let Some(array) = self.jobs.get(&parent) else { return };
+        let position = array.indices().and_then(|indices| indices.position(index));
+        let known = position.zip(array.elements.as_ref()).and_then(|(at, elements)| elements.standing(at));
+        if known != Some(standing) {
+            let moment = self.moment();
+            let Some(array) = touch(&mut self.jobs, &mut self.tick, parent, false) else { return };
+            let begins = !array.has_begun();
+            array.element_stands(index, standing, moment);
+            if begins {
+                array.life.comment = Some(remarks::array_began(self.clock.wall(moment.now)));
+            }
+            self.reschedule(parent);
+        }
+    }
+
+    /// Elements that have begun keep what was asked for, whatever becomes of their array.
+    pub fn keep_spec_of_begun(&mut self, id: JobId) {
+        let Some(array) = self.jobs.get(&id).cloned() else { return };
+        let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else { return };
+        for element in array::ids(id, elements.begun(), indices) {
+            touch(&mut self.jobs, &mut self.tick, element, true);
+        }
     }
 
     /// Changes a job in another way than by an event.
@@ -230,11 +316,19 @@ impl Ledger {
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
         self.note_waiting(id);
+        match id.is_array() {
+            // An array may change with each of its elements: it is looked at once, before the cycle.
+            true => drop(self.stale.insert(id)),
+            false => self.view(id),
+        }
+    }
+
+    fn view(&mut self, id: JobId) {
         self.cluster.withdraw(id);
         let job = self.jobs.get(&id);
         let Some(run) = job.and_then(|job| job.life.open_run()) else {
             self.cluster.vacate(id);
-            if let Some(job) = job.filter(|job| job.life.state == State::Queued) {
+            if let Some(job) = job.filter(|job| waits(job)) {
                 self.cluster.enqueue(job);
             }
             return;
@@ -262,10 +356,16 @@ impl Ledger {
             changes.push(Change::Meta("next", self.next.to_string()));
         }
         for (id, touched) in &self.tick.jobs {
-            let Some(job) = self.jobs.get(id).cloned() else { continue };
-            let class = self.cluster.class_of(*id).map(|class| class.0);
-            // A job's class is known while it is queued; it is written when the row is.
-            changes.push(if touched.whole || class.is_some() { Change::Job(job, class) } else { Change::Life(job) });
+            let Some(job) = self.jobs.get_mut(id) else { continue };
+            if let Some(rewrite) = unwritten(job) {
+                changes.push(Change::Elements(*id, rewrite));
+            }
+            let class = waits(job).then(|| snapshot::ClassId::of(job).0);
+            changes.push(if touched.whole {
+                Change::Job(job.clone(), class)
+            } else {
+                Change::Life(job.clone(), class)
+            });
         }
         changes
     }
@@ -312,12 +412,27 @@ impl Ledger {
     }
 }
 
+/// How the elements of an array stand, as far as the spool has it otherwise.
+fn unwritten(job: &mut Arc<Job>) -> Option<Rewrite> {
+    job.elements.as_ref().filter(|elements| elements.has_unwritten())?;
+    Arc::make_mut(Arc::make_mut(job).elements.as_mut()?).take_unwritten()
+}
+
 /// The job, to be changed in this tick.
 fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId, whole: bool) -> Option<&'a mut Job> {
     let job = jobs.get_mut(&id)?;
     let touched = tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
     touched.whole |= whole;
     Some(Arc::make_mut(job))
+}
+
+/// Whether a cycle could start it, or elements of it.
+fn waits(job: &Job) -> bool {
+    match (job.life.state, &job.elements) {
+        (State::Queued, None) => true,
+        (State::Queued | State::Begun, Some(elements)) => !elements.waiting().is_empty(),
+        _ => false,
+    }
 }
 
 fn usable(node: &Node) -> bool {

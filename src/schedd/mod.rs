@@ -18,6 +18,8 @@ pub mod caller;
 
 pub mod requests;
 
+mod elements;
+
 pub mod reports;
 
 pub mod dispatch;

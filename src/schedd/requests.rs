@@ -3,6 +3,7 @@
 
 use super::caller::Caller;
 use super::ledger::Ledger;
+use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
@@ -25,8 +26,8 @@ pub enum Granted {
     Altered(JobId),
     /// To be answered when this job is over.
     Wait(JobId),
-    /// Done; the node of a running job has to pass on a signal.
-    Signal(JobId, Attempt, i32),
+    /// Done; the nodes of running jobs have to pass on a signal.
+    Signal(Vec<(JobId, Attempt)>, i32),
 }
 
 /// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
@@ -48,9 +49,13 @@ pub fn apply(
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),
         Request::Release(id, holds) => desk.release(*id, *holds),
-        Request::Delete { job, force, purge } => desk.delete(*job, *force, *purge),
-        Request::Rerun { job, .. } => desk.rerun(*job),
-        Request::Signal(id, name) => desk.signal(*id, name),
+        Request::Delete { job, only, force, purge } => match only.or(job.index().map(Indices::one)) {
+            Some(only) => desk.delete_elements(*job, only, *force),
+            None => desk.delete(*job, *force, *purge),
+        },
+        Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
+        Request::RerunFailed(id) => desk.rerun_failed(*id),
+        Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::Ask(_) | Request::Status | Request::Stop => Err(Refusal::invalid_request()),
@@ -58,10 +63,10 @@ pub fn apply(
 }
 
 /// One request in hand: what it may change, where history is looked up, who asks.
-struct Desk<'a> {
-    ledger: &'a mut Ledger,
-    spool: &'a Spool,
-    caller: &'a Caller,
+pub(super) struct Desk<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) spool: &'a Spool,
+    pub(super) caller: &'a Caller,
 }
 
 impl Desk<'_> {
@@ -80,11 +85,12 @@ impl Desk<'_> {
             self.keep(text);
         }
         let environ = self.keep(&with_queue(&submission.environ, &draft.spec.queue));
-        let id = self.ledger.take_number();
+        let elements = draft.spec.array.map(|indices| self.elements(indices)).transpose()?;
+        let id = self.ledger.take_number(elements.is_some());
         self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
-        self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life });
+        self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         Ok(Granted::Job(id))
     }
 
@@ -144,7 +150,7 @@ impl Desk<'_> {
     }
 
     /// The job, if it is not over; else why it cannot be acted on.
-    fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    pub(super) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.ledger.job(id) {
             Some(job) if job.life.state != State::Finished => Ok(job.clone()),
             Some(_) => Err(Refusal::finished()),
@@ -155,21 +161,23 @@ impl Desk<'_> {
         }
     }
 
-    fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
-        match i64::try_from(id.number) {
-            Ok(_) => self.spool.job(id).map_err(Refusal::spool),
-            Err(_) => Ok(None),
-        }
+    pub(super) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
+        self.spool.job(id).map_err(Refusal::spool)
     }
 
-    fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    /// The caller's own job, which elements of an array are not: they are what their array is.
+    fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        if id.index().is_some() { Err(Refusal::invalid_request()) } else { self.owned(id) }
+    }
+
+    pub(super) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.live(id)?;
         self.caller.must_own(&job)?;
         Ok(job)
     }
 
     fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
-        let job = self.owned(id)?;
+        let job = self.whole(id)?;
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
         }
@@ -183,6 +191,7 @@ impl Desk<'_> {
         let after = attribute::alter(&before, settings, &context)?;
         let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
+        self.ledger.keep_spec_of_begun(id);
         self.ledger.change(id, |job| {
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
@@ -195,14 +204,14 @@ impl Desk<'_> {
     }
 
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
-        self.owned(id)?;
+        self.whole(id)?;
         may_hold(self.caller, holds)?;
         self.ledger.happen(id, Event::Held { holds, by: self.caller.shown() });
         Ok(Granted::Done)
     }
 
     fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
-        self.owned(id)?;
+        self.whole(id)?;
         may_hold(self.caller, holds)?;
         self.ledger.happen(id, Event::Released { holds, by: self.caller.shown() });
         Ok(Granted::Done)
@@ -210,7 +219,7 @@ impl Desk<'_> {
 
     fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
         match self.owned(id) {
-            Ok(_) => self.ledger.happen(id, Event::DeleteWanted { by: self.caller.shown(), force }),
+            Ok(job) => self.ledger.delete(&job, &self.caller.shown(), force),
             Err(refusal) if purge && refusal == Refusal::finished() => self.purge(id)?,
             Err(refusal) => return Err(refusal),
         }
@@ -226,25 +235,6 @@ impl Desk<'_> {
         }
         self.ledger.also(Change::Forget(id));
         Ok(())
-    }
-
-    fn rerun(&mut self, id: JobId) -> Result<Granted, Refusal> {
-        let job = self.live(id)?;
-        self.caller.must_be_privileged()?;
-        match () {
-            () if job.life.state != State::Running => return Err(Refusal::bad_state()),
-            () if !job.spec.rerunnable => return Err(Refusal::not_rerunnable()),
-            () => self.ledger.happen(id, Event::RerunWanted { by: self.caller.shown() }),
-        }
-        Ok(Granted::Done)
-    }
-
-    fn signal(&mut self, id: JobId, name: &str) -> Result<Granted, Refusal> {
-        let job = self.owned(id)?;
-        let signal = crate::model::signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
-        let run = job.life.open_run().filter(|run| run.session.is_some()).ok_or_else(Refusal::bad_state)?;
-        self.ledger.happen(id, Event::Signalled { by: self.caller.shown(), signal });
-        Ok(Granted::Signal(id, run.attempt, signal))
     }
 
     fn wait(&self, id: JobId) -> Result<Granted, Refusal> {

@@ -247,8 +247,7 @@ impl Schedd {
 
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
-            let Some(job) = self.ledger.job(start.job) else { continue };
-            let attempt = job.life.attempt + 1;
+            let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
             self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
         }
     }
@@ -290,9 +289,11 @@ impl Effects {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
                 Reply::Done
             }
-            Ok(Granted::Signal(job, attempt, signal)) => {
-                let node = ledger.job(job).and_then(|job| reports::first_node(job));
-                self.orders.extend(node.map(|node| (node.to_string(), Order::Signal { job, attempt, signal })));
+            Ok(Granted::Signal(attempts, signal)) => {
+                for (job, attempt) in attempts {
+                    let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                    self.orders.extend(node.map(|node| (node.to_string(), Order::Signal { job, attempt, signal })));
+                }
                 Reply::Done
             }
             Err(refusal) => Reply::Refused(refusal),

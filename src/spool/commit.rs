@@ -1,6 +1,7 @@
 //! A tick's changes, written as one transaction.
 
 use super::{Spool, SpoolError};
+use crate::model::array::{Rewrite, Standing};
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
@@ -19,9 +20,12 @@ pub enum Change {
     Job(Arc<Job>, Option<u64>),
     /// By which token a user submitted a job, and when.
     Token(u32, [u8; 16], JobId, Time),
-    /// A job whose `life` has changed.
-    Life(Arc<Job>),
-    /// A job out of the history.
+    /// A job whose `life` has changed, or an element that has just begun; with its class, if it is
+    /// known.
+    Life(Arc<Job>, Option<u64>),
+    /// How elements of an array stand.
+    Elements(JobId, Rewrite),
+    /// A job out of the history, an array with its elements.
     Forget(JobId),
     /// A script or an environment.
     Blob(Digest, Arc<[u8]>),
@@ -64,12 +68,23 @@ impl Spool {
 
 fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
     match change {
-        Change::Job(job, class) => write_job(transaction, job, *class)?,
+        Change::Job(job, class) => match job.id.index() {
+            None => write_job(transaction, job, *class)?,
+            Some(index) => {
+                write_element(transaction, job, index, *class)?;
+                let sql = "UPDATE element SET spec = ?3 WHERE job = ?1 AND idx = ?2";
+                transaction.prepare_cached(sql)?.execute(params![job.id.number, index, json(&job.spec)?])?;
+            }
+        },
         Change::Token(uid, token, job, at) => {
             let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
             transaction.prepare_cached(sql)?.execute(params![uid, token, job.number, at.0])?;
         }
-        Change::Life(job) => write_life(transaction, job)?,
+        Change::Life(job, class) => match job.id.index() {
+            None => write_life(transaction, job, *class)?,
+            Some(index) => write_element(transaction, job, index, *class)?,
+        },
+        Change::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
         Change::Forget(id) => forget(transaction, *id)?,
         Change::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
@@ -113,8 +128,8 @@ fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result
         Program::Command(_) => None,
     };
     let sql = "INSERT OR REPLACE INTO job
-        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
@@ -129,32 +144,76 @@ fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result
         job.spec.environ.0,
         json(&job.spec)?,
         json(&(&job.owner, &job.life))?,
+        job.id.is_array(),
     ])?;
     Ok(())
 }
 
-fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
-    let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5 WHERE id = ?1";
+fn write_life(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result<(), SpoolError> {
+    let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5, class = coalesce(?6, class) WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
         job.life.used.cput.0,
         job.life.obittime.map(|time| time.0),
         json(&(&job.owner, &job.life))?,
+        class.map(signed),
     ])?;
     Ok(())
 }
 
+fn write_element(transaction: &Transaction, job: &Job, index: u32, class: Option<u64>) -> Result<(), SpoolError> {
+    let sql = "INSERT INTO element (job, idx, state, cput, class, ended, life) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT DO UPDATE SET state = ?3, cput = ?4, class = coalesce(?5, class), ended = ?6, life = ?7";
+    transaction.prepare_cached(sql)?.execute(params![
+        job.id.number,
+        index,
+        job.life.state.letter().to_string(),
+        job.life.used.cput.0,
+        class.map(signed),
+        job.life.obittime.map(|time| time.0),
+        json(&job.life)?,
+    ])?;
+    Ok(())
+}
+
+fn write_standings(transaction: &Transaction, id: JobId, rewrite: &Rewrite) -> Result<(), SpoolError> {
+    for (first, last) in &rewrite.gone {
+        let sql = "DELETE FROM standing WHERE job = ?1 AND first BETWEEN ?2 AND ?3";
+        transaction.prepare_cached(sql)?.execute(params![id.number, first, last])?;
+    }
+    for (first, last, standing) in &rewrite.runs {
+        let sql = "INSERT OR REPLACE INTO standing (job, first, last, standing) VALUES (?1, ?2, ?3, ?4)";
+        transaction.prepare_cached(sql)?.execute(params![id.number, first, last, word(*standing)])?;
+    }
+    Ok(())
+}
+
+/// How a standing is kept: `Q`, `R`, or an exit status.
+fn word(standing: Standing) -> String {
+    match standing {
+        Standing::Waiting => "Q".to_string(),
+        Standing::Begun => "R".to_string(),
+        Standing::Ended(status) => status.to_string(),
+    }
+}
+
+/// The tables that hold more of a job than its own row.
+const OF_A_JOB: [&str; 3] = ["event", "element", "standing"];
+
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
-    transaction.execute("DELETE FROM event WHERE job = ?1", [id.number])?;
+    for table in OF_A_JOB {
+        transaction.execute(&format!("DELETE FROM {table} WHERE job = ?1"), [id.number])?;
+    }
     Ok(())
 }
 
 fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
-    let sql = "INSERT INTO event (job, seq, at, event)
-        VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1), ?2, ?3)";
-    transaction.prepare_cached(sql)?.execute(params![job.number, at.0, json(event)?])?;
+    let sql = "INSERT INTO event (job, idx, seq, at, event) VALUES
+        (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1 AND idx = ?2), ?3, ?4)";
+    let index = job.index().map_or(-1, i64::from);
+    transaction.prepare_cached(sql)?.execute(params![job.number, index, at.0, json(event)?])?;
     Ok(())
 }
 
@@ -174,7 +233,7 @@ fn write_verdict(transaction: &Transaction, class: u64, reason: Option<&Reason>)
 fn write_bookings(transaction: &Transaction, bookings: &[(JobId, Time, Vec<String>)]) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM booking", [])?;
     for (job, at, nodes) in bookings {
-        let sql = "INSERT INTO booking (job, at, nodes) VALUES (?1, ?2, ?3)";
+        let sql = "INSERT OR REPLACE INTO booking (job, at, nodes) VALUES (?1, ?2, ?3)";
         transaction.prepare_cached(sql)?.execute(params![job.number, at.0, json(nodes)?])?;
     }
     Ok(())
@@ -190,7 +249,9 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
 
 fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1";
-    transaction.execute(&format!("DELETE FROM event WHERE job IN ({old})"), [before.0])?;
+    for table in OF_A_JOB {
+        transaction.execute(&format!("DELETE FROM {table} WHERE job IN ({old})"), [before.0])?;
+    }
     let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
     if gone > 0 {
         let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";

@@ -1,39 +1,51 @@
 //! What schedd reads: everything unfinished at its start, and single records later on.
 
 use super::{Spool, SpoolError};
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
+use crate::model::array::{Elements, Standing};
+use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Spec};
 use crate::model::node::Node;
 use crate::model::time::{ClockTable, Time};
-use rusqlite::{Connection, OptionalExtension, Row};
-use serde::de::DeserializeOwned;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::sync::Arc;
 
 impl Spool {
-    /// All jobs that are not finished, in the order of their numbers.
+    /// All jobs that are not finished, arrays before their elements. Elements that have never
+    /// started have no record: their array tells how they stand.
     pub fn live_jobs(&self) -> Result<Vec<Job>, SpoolError> {
-        self.jobs("state <> 'F'")
+        self.jobs("state <> 'F'", "e.state <> 'F' ORDER BY e.job, e.idx")
     }
 
     /// Finished jobs whose node has still to report the end of an attempt.
     pub fn unsettled_jobs(&self) -> Result<Vec<Job>, SpoolError> {
-        self.jobs("state = 'F' AND json_extract(life, '$[1].run.open')")
+        let open = "state = 'F' AND json_extract(life, '$[1].run.open')";
+        self.jobs(open, "e.state = 'F' AND json_extract(e.life, '$.run.open')")
     }
 
-    fn jobs(&self, condition: &str) -> Result<Vec<Job>, SpoolError> {
-        jobs_where(&self.connection, condition)
+    fn jobs(&self, of_jobs: &str, of_elements: &str) -> Result<Vec<Job>, SpoolError> {
+        let mut jobs = jobs_where(&self.connection, of_jobs)?;
+        jobs.extend(elements_where(&self.connection, of_elements, [])?);
+        Ok(jobs)
     }
 
-    /// One job, finished or not.
+    /// One job, array or element, finished or not.
     pub fn job(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
-        let mut statement = self.connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
-        let mut rows = statement.query([id.number])?;
-        rows.next()?.map(job_of).transpose()
+        job(&self.connection, id)
+    }
+
+    /// The highest attempt of any element of an array.
+    pub fn highest_attempt(&self, array: JobId) -> Result<Attempt, SpoolError> {
+        let sql = "SELECT coalesce(max(json_extract(life, '$.attempt')), 0) FROM element WHERE job = ?1";
+        Ok(self.connection.query_row(sql, [array.number], |row| row.get(0))?)
     }
 
     /// The job that a user has submitted by this token.
     pub fn submitted(&self, uid: u32, token: [u8; 16]) -> Result<Option<JobId>, SpoolError> {
-        let mut statement = self.connection.prepare_cached("SELECT job FROM token WHERE uid = ?1 AND token = ?2")?;
-        Ok(statement.query_row((uid, token), |row| row.get(0)).optional()?.map(JobId::job))
+        let sql = "SELECT token.job, coalesce(job.is_array, 0) FROM token LEFT JOIN job ON job.id = token.job
+            WHERE token.uid = ?1 AND token.token = ?2";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let found = statement.query_row((uid, token), |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        Ok(found.map(|(number, is_array)| if is_array { JobId::array(number) } else { JobId::job(number) }))
     }
 
     /// The bytes stored under a digest.
@@ -70,16 +82,99 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
     let mut rows = statement.query([])?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.push(job_of(row)?);
+        jobs.push(job_of(connection, row)?);
     }
     Ok(jobs)
 }
 
+/// A job, array or element, if there is one of this id.
+pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, SpoolError> {
+    // SQLite's integers are signed; no job was ever given such a number.
+    if i64::try_from(id.number).is_err() {
+        return Ok(None);
+    }
+    if let Some(index) = id.index() {
+        return element(connection, id.number, index);
+    }
+    let mut statement = connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
+    let mut rows = statement.query([id.number])?;
+    let found = rows.next()?.map(|row| job_of(connection, row)).transpose()?;
+    Ok(found.filter(|job| job.id == id))
+}
+
+/// An element, also one without a record of its own.
+fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
+    let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![number, index])?;
+    match recorded.into_iter().next() {
+        Some(element) => Ok(Some(element)),
+        None => Ok(job(connection, JobId::array(number))?.and_then(|array| array.unrecorded(index))),
+    }
+}
+
+/// Elements that have a record, by SQL over the columns of `element e` and `job j`.
+pub(super) fn elements_where(
+    connection: &Connection,
+    condition: &str,
+    values: impl Params,
+) -> Result<Vec<Job>, SpoolError> {
+    let sql = format!(
+        "SELECT e.job, e.idx, coalesce(e.spec, j.spec), e.life, j.life FROM element e JOIN job j ON j.id = e.job
+        WHERE {condition}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(values)?;
+    let mut elements = Vec::new();
+    // Elements of one array share what was asked for.
+    let mut last: Option<(String, Arc<Spec>)> = None;
+    while let Some(row) = rows.next()? {
+        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        let spec = match &last {
+            Some((known, spec)) if known == text => spec.clone(),
+            _ => last.insert((text.to_string(), Arc::new(serde_json::from_str(text)?))).1.clone(),
+        };
+        let life: Life = serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?;
+        let (owner, _): (Owner, IgnoredAny) =
+            serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
+        elements.push(Job { id: JobId::element(row.get(0)?, row.get(1)?), owner, spec, life, elements: None });
+    }
+    Ok(elements)
+}
+
 /// A job from a row that begins with id, spec, life.
-pub(super) fn job_of(row: &Row) -> Result<Job, SpoolError> {
+pub(super) fn job_of(connection: &Connection, row: &Row) -> Result<Job, SpoolError> {
     let spec: Spec = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
     let (owner, life): (Owner, Life) = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
-    Ok(Job { id: JobId::job(row.get(0)?), owner, spec: Arc::new(spec), life })
+    let number = row.get(0)?;
+    let job = Job { id: JobId::job(number), owner, spec: Arc::new(spec), life, elements: None };
+    match job.spec.array {
+        None => Ok(job),
+        Some(_) => {
+            let elements = Some(Arc::new(standings(connection, number)?));
+            Ok(Job { id: JobId::array(number), elements, ..job })
+        }
+    }
+}
+
+/// How the elements of an array stand.
+fn standings(connection: &Connection, number: u64) -> Result<Elements, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT first, last, standing FROM standing WHERE job = ?1")?;
+    let run = |row: &Row| {
+        let word: String = row.get(2)?;
+        Ok((row.get(0)?, row.get(1)?, word))
+    };
+    let runs: Vec<(u32, u32, String)> = statement.query_map([number], run)?.collect::<Result<_, _>>()?;
+    let known = |(first, last, word): (u32, u32, String)| Some((first, last, standing_of(&word)?));
+    let known: Option<Vec<_>> = runs.into_iter().map(known).collect();
+    let damaged = || SpoolError::Io(std::io::Error::other(format!("damaged standings of array {number}[]")));
+    Ok(Elements::of_runs(known.ok_or_else(damaged)?))
+}
+
+fn standing_of(word: &str) -> Option<Standing> {
+    match word {
+        "Q" => Some(Standing::Waiting),
+        "R" => Some(Standing::Begun),
+        status => status.parse().ok().map(Standing::Ended),
+    }
 }
 
 pub(super) fn blob(connection: &Connection, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {

@@ -40,6 +40,30 @@ const STEPS: &[&str] = &[
      CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
      CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
+    // Arrays: how elements stand, in runs; and a row for each element that has ever started. Its
+    // `spec` is the array's, unless it was changed for the array later. `idx` is -1 for events of
+    // what is no element.
+    "ALTER TABLE job ADD COLUMN is_array INTEGER NOT NULL DEFAULT 0;
+     CREATE TABLE standing (
+         job INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, standing TEXT NOT NULL,
+         PRIMARY KEY (job, first)) WITHOUT ROWID;
+     CREATE TABLE element (
+         job INTEGER NOT NULL,
+         idx INTEGER NOT NULL,
+         state TEXT NOT NULL,
+         cput INTEGER NOT NULL,
+         class INTEGER,
+         ended INTEGER,
+         spec TEXT,
+         life TEXT NOT NULL,
+         PRIMARY KEY (job, idx)) WITHOUT ROWID;
+     CREATE INDEX element_live ON element (job, idx) WHERE state <> 'F';
+     CREATE TABLE happened (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, event TEXT NOT NULL,
+         PRIMARY KEY (job, idx, seq)) WITHOUT ROWID;
+     INSERT INTO happened SELECT job, -1, seq, at, event FROM event;
+     DROP TABLE event;
+     ALTER TABLE happened RENAME TO event;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

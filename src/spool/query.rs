@@ -3,6 +3,7 @@
 
 use super::load::{self, job_of};
 use super::{Reader, SpoolError};
+use crate::model::array::Indices;
 use crate::model::job::{Job, JobId, Program, Share};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -10,10 +11,10 @@ use crate::model::state::State;
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
 use crate::wire::message::{
-    Answer, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
+    Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
 };
-use rusqlite::{Connection, OptionalExtension, params_from_iter};
-use std::collections::BTreeMap;
+use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// How many jobs one part of an answer holds.
@@ -46,14 +47,25 @@ impl Reader {
             Question::Server => Ok(()),
             Question::Queues => each(Answer::Queues(queues(&connection)?)),
             Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
-            Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
-                let list = ids.iter().map(|id| id.number.to_string()).collect::<Vec<_>>().join(",");
-                let condition = format!("id IN ({list})");
-                Search { connection: &connection, condition, values: Vec::new(), detail: *detail, viewer }.run(each)
-            }),
+            Question::JobsById(ids, detail) => {
+                let mut search = Search::new(&connection, *detail, viewer)?;
+                ids.iter().try_for_each(|id| match load::job(&connection, *id)? {
+                    Some(job) => search.found(job, each),
+                    None => Ok(()),
+                })?;
+                search.flush(each)
+            }
             Question::Jobs(filter, detail) => {
-                let (condition, values) = condition(filter);
-                Search { connection: &connection, condition, values, detail: *detail, viewer }.run(each)
+                let mut search = Search::new(&connection, *detail, viewer)?;
+                search.all(filter, each)?;
+                search.flush(each)
+            }
+            Question::Elements(id, only, detail) => {
+                let mut search = Search::new(&connection, *detail, viewer)?;
+                if let Some(array) = load::job(&connection, *id)? {
+                    search.elements(&array, *only, &[], each)?;
+                }
+                search.flush(each)
             }
         }
     }
@@ -65,12 +77,16 @@ fn server(connection: &Connection, viewer: Viewer) -> Result<ServerFacts, SpoolE
     Ok(ServerFacts { clock: load::clock(connection)?, privileged: viewer.privileged, ..facts })
 }
 
+/// SQL over the columns of `job`, and a value for each `?` in it.
 fn condition(filter: &Filter) -> (String, Vec<String>) {
     let mut conditions = vec![match filter.history {
         History::Live => "state <> 'F'".to_string(),
         History::Finished => "state = 'F'".to_string(),
         History::All => "1".to_string(),
     }];
+    if matches!(filter.arrays, Arrays::Only | Arrays::ElementsOnly) {
+        conditions.push("is_array".to_string());
+    }
     let mut values = Vec::new();
     let mut one_of = |column: &str, wanted: Vec<String>| {
         if !wanted.is_empty() {
@@ -80,72 +96,232 @@ fn condition(filter: &Filter) -> (String, Vec<String>) {
     };
     one_of("queue", filter.queues.clone());
     one_of("owner", filter.owners.clone());
-    one_of("state", filter.states.iter().map(|state| state.letter().to_string()).collect());
+    if !filter.arrays.shows_elements() {
+        one_of("state", filter.states.iter().map(|state| state.letter().to_string()).collect());
+    }
     (conditions.join(" AND "), values)
-}
-
-/// Which jobs, how much of each, and for whom.
-struct Search<'a> {
-    connection: &'a Connection,
-    /// SQL over the columns of `job`, with a `?` for each of the values.
-    condition: String,
-    values: Vec<String>,
-    detail: Detail,
-    viewer: Viewer,
 }
 
 type Each<'a> = &'a mut dyn FnMut(Answer) -> Result<(), SpoolError>;
 
+/// Jobs being found: how much of each, for whom, and the part of the answer that fills up.
+struct Search<'a> {
+    connection: &'a Connection,
+    detail: Detail,
+    viewer: Viewer,
+    waits: Waits,
+    rows: Vec<Row>,
+    records: Vec<Record>,
+    bytes: usize,
+}
+
 impl Search<'_> {
-    fn run(&self, each: Each) -> Result<(), SpoolError> {
-        match self.detail {
-            Detail::Row => self.rows(each),
-            Detail::Whole | Detail::Environment => self.records(each),
+    fn new(connection: &Connection, detail: Detail, viewer: Viewer) -> Result<Search<'_>, SpoolError> {
+        let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
+        Ok(Search { connection, detail, viewer, waits, rows: Vec::new(), records: Vec::new(), bytes: 0 })
+    }
+
+    fn all(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        match (self.detail, filter.arrays.shows_elements()) {
+            (Detail::Row, false) => self.plain_rows(filter, each),
+            _ => self.jobs(filter, each),
         }
     }
 
-    fn rows(&self, each: Each) -> Result<(), SpoolError> {
-        let condition = &self.condition;
-        let sql = format!("SELECT id, name, owner, cput, state, queue FROM job WHERE {condition} ORDER BY id");
+    /// The rows of a plain list come from columns alone.
+    fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        let (condition, values) = condition(filter);
+        let sql =
+            format!("SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} ORDER BY id");
         let mut statement = self.connection.prepare(&sql)?;
-        let mut found = statement.query(params_from_iter(&self.values))?;
-        let mut part = Vec::new();
+        let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
-            part.push(Row {
-                id: JobId::job(row.get(0)?),
+            let number = row.get(0)?;
+            self.rows.push(Row {
+                id: if row.get(6)? { JobId::array(number) } else { JobId::job(number) },
                 name: row.get(1)?,
                 owner: row.get(2)?,
                 cput: Span(row.get(3)?),
                 state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
                 queue: row.get(5)?,
             });
-            if part.len() == PART {
-                each(Answer::Rows(std::mem::take(&mut part)))?;
-            }
+            self.flush_full(each)?;
         }
-        each(Answer::Rows(part))
+        Ok(())
     }
 
-    fn records(&self, each: Each) -> Result<(), SpoolError> {
-        let (connection, condition) = (self.connection, &self.condition);
+    fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        let (condition, values) = condition(filter);
         let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
-        let mut statement = connection.prepare(&sql)?;
-        let mut found = statement.query(params_from_iter(&self.values))?;
-        let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
-        let (mut part, mut bytes) = (Vec::new(), 0);
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
-            let class: Option<i64> = row.get(3)?;
-            bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
-            let record = record(connection, &mut waits, job_of(row)?, class, self.detail, self.viewer)?;
-            bytes += record.environ.as_ref().map_or(0, Vec::len);
-            part.push(record);
-            if part.len() == PART || bytes > PART_BYTES {
-                each(Answer::Jobs(std::mem::take(&mut part)))?;
-                bytes = 0;
+            self.bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+            let job = job_of(self.connection, row)?;
+            let elements = job.id.is_array() && filter.arrays.shows_elements();
+            let array = elements.then(|| job.clone());
+            if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) {
+                self.known(job, row.get(3)?, each)?;
+            }
+            if let Some(array) = array {
+                self.elements(&array, None, &filter.states, each)?;
             }
         }
-        each(Answer::Jobs(part))
+        Ok(())
     }
+
+    /// The elements of an array in the order of their indices: those that have a record, and between
+    /// them those that have none. `states` empty: in any state.
+    fn elements(&mut self, array: &Job, only: Option<Indices>, states: &[State], each: Each) -> Result<(), SpoolError> {
+        let Some(indices) = array.indices() else { return Ok(()) };
+        let wanted: Box<dyn Iterator<Item = u32>> = match only {
+            None => Box::new(indices.iter()),
+            Some(only) => Box::new(only.iter().filter(move |&index| indices.position(index).is_some())),
+        };
+        let mut recorded = Recorded::of(self.connection, array);
+        let class = self.class(array)?;
+        for index in wanted.take_while(|&index| index <= indices.largest()) {
+            let element = match recorded.at(index)? {
+                Some(element) => Some(element),
+                None => array.unrecorded(index),
+            };
+            let Some(mut element) = element else { continue };
+            expire(&mut element, array);
+            if states.is_empty() || states.contains(&element.life.state) {
+                let own = if element.life.run.is_some() { self.class(&element)? } else { None };
+                self.known(element, own.or(class), each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A job found by its id.
+    fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
+        let mut class = self.class(&job)?;
+        if let Some(array) = job.id.parent().and_then(|id| load::job(self.connection, id).transpose()).transpose()? {
+            expire(&mut job, &array);
+            class = class.or(self.class(&array)?);
+        }
+        self.known(job, class, each)
+    }
+
+    /// The class that a job is in while it waits.
+    fn class(&self, job: &Job) -> Result<Option<i64>, SpoolError> {
+        let number = job.id.number;
+        let class = |sql: &str, values: &[&dyn ToSql]| {
+            self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()
+        };
+        let found = match job.id.index() {
+            None => class("SELECT class FROM job WHERE id = ?1", params![number]),
+            Some(index) => class("SELECT class FROM element WHERE job = ?1 AND idx = ?2", params![number, index]),
+        };
+        Ok(found?.flatten())
+    }
+
+    fn known(&mut self, job: Job, class: Option<i64>, each: Each) -> Result<(), SpoolError> {
+        match self.detail {
+            Detail::Row => self.rows.push(Row {
+                id: job.id,
+                name: job.spec.name.clone(),
+                owner: job.owner.user,
+                cput: job.life.used.cput,
+                state: job.life.state,
+                queue: job.spec.queue.clone(),
+            }),
+            Detail::Whole | Detail::Environment => {
+                let record = self.record(job, class)?;
+                self.bytes += record.environ.as_ref().map_or(0, Vec::len) + OF_A_RECORD;
+                self.records.push(record);
+            }
+        }
+        self.flush_full(each)
+    }
+
+    fn record(&mut self, mut job: Job, class: Option<i64>) -> Result<Record, SpoolError> {
+        let queued = job.life.state == State::Queued;
+        let reason = match class.filter(|_| queued) {
+            Some(class) => self.waits.reason(self.connection, class)?,
+            None => None,
+        };
+        let booked = self.waits.bookings.get(&job.id.number).copied().filter(|_| queued);
+        let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
+        let environ = match self.detail {
+            Detail::Environment if may_see => load::blob(self.connection, job.spec.environ)?,
+            _ => None,
+        };
+        if !may_see {
+            withhold(&mut job);
+        }
+        let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
+        Ok(Record { job, reason, booked, waiting_again, environ })
+    }
+
+    fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
+        let full = self.rows.len() == PART || self.records.len() == PART || self.bytes > PART_BYTES;
+        if full { self.flush(each) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, each: Each) -> Result<(), SpoolError> {
+        self.bytes = 0;
+        match self.detail {
+            Detail::Row => each(Answer::Rows(std::mem::take(&mut self.rows))),
+            Detail::Whole | Detail::Environment => each(Answer::Jobs(std::mem::take(&mut self.records))),
+        }
+    }
+}
+
+/// An element that is over is so for good only with its array.
+fn expire(element: &mut Job, array: &Job) {
+    if element.life.state == State::Finished && array.life.state != State::Finished {
+        element.life.state = State::Expired;
+    }
+}
+
+/// About what a record takes in an answer besides its texts.
+const OF_A_RECORD: usize = 512;
+
+/// The records of an array's elements, read in the order of their indices some at a time.
+struct Recorded<'a> {
+    connection: &'a Connection,
+    array: &'a Job,
+    read: VecDeque<Job>,
+    /// The index to read on from; None when all have been read.
+    from: Option<u32>,
+}
+
+impl Recorded<'_> {
+    fn of<'a>(connection: &'a Connection, array: &'a Job) -> Recorded<'a> {
+        Recorded { connection, array, read: VecDeque::new(), from: Some(0) }
+    }
+
+    /// The record of the element at this index; indices must be asked for in their order.
+    fn at(&mut self, index: u32) -> Result<Option<Job>, SpoolError> {
+        loop {
+            match self.read.front().and_then(|job| job.id.index()) {
+                Some(first) if first < index => drop(self.read.pop_front()),
+                Some(first) if first == index => return Ok(self.read.pop_front()),
+                Some(_) => return Ok(None),
+                None if self.from.is_none() => return Ok(None),
+                None => self.read_on(index)?,
+            }
+        }
+    }
+
+    fn read_on(&mut self, index: u32) -> Result<(), SpoolError> {
+        let from = self.from.unwrap_or(0).max(index);
+        let condition = "e.job = ?1 AND e.idx >= ?2 ORDER BY e.idx LIMIT ?3";
+        let values = params![self.array.id.number, from, PART as i64];
+        self.read = load::elements_where(self.connection, condition, values)?.into();
+        let last = self.read.back().and_then(|job| job.id.index());
+        self.from = last.filter(|_| self.read.len() == PART).map(|last| last + 1);
+        Ok(())
+    }
+}
+
+/// Elements of an array that have begun and neither run nor are over.
+fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
+    let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
+    Ok(connection.prepare_cached(sql)?.query_row([array.number], |row| row.get(0))?)
 }
 
 fn state_of(letter: &str) -> State {
@@ -167,31 +343,6 @@ impl Waits {
         self.reasons.insert(class, reason.clone());
         Ok(reason)
     }
-}
-
-fn record(
-    connection: &Connection,
-    waits: &mut Waits,
-    mut job: Job,
-    class: Option<i64>,
-    detail: Detail,
-    viewer: Viewer,
-) -> Result<Record, SpoolError> {
-    let queued = job.life.state == State::Queued;
-    let reason = match class.filter(|_| queued) {
-        Some(class) => waits.reason(connection, class)?,
-        None => None,
-    };
-    let booked = waits.bookings.get(&job.id.number).copied().filter(|_| queued);
-    let may_see = viewer.privileged || viewer.uid == job.owner.uid;
-    let environ = match detail {
-        Detail::Environment if may_see => load::blob(connection, job.spec.environ)?,
-        _ => None,
-    };
-    if !may_see {
-        withhold(&mut job);
-    }
-    Ok(Record { job, reason, booked, environ })
 }
 
 /// Takes out what is its owner's business alone: the words of the command line hold variables
@@ -250,7 +401,9 @@ fn assigned_by_queue(connection: &Connection) -> Result<BTreeMap<String, BTreeMa
 }
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
-    load::jobs_where(connection, "state <> 'F' AND state = 'R'")
+    let mut jobs = load::jobs_where(connection, "state <> 'F' AND state = 'R'")?;
+    jobs.extend(load::elements_where(connection, "e.state <> 'F' AND e.state = 'R'", [])?);
+    Ok(jobs)
 }
 
 fn shares(job: &Job) -> &[Share] {

@@ -1,6 +1,7 @@
 //! The whole protocol on one screen: what clients ask of schedd, and what schedd and noded tell
 //! each other. No client message carries an identity: that comes from the kernel ([`super::peer`]).
 
+use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
 use crate::model::node::{Node, NodeFacts};
@@ -34,6 +35,8 @@ pub enum Request {
     Delete {
         /// Which job.
         job: JobId,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
         /// `-W force`: over at once, whatever its node says.
         force: bool,
         /// `-x`: out of the history too.
@@ -43,11 +46,22 @@ pub enum Request {
     Rerun {
         /// Which job.
         job: JobId,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
         /// `-W force`.
         force: bool,
     },
-    /// `qsig`: a signal by name, with or without `SIG`, or by number.
-    Signal(JobId, String),
+    /// `qrerun --failed`: the elements of this array that failed wait again, also when it is over.
+    RerunFailed(JobId),
+    /// `qsig`.
+    Signal {
+        /// Which job.
+        job: JobId,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
+        /// By name, with or without `SIG`, or by number.
+        signal: String,
+    },
     /// Answered by [`Reply::Ended`] when the job is over (`qsub -W block=true`).
     Wait(JobId),
     /// `qstat`, `qselect`, `pbsnodes` of a caller who may not open the spool.
@@ -92,7 +106,7 @@ pub enum Reply {
 impl Request {
     /// Whether asking again comes to the same: a client that got no answer then simply does.
     pub fn is_repeatable(&self) -> bool {
-        !matches!(self, Request::Signal(..) | Request::Rerun { .. } | Request::Delete { .. } | Request::Stop)
+        !matches!(self, Request::Signal { .. } | Request::Rerun { .. } | Request::Delete { .. } | Request::Stop)
     }
 }
 
@@ -132,6 +146,8 @@ pub enum Question {
     JobsById(Vec<JobId>, Detail),
     /// Jobs by what they are.
     Jobs(Filter, Detail),
+    /// The elements of an array, all or these alone, in the order of their indices.
+    Elements(JobId, Option<Indices>, Detail),
     /// All queues, with their counts of jobs.
     Queues,
     /// All nodes, with what runs on them.
@@ -162,6 +178,36 @@ pub struct Filter {
     pub owners: Vec<String>,
     /// In one of these states.
     pub states: Vec<State>,
+    /// Arrays, their elements, or both.
+    pub arrays: Arrays,
+}
+
+/// How arrays are shown in a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Arrays {
+    /// Once each, beside jobs that are none.
+    #[default]
+    Folded,
+    /// `-J`: once each, and nothing else.
+    Only,
+    /// `-t`: each followed by its elements, beside jobs that are none.
+    Unfolded,
+    /// `-Jt`: their elements, and nothing else.
+    ElementsOnly,
+}
+
+impl Arrays {
+    /// Whether elements stand in the list.
+    pub fn shows_elements(self) -> bool {
+        matches!(self, Arrays::Unfolded | Arrays::ElementsOnly)
+    }
+}
+
+impl Filter {
+    /// Whether a job in this state is meant.
+    pub fn shows(&self, state: State) -> bool {
+        self.states.is_empty() || self.states.contains(&state)
+    }
 }
 
 /// Whether finished jobs are meant.
@@ -217,6 +263,8 @@ pub struct Record {
     pub reason: Option<Reason>,
     /// The start promised to it.
     pub booked: Option<Time>,
+    /// Of an array: elements that have begun and wait to be started again.
+    pub waiting_again: u32,
     /// The environment, where asked for and the caller may see it.
     pub environ: Option<Vec<u8>>,
 }

@@ -6,7 +6,7 @@ use crate::model::job::Spec;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
 use crate::model::text::Text;
-use crate::model::time::Wall;
+use crate::model::time::{Span, Wall};
 
 /// Who may set an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,10 @@ pub(super) const TABLE: &[Attribute] = &[
     row("project", Who::Owner, false, Effect::Spec(project)),
     row("comment", Who::Operator, true, Effect::Draft(comment)),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
-    row("max_run_subjobs", Who::Owner, true, Effect::Draft(|_, _, _| Err(Refusal::not_an_array()))),
+    row("array_indices_submitted", Who::Submitter, false, Effect::Spec(array)),
+    row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
+    row("retry", Who::Owner, true, Effect::Spec(retry)),
+    row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
     row("topjob_ineligible", Who::Operator, true, Effect::Kept(is_boolean)),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Kept(is_boolean)),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
@@ -119,7 +122,6 @@ pub(super) const TABLE: &[Attribute] = &[
     server("array_id"),
     server("array_index"),
     server("array_state_count"),
-    server("array_indices_submitted"),
     server("array_indices_remaining"),
     server("estimated"),
     server("history_timestamp"),
@@ -237,6 +239,32 @@ fn shell(spec: &mut Spec, path: &Text) -> Option<()> {
 
 fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     spec.umask = Some(check::umask(text)?);
+    Some(())
+}
+
+/// `X-Y[:Z][%M]`.
+fn array(spec: &mut Spec, text: &str) -> Option<()> {
+    check::array_range(text).then_some(())?;
+    let (indices, most) = text.split_once('%').map_or((text, None), |(indices, most)| (indices, Some(most)));
+    spec.array = Some(indices.parse().ok()?);
+    match most {
+        Some(most) => max_run_subjobs(spec, most),
+        None => Some(()),
+    }
+}
+
+fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.max_run_subjobs = Some(check::run_count(text)?);
+    Some(())
+}
+
+fn retry(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.retry = check::run_count(text)?;
+    Some(())
+}
+
+fn retry_delay(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.retry_delay = Span::parse(text)?;
     Some(())
 }
 

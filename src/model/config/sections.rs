@@ -72,6 +72,7 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         history: history.unwrap_or(default.history),
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
+        max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
@@ -187,6 +188,10 @@ fn boolean(value: &DeValue) -> Option<bool> {
 fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
+}
+
+fn from_one(value: &DeValue) -> Option<u32> {
+    whole(value).filter(|&number| number > 0)
 }
 
 /// What `humantime` reads (`90d`, `1h 30m`), or `HH:MM:SS`.

@@ -1,0 +1,118 @@
+//! A set of numbers as the runs they form: cheap while they lie close together.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A set of numbers below 2^32 - 1. Runs neither overlap nor touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spans {
+    /// First to last.
+    runs: BTreeMap<u32, u32>,
+    len: u32,
+}
+
+impl Spans {
+    /// How many numbers are in it.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether this number is in it.
+    pub fn contains(&self, number: u32) -> bool {
+        self.run_at(number).is_some()
+    }
+
+    /// The run that holds this number.
+    fn run_at(&self, number: u32) -> Option<(u32, u32)> {
+        let (&first, &last) = self.runs.range(..=number).next_back()?;
+        (number <= last).then_some((first, last))
+    }
+
+    /// The smallest number in it that is not below `from`.
+    pub fn next(&self, from: u32) -> Option<u32> {
+        match self.run_at(from) {
+            Some(_) => Some(from),
+            None => self.runs.range(from..).next().map(|(&first, _)| first),
+        }
+    }
+
+    /// Its runs, first and last of each, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.runs.iter().map(|(&first, &last)| (first, last))
+    }
+
+    /// Its runs that have a number from `first` to `last`, whole.
+    pub fn touching(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
+        let from = self.run_at(first).map_or(first, |(start, _)| start);
+        self.runs.range(from..=last.max(from)).map(|(&first, &last)| (first, last))
+    }
+
+    /// Its runs cut to the numbers from `first` to `last`.
+    pub fn within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, u32)> {
+        self.touching(first, last).map(move |(start, end)| (start.max(first), end.min(last)))
+    }
+
+    /// Puts the numbers from `first` to `last` in.
+    pub fn insert(&mut self, first: u32, last: u32) {
+        self.remove(first, last);
+        let before = first.checked_sub(1).and_then(|before| self.run_at(before));
+        let after = self.runs.get(&(last + 1)).copied();
+        let start = before.map_or(first, |(start, _)| start);
+        self.runs.remove(&(last + 1));
+        self.runs.insert(start, after.unwrap_or(last));
+        self.len += last - first + 1;
+    }
+
+    /// Takes the numbers from `first` to `last` out.
+    pub fn remove(&mut self, first: u32, last: u32) {
+        let touched: Vec<(u32, u32)> = self.touching(first, last).collect();
+        for (start, end) in touched {
+            self.runs.remove(&start);
+            if start < first {
+                self.runs.insert(start, first - 1);
+            }
+            if end > last {
+                self.runs.insert(last + 1, end);
+            }
+            self.len -= end.min(last) - start.max(first) + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn a_set_of_runs_is_a_set(changes in prop::collection::vec((any::<bool>(), 0u32..60, 0u32..20), 0..40)) {
+            let mut spans = Spans::default();
+            let mut plain = BTreeSet::new();
+            for (put, first, more) in changes {
+                let last = first + more;
+                if put {
+                    spans.insert(first, last);
+                    plain.extend(first..=last);
+                } else {
+                    spans.remove(first, last);
+                    plain.retain(|number| *number < first || *number > last);
+                }
+                let numbers: Vec<u32> = spans.iter().flat_map(|(first, last)| first..=last).collect();
+                prop_assert!(numbers.iter().eq(plain.iter()));
+                prop_assert_eq!(spans.len() as usize, plain.len());
+                prop_assert_eq!(spans.next(first), plain.range(first..).next().copied());
+                let cut: Vec<u32> = spans.within(first, last).flat_map(|(first, last)| first..=last).collect();
+                prop_assert!(cut.iter().eq(plain.range(first..=last)));
+                let runs: Vec<(u32, u32)> = spans.iter().collect();
+                prop_assert!(runs.windows(2).all(|two| two[0].1 + 1 < two[1].0), "runs touch: {:?}", runs);
+            }
+        }
+    }
+}
