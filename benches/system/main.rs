@@ -54,11 +54,12 @@ fn main() -> Result<()> {
     let mut report = Report::begin()?;
     let limits = machine::measure(&scale)?;
     report.limits(&limits);
-    let parts: [(&str, parts::Part); 5] = [
+    let parts: [(&str, parts::Part); 6] = [
         ("submit", parts::submit::measure),
         ("latency", parts::latency::measure),
         ("through", parts::through::measure),
         ("login", parts::through::measure_login),
+        ("array", parts::array::measure),
         ("queue", parts::queue::measure),
     ];
     for (name, measure) in parts {

@@ -72,6 +72,13 @@ impl Stage {
         command
     }
 
+    /// Submits an array of so many of the same job.
+    pub fn array(&self, elements: usize) -> Command {
+        let mut command = self.qsub(0);
+        command.args(["-J", &format!("0-{}", elements - 1)]);
+        command
+    }
+
     /// Lets nothing start from now on.
     pub fn close_gate(&self) -> Result<()> {
         must(self.ours("pbsnodes").args(["-o", NODE]))

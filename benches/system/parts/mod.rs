@@ -1,5 +1,6 @@
 //! What is measured, one file for each part.
 
+pub mod array;
 pub mod latency;
 pub mod queue;
 pub mod submit;
