@@ -86,10 +86,11 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         etime: Some(SUBMITTED),
         not_before: None,
         obittime: None,
+        bars: Default::default(),
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life };
-    Record { job, reason: None, booked: None, environ: None }
+    Record { job, reason: None, booked: None, environ: None, links: vec![] }
 }
 
 /// A share of node `head`.

@@ -1,5 +1,6 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
+use super::depend::Bars;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -250,6 +251,9 @@ pub struct Life {
     pub not_before: Option<Time>,
     /// Ended.
     pub obittime: Option<Time>,
+    /// What of its dependencies bars it from starting.
+    #[serde(default)]
+    pub bars: Bars,
 }
 
 /// One attempt: where it runs and what is known of it.

@@ -5,6 +5,8 @@
 //! asked.
 
 use super::clock::{Clock, Reading};
+use super::dependencies;
+use super::dependencies::ties::Ties;
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -25,6 +27,8 @@ pub struct Ledger {
     pub setup: Setup,
     /// The time of this tick.
     pub now: Time,
+    /// Which job waits for which.
+    pub ties: Ties,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: Sharing,
@@ -71,6 +75,7 @@ impl Ledger {
         let mut ledger = Ledger {
             setup,
             now: Time(0),
+            ties: Ties::default(),
             clock,
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
@@ -164,11 +169,19 @@ impl Ledger {
         self.happen(id, Event::Submitted);
     }
 
-    /// Takes note of what happened to a job.
+    /// Takes note of what happened to a job, and of what that means for those that wait for it.
     pub fn happen(&mut self, id: JobId, event: Event) {
+        self.note(id, event);
+        dependencies::pass_on(self);
+    }
+
+    /// Takes note of what happened to a job alone.
+    pub(super) fn note(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let was = job.life.state;
         job.apply(&event, moment);
+        self.ties.observe(was, job);
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
@@ -274,6 +287,7 @@ impl Ledger {
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let tick = std::mem::take(&mut self.tick);
         self.steps.clear();
+        self.ties.settle();
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
@@ -286,6 +300,7 @@ impl Ledger {
     /// The tick could not be written: everything is as it was before it.
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
+        self.ties.roll_back();
         if let Some(next) = tick.next {
             self.next = next;
         }

@@ -18,6 +18,8 @@ pub mod caller;
 
 pub mod requests;
 
+pub mod dependencies;
+
 pub mod reports;
 
 pub mod dispatch;

@@ -1,6 +1,8 @@
 //! A tick's changes, written as one transaction.
 
+use super::ties::{self, Standing};
 use super::{Spool, SpoolError};
+use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
@@ -27,6 +29,8 @@ pub enum Change {
     Blob(Digest, Arc<[u8]>),
     /// What happened to a job, and when.
     Event(Time, JobId, Event),
+    /// A bond between jobs, new or changed.
+    Tie(Tie, Standing),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<Reason>),
     /// All promised starts there are: job, when, where.
@@ -76,6 +80,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
         }
         Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
+        Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
         Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Change::Bookings(bookings) => write_bookings(transaction, bookings)?,
         Change::Node(node) => {
@@ -148,6 +153,7 @@ fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
     transaction.execute("DELETE FROM event WHERE job = ?1", [id.number])?;
+    transaction.execute("DELETE FROM tie WHERE job = ?1", [id.number])?;
     Ok(())
 }
 
@@ -191,6 +197,7 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
 fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
     let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1";
     transaction.execute(&format!("DELETE FROM event WHERE job IN ({old})"), [before.0])?;
+    transaction.execute(&format!("DELETE FROM tie WHERE job IN ({old})"), [before.0])?;
     let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
     if gone > 0 {
         let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";

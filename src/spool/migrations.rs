@@ -40,6 +40,7 @@ const STEPS: &[&str] = &[
      CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
      CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
+    super::ties::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -2,7 +2,7 @@
 //! the command itself, by schedd on a reader thread for everybody else.
 
 use super::load::{self, job_of};
-use super::{Reader, SpoolError};
+use super::{Reader, SpoolError, ties};
 use crate::model::job::{Job, JobId, Program, Share};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -131,13 +131,14 @@ impl Search<'_> {
         let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
         let mut statement = connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&self.values))?;
-        let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
+        let tied = ties::exist(connection)?;
+        let mut waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new(), tied };
         let (mut part, mut bytes) = (Vec::new(), 0);
         while let Some(row) = found.next()? {
             let class: Option<i64> = row.get(3)?;
             bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
             let record = record(connection, &mut waits, job_of(row)?, class, self.detail, self.viewer)?;
-            bytes += record.environ.as_ref().map_or(0, Vec::len);
+            bytes += record.environ.as_ref().map_or(0, Vec::len) + size_of_val(&record.links[..]);
             part.push(record);
             if part.len() == PART || bytes > PART_BYTES {
                 each(Answer::Jobs(std::mem::take(&mut part)))?;
@@ -156,6 +157,8 @@ fn state_of(letter: &str) -> State {
 struct Waits {
     bookings: BTreeMap<u64, Time>,
     reasons: BTreeMap<i64, Option<Reason>>,
+    /// Whether any job is bound to another.
+    tied: bool,
 }
 
 impl Waits {
@@ -191,7 +194,8 @@ fn record(
     if !may_see {
         withhold(&mut job);
     }
-    Ok(Record { job, reason, booked, environ })
+    let links = if waits.tied { ties::links(connection, job.id)? } else { Vec::new() };
+    Ok(Record { job, reason, booked, environ, links })
 }
 
 /// Takes out what is its owner's business alone: the words of the command line hold variables
