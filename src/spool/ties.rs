@@ -20,6 +20,9 @@ pub enum Standing {
     Lifted = 2,
 }
 
+/// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.
+const SHOWN: u64 = 100_000;
+
 /// The table, and how its rows are found.
 pub(super) const SCHEMA: &str = "CREATE TABLE tie (
          job INTEGER NOT NULL, job_is_array INTEGER NOT NULL,
@@ -77,13 +80,13 @@ pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
 /// of its `runone` set.
 pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, SpoolError> {
     let waits_for = "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other
-        WHERE tie.job = ?1 AND standing <> 1 AND kind <> 'runone' ORDER BY tie.rowid";
+        WHERE tie.job = ?1 AND standing <> 1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
     let waited_for = "SELECT kind, job, job_is_array, NULL FROM tie
-        WHERE other = ?1 AND kind <> 'runone' ORDER BY tie.rowid";
+        WHERE other = ?1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
     let rivals = "SELECT mate.kind, mate.job, mate.job_is_array, NULL FROM tie AS own
         JOIN tie AS mate ON mate.other = own.other AND mate.kind = 'runone'
         WHERE own.job = ?1 AND own.kind = 'runone' AND own.standing <> 1 AND mate.standing <> 1 AND mate.job <> ?1
-        ORDER BY mate.rowid";
+        ORDER BY mate.rowid LIMIT ?2";
     let mut links = found(connection, waits_for, id)?;
     let mirrored = |link: Link| Link { edge: Edge { kind: link.edge.kind.mirrored(), ..link.edge }, ..link };
     links.extend(found(connection, waited_for, id)?.into_iter().map(mirrored));
@@ -93,7 +96,7 @@ pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, Spo
 
 fn found(connection: &Connection, sql: &str, id: JobId) -> Result<Vec<Link>, SpoolError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([id.number])?;
+    let mut rows = statement.query([id.number, SHOWN])?;
     let mut links = Vec::new();
     while let Some(row) = rows.next()? {
         let Some(kind) = Kind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) else { continue };
