@@ -96,7 +96,7 @@ fn a_waiting_job_is_held_and_shows_what_it_waits_for() {
     assert_eq!(standing(&sandbox, &child), stands("H", "s", 22, &format!("afterany:{a}@head,after:{b}@head")));
     assert_eq!(
         sandbox.job(&child)["comment"],
-        format!("Job held by dependency: afterany:{one}, which is held, and 1 more")
+        format!("Job held by dependency: afterany:{a}, which is held, and 1 more")
     );
     assert_eq!(
         sandbox.job(&b)["depend"].as_str().unwrap().split(',').next_back().unwrap(),
@@ -197,6 +197,23 @@ fn on_counts_down_as_jobs_name_it() {
 }
 
 #[test]
+fn a_job_put_back_into_its_queue_has_begun_but_not_ended() {
+    let sandbox = head();
+    let parent = sandbox.submit(&[], "sleep 100\n");
+    sandbox.running(&parent);
+    sandbox.run("qhold", &[&parent]).ok();
+    sandbox.run("qrerun", &[&parent]).ok();
+    sandbox.until("its return", || (sandbox.state(&parent) == "H").then_some(()));
+    let begun = waits(&sandbox, &format!("after:{parent}"));
+    let ended = waits(&sandbox, &format!("afterany:{parent}"));
+    let named = waits(&sandbox, "on:2");
+    sandbox.run("qalter", &["-W", &format!("depend=before:{named},beforeany:{named}"), &parent]).ok();
+    assert_eq!(sandbox.ended(&begun)["Exit_status"], 0);
+    assert_eq!(standing(&sandbox, &ended).3, format!("afterany:{parent}@head"));
+    assert_eq!(standing(&sandbox, &named), stands("H", "s", 22, &format!("afterany:{parent}@head")));
+}
+
+#[test]
 fn circles_are_refused_and_spelt_out() {
     let sandbox = head();
     let first = quick(&sandbox, &["-h", "-W", "depend=on:5"], 0);
@@ -250,6 +267,31 @@ fn qalter_adds_all_or_nothing() {
 }
 
 #[test]
+fn a_fall_that_cannot_be_written_has_not_happened() {
+    let mut sandbox = head();
+    let top = quick(&sandbox, &["-h"], 0);
+    let child = waits(&sandbox, &format!("afterok:{top}"));
+    let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
+    sandbox.kill("schedd");
+    let faults: Vec<String> = (3..15).map(|nth| format!("spool.commit:{nth}:fail")).collect();
+    sandbox.set("LANAI_FAULTS", faults.join(","));
+    sandbox.run("schedd", &[]).ok();
+    let mut failures = 0;
+    while sandbox.run("qdel", &[&top]).code != 0 {
+        assert_eq!(
+            standing(&sandbox, &child).3,
+            format!("afterok:{top}@head,beforeok:{grandchild}@head,runone:{grandchild}@head")
+        );
+        assert_eq!(standing(&sandbox, &grandchild).0, "H");
+        failures += 1;
+    }
+    assert!(failures > 0, "the faults have not struck");
+    for id in [&child, &grandchild] {
+        assert_eq!(sandbox.job(id)["substate"], 92, "what could be written at last has happened whole");
+    }
+}
+
+#[test]
 fn of_a_set_only_one_runs() {
     let sandbox = head();
     // What names a finished set is judged like any other condition on a finished job.
@@ -283,12 +325,10 @@ fn a_set_waits_while_one_of_it_runs_and_chooses_anew_when_that_one_is_put_back()
     sandbox.running(&runs);
     let other = waits(&sandbox, &format!("runone:{runs}"));
     assert_eq!(standing(&sandbox, &other), stands("H", "s", 22, &format!("runone:{runs}@head")));
-    assert_eq!(
-        sandbox.job(&other)["comment"],
-        format!("Job held by dependency: runone:{}, which has begun", number(&runs))
-    );
+    assert_eq!(sandbox.job(&other)["comment"], format!("Job held by dependency: runone:{runs}, which has begun"));
     sandbox.run("qhold", &[&runs]).ok();
     sandbox.run("qrerun", &[&runs]).ok();
+    sandbox.until("its return", || (sandbox.state(&runs) == "H").then_some(()));
     assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the first is held, so the second runs");
     assert_eq!(sandbox.ended(&runs)["substate"], 92);
 }

@@ -290,7 +290,7 @@ impl<'a> View<'a> {
 
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        self.out.text("comment", comment::of(self.record, self.clock));
+        self.out.text("comment", comment::of(self.record, self.server));
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
             self.out.number("umask", in_octal_digits(umask));

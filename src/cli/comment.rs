@@ -7,19 +7,19 @@ use crate::model::depend::{Kind, Link};
 use crate::model::job::{Exit, Job, Run, Want};
 use crate::model::state::State;
 use crate::model::time::ClockTable;
-use crate::wire::message::Record;
+use crate::wire::message::{Record, ServerFacts};
 use std::borrow::Cow;
 
 /// The `Exit_status` of a job ended over its walltime.
 const OVER_WALLTIME: i32 = -29;
 
 /// The comment of a job.
-pub fn of<'a>(record: &'a Record, clock: &ClockTable) -> Cow<'a, str> {
-    let job = &record.job;
+pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
+    let (job, clock) = (&record.job, &server.clock);
     match (&job.life.comment, &record.reason) {
         (Some(comment), _) => Cow::Borrowed(comment),
         (None, Some(reason)) if job.life.state == State::Queued => Cow::Owned(reason.to_string()),
-        (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record)),
+        (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
         (None, _) => by_state(job, clock),
     }
 }
@@ -43,7 +43,7 @@ fn is_held_by_dependency(job: &Job) -> bool {
 }
 
 /// What a job waits for: of several conditions the first, and how many more there are.
-fn dependency(record: &Record) -> String {
+fn dependency(record: &Record, server: &str) -> String {
     let bars = &record.job.life.bars;
     let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
     match (record.links.iter().find(waited_for), bars.rival) {
@@ -52,9 +52,10 @@ fn dependency(record: &Record) -> String {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             };
-            format!("Job held by dependency: {}:{}{}{more}", link.edge.kind.name(), link.edge.job, standing(link))
+            let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
+            format!("Job held by dependency: {kind}:{job}{}{more}", standing(link))
         }
-        (_, Some(rival)) => format!("Job held by dependency: runone:{rival}, which has begun"),
+        (_, Some(rival)) => format!("Job held by dependency: runone:{}, which has begun", rival.full(server)),
         _ => format!("Job held by dependency: on:{}, for as many jobs to name it in a before...", bars.on),
     }
 }
@@ -101,7 +102,7 @@ mod tests {
     use crate::model::reason::Reason;
 
     fn shown(record: &Record) -> String {
-        of(record, &example::server().clock).into_owned()
+        of(record, &example::server()).into_owned()
     }
 
     #[test]
@@ -132,11 +133,11 @@ mod tests {
             Link { edge, state: Some(State::Running) },
         ];
         record.job.life.bars = Bars { unmet: 1, ..Bars::default() };
-        assert_eq!(shown(&record), "Job held by dependency: afterok:1, which is running");
+        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running");
         record.job.life.bars.unmet = 3;
-        assert_eq!(shown(&record), "Job held by dependency: afterok:1, which is running, and 2 more");
+        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running, and 2 more");
         record.job.life.bars = Bars { rival: Some(JobId::job(1)), ..Bars::default() };
-        assert_eq!(shown(&record), "Job held by dependency: runone:1, which has begun");
+        assert_eq!(shown(&record), "Job held by dependency: runone:1.head, which has begun");
         record.job.life.holds = crate::model::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: su");
     }

@@ -84,6 +84,7 @@ fn over(ledger: &mut Ledger, id: JobId) {
     ledger.ties.forget(id);
 }
 
+/// Lets a job go on from a condition that is met.
 fn meet(ledger: &mut Ledger, job: JobId, condition: Condition, other: JobId) {
     let edge = Edge { kind: Kind::After(condition), job: other };
     let tie = Tie { job, edge };

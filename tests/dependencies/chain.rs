@@ -97,7 +97,7 @@ fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
 }
 
 #[test]
-fn a_job_waits_for_ten_thousand_and_ten_thousand_for_it() {
+fn a_job_waits_for_five_thousand_and_five_thousand_for_it() {
     let sandbox = head();
     assert_eq!(sandbox.run("qsub", &["-h", "-W", "depend=on:5000", "--", "/bin/true"]).line(), "1.head");
     let mut stream = dial(&sandbox);

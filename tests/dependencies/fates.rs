@@ -72,7 +72,8 @@ fn expect(over: &BTreeMap<String, Value>, parents: &[String], children: &[Vec<St
                 format!("Job deleted as result of dependency on job {}: after{}, but it ", parents[way], KINDS[kind]);
             let ended = job["Exit_status"] == 271 && job["substate"] == 92 && job["run_count"].is_null();
             let told = comment.starts_with(&start) && job["depend"].as_str().unwrap_or("").contains("after");
-            if (runs && !ran) || (!runs && !(ended && told)) {
+            let as_expected = if runs { ran } else { ended && told };
+            if !as_expected {
                 wrong.push(format!("after{} of a job that {said}: {job}", KINDS[kind]));
             }
         }

@@ -162,6 +162,7 @@ pub fn bind(ledger: &mut Ledger, id: JobId, bonds: &Bonds, altered: bool) {
     for &(other, condition) in &bonds.before {
         if add(ledger, other, Edge { kind: Kind::After(condition), job: id }) {
             ledger.happen(other, Event::Named { by: id, condition });
+            judge_at_once(ledger, other, condition, id);
         }
     }
     if altered {
@@ -171,6 +172,14 @@ pub fn bind(ledger: &mut Ledger, id: JobId, bonds: &Bonds, altered: bool) {
     join(ledger, id, &bonds.mates);
     if let Some(rival) = bonds.rival {
         confront(ledger, rival);
+    }
+}
+
+/// A job that was put back into its queue has begun already.
+fn judge_at_once(ledger: &mut Ledger, waiting: JobId, condition: Condition, id: JobId) {
+    let progress = ledger.job(id).map(|job| Progress::of(job));
+    if progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met) {
+        super::meet(ledger, waiting, condition, id);
     }
 }
 
