@@ -6,6 +6,7 @@
 mod architecture;
 mod clocks;
 mod commands;
+mod dependencies;
 mod disk_full;
 mod faults;
 mod first_light;

@@ -15,5 +15,5 @@ complete -c qalter -s r -d 'Whether the job may be started again from the beginn
 complete -c qalter -s R -d 'Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect' -r
 complete -c qalter -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qalter -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qalter -s W -d 'Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas' -r
+complete -c qalter -s W -d 'Other attributes: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), or any attribute by name, joined by commas' -r
 complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n for none' -r

@@ -15,7 +15,7 @@ complete -c qsub -s r -d 'Whether the job may be started again from the beginnin
 complete -c qsub -s R -d 'Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect' -r
 complete -c qsub -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qsub -s W -d 'Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas' -r
+complete -c qsub -s W -d 'Other attributes: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), or any attribute by name, joined by commas' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
 complete -c qsub -s J -d 'Job array; not supported by this version' -r

@@ -233,7 +233,7 @@ fn remark(out: &mut String, record: &Record, server: &ServerFacts, style: Style)
     }
     let same_line = style.one_line && !style.hosts;
     out.push_str(if same_line { "    " } else { "\n   " });
-    let comment = comment::of(record, &server.clock);
+    let comment = comment::of(record, server);
     let comment = printable(&comment);
     let width = if style.wide { 110 } else { 70 };
     match comment.chars().count() > width + 3 {

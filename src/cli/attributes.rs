@@ -3,6 +3,7 @@
 
 use super::comment;
 use super::place;
+use crate::model::depend::{self, Edge};
 use crate::model::job::{Join, Program, Run};
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
@@ -109,9 +110,8 @@ pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a>
 }
 
 /// Attributes kept as given that have a place of their own in PBS's order; all others come last.
-const PLACED: [&str; 10] = [
+const PLACED: [&str; 9] = [
     "Checkpoint",
-    "depend",
     "group_list",
     "Keep_Files",
     "Mail_Points",
@@ -190,7 +190,13 @@ impl<'a> View<'a> {
         self.out.text_if("Account_Name", spec.account.as_deref());
         self.given_or("Checkpoint", "u");
         self.moment("ctime", self.record.job.life.ctime);
-        self.given("depend");
+        self.depend();
+    }
+
+    fn depend(&mut self) {
+        let edges: Vec<Edge> = self.record.links.iter().map(|link| link.edge).collect();
+        let shown = depend::shown(self.record.job.life.bars.on, &edges, &self.server.name);
+        self.out.text_if("depend", shown);
     }
 
     fn files_and_hosts(&mut self) {
@@ -220,7 +226,7 @@ impl<'a> View<'a> {
 
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
-        self.out.text("Hold_Types", job.life.holds.to_string());
+        self.out.text("Hold_Types", job.life.shown_holds().to_string());
         let join = match job.spec.join {
             Join::No => "n",
             Join::Output => "oe",
@@ -265,12 +271,14 @@ impl<'a> View<'a> {
         let life = &self.record.job.life;
         match (life.state, life.exit) {
             (State::Queued, _) => 10,
+            (State::Held, _) if !life.bars.are_open() => 22,
             (State::Held, _) => 20,
             (State::Waiting, _) => 30,
             (State::Running, _) if self.attempt().is_some_and(|run| run.session.is_some()) => 42,
             (State::Running, _) => 41,
             (State::Begun, _) => 70,
             (State::Expired, _) => 69,
+            (State::Finished, _) if life.bars.broken => 92,
             (State::Finished, Some(exit)) if !exit.deleted => 92 + i64::from(exit.status != 0),
             (State::Finished, _) => 91,
         }
@@ -284,7 +292,7 @@ impl<'a> View<'a> {
 
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        self.out.text("comment", comment::of(self.record, self.clock));
+        self.out.text("comment", comment::of(self.record, self.server));
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
             self.out.number("umask", in_octal_digits(umask));

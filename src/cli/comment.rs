@@ -3,21 +3,23 @@
 
 use super::place;
 use super::when;
+use crate::model::depend::{Kind, Link};
 use crate::model::job::{Exit, Job, Run, Want};
 use crate::model::state::State;
 use crate::model::time::ClockTable;
-use crate::wire::message::Record;
+use crate::wire::message::{Record, ServerFacts};
 use std::borrow::Cow;
 
 /// The `Exit_status` of a job ended over its walltime.
 const OVER_WALLTIME: i32 = -29;
 
 /// The comment of a job.
-pub fn of<'a>(record: &'a Record, clock: &ClockTable) -> Cow<'a, str> {
-    let job = &record.job;
+pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
+    let (job, clock) = (&record.job, &server.clock);
     match (&job.life.comment, &record.reason) {
         (Some(comment), _) => Cow::Borrowed(comment),
         (None, Some(reason)) if job.life.state == State::Queued => Cow::Owned(reason.to_string()),
+        (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
         (None, _) => by_state(job, clock),
     }
 }
@@ -25,7 +27,7 @@ pub fn of<'a>(record: &'a Record, clock: &ClockTable) -> Cow<'a, str> {
 fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
     match (job.life.state, &job.life.run) {
         (State::Queued, _) => "Not Running: Not yet considered by the scheduler".into(),
-        (State::Held, _) => format!("Job held: {}", job.life.holds).into(),
+        (State::Held, _) => format!("Job held: {}", job.life.shown_holds()).into(),
         (State::Waiting, _) => waiting(job).into(),
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
@@ -35,6 +37,39 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
             format!("{}{}", started("run", run, clock), ending(job)).into()
         }
         (State::Finished | State::Expired, None) => format!("Job was never started{}", ending(job)).into(),
+    }
+}
+
+/// And by nothing else.
+fn is_held_by_dependency(job: &Job) -> bool {
+    job.life.state == State::Held && job.life.holds.is_none() && !job.life.bars.are_open()
+}
+
+/// What a job waits for: of several conditions the first, and how many more there are.
+fn dependency(record: &Record, server: &str) -> String {
+    let bars = &record.job.life.bars;
+    let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
+    match (record.links.iter().find(waited_for), bars.rival) {
+        (Some(link), _) if bars.unmet > 0 => {
+            let more = match (bars.unmet - 1) + bars.on {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
+            format!("Job held by dependency: {kind}:{job}{}{more}", standing(link))
+        }
+        (_, Some(rival)) => format!("Job held by dependency: runone:{}, which has begun", rival.full(server)),
+        _ => format!("Job held by dependency: on:{}, for as many jobs to name it in a before...", bars.on),
+    }
+}
+
+fn standing(link: &Link) -> &'static str {
+    match link.state {
+        Some(State::Queued) => ", which is queued",
+        Some(State::Held) => ", which is held",
+        Some(State::Waiting) => ", which waits for its time",
+        Some(State::Running | State::Begun) => ", which is running",
+        Some(State::Finished | State::Expired) | None => "",
     }
 }
 
@@ -65,10 +100,12 @@ fn ending(job: &Job) -> String {
 mod tests {
     use super::super::example::{self, finished, queued, running, share};
     use super::*;
+    use crate::model::depend::{Bars, Edge};
+    use crate::model::job::JobId;
     use crate::model::reason::Reason;
 
     fn shown(record: &Record) -> String {
-        of(record, &example::server().clock).into_owned()
+        of(record, &example::server()).into_owned()
     }
 
     #[test]
@@ -85,6 +122,27 @@ mod tests {
         assert_eq!(shown(&deleted), format!("{ran} and terminated by alice@head"));
         deleted.job.life.run = None;
         assert_eq!(shown(&deleted), "Job was never started and terminated by alice@head");
+    }
+
+    #[test]
+    fn a_job_that_waits_for_others_says_for_whom() {
+        let mut record = queued(2, "a", "");
+        record.job.life.state = State::Held;
+        record.job.life.bars.on = 2;
+        assert_eq!(shown(&record), "Job held by dependency: on:2, for as many jobs to name it in a before...");
+        let edge = Edge { kind: Kind::from_name("afterok").unwrap(), job: JobId::job(1) };
+        record.links = vec![
+            Link { edge: Edge { kind: edge.kind.mirrored(), ..edge }, state: None },
+            Link { edge, state: Some(State::Running) },
+        ];
+        record.job.life.bars = Bars { unmet: 1, ..Bars::default() };
+        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running");
+        record.job.life.bars.unmet = 3;
+        assert_eq!(shown(&record), "Job held by dependency: afterok:1.head, which is running, and 2 more");
+        record.job.life.bars = Bars { rival: Some(JobId::job(1)), ..Bars::default() };
+        assert_eq!(shown(&record), "Job held by dependency: runone:1.head, which has begun");
+        record.job.life.holds = crate::model::state::Holds::USER;
+        assert_eq!(shown(&record), "Job held: su");
     }
 
     #[test]

@@ -91,12 +91,14 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         mtime: SUBMITTED,
         qtime: SUBMITTED,
         etime: Some(SUBMITTED),
+        begun: None,
         not_before: None,
         obittime: None,
+        bars: Default::default(),
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
-    Record { job, reason: None, booked: None, waiting_again: 0, environ: None }
+    Record { job, reason: None, booked: None, waiting_again: 0, environ: None, links: vec![] }
 }
 
 /// A share of node `head`.

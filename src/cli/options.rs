@@ -7,6 +7,7 @@ use super::exit::Failure;
 use super::{date, paths, resources, script};
 use crate::model::attribute::{self, Setting};
 use crate::model::check;
+use crate::model::depend::{Fault, Wish};
 use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Wall;
@@ -70,7 +71,8 @@ pub struct JobOptions {
     /// Users to run as: user[@host],...; only the owner is accepted
     #[arg(short = 'u', value_name = "user_list")]
     pub users: Option<OsString>,
-    /// Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas
+    /// Other attributes: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), or any attribute by name,
+    /// joined by commas
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }
@@ -99,6 +101,7 @@ impl JobOptions {
         for list in &self.others {
             settings.extend(others(list)?);
         }
+        add_up(&mut settings);
         Ok(settings)
     }
 
@@ -194,7 +197,6 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
         match name.as_str() {
             // Moab's extensions concern no PBS.
             "x" => continue,
-            "depend" => return Err(unsupported("-W depend")),
             "interactive" if check::boolean(&value_text) == Some(true) => return Err(unsupported("-I")),
             _ => attribute::may_set(&name, true)?,
         }
@@ -203,10 +205,20 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
     Ok(settings)
 }
 
+/// Dependencies given several times are all meant: one setting gets them all.
+fn add_up(settings: &mut Vec<Setting>) {
+    let is_depend = |setting: &mut Setting| setting.attribute == "depend";
+    let given: Vec<Vec<u8>> = settings.extract_if(.., is_depend).map(|setting| setting.value.0).collect();
+    if !given.is_empty() {
+        settings.push(Setting::new("depend", Text(given.join(&b','))));
+    }
+}
+
 /// The check on the client of those attributes that have one.
 fn is_well_formed(name: &str, value: &str) -> bool {
     match name {
-        "depend" | "group_list" => !value.is_empty(),
+        "depend" => Wish::parse(value, None) != Err(Fault::Malformed),
+        "group_list" => !value.is_empty(),
         "block" | "interactive" => check::boolean(value).is_some(),
         "umask" => check::umask(value).is_some(),
         "run_count" => check::run_count(value).is_some(),
@@ -235,18 +247,24 @@ fn split_others(list: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
     }
 }
 
-/// A value up to a comma outside of quotes, its quotes taken off, and what follows the comma.
+/// A value up to a comma outside of quotes that a further `name=` follows, its quotes taken off, and
+/// what stands behind the comma: `depend=afterok:1,afterany:2,umask=22` sets two attributes.
 fn split_value(text: &[u8]) -> Option<(Vec<u8>, Option<&[u8]>)> {
     let (mut value, mut quote) = (Vec::new(), None);
     for (at, &byte) in text.iter().enumerate() {
         match (quote, byte) {
             (Some(open), _) if byte == open => quote = None,
             (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b',') => return Some((value, Some(&text[at + 1..]))),
+            (None, b',') if begins_with_name(&text[at + 1..]) => return Some((value, Some(&text[at + 1..]))),
             _ => value.push(byte),
         }
     }
     quote.is_none().then_some((value, None))
+}
+
+fn begins_with_name(text: &[u8]) -> bool {
+    let end = text.iter().position(|byte| b",=\"'".contains(byte));
+    end.is_some_and(|end| text[end] == b'=')
 }
 
 /// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks.
@@ -285,6 +303,9 @@ mod tests {
                 &["Resource_List.select=2:ncpus=1", "Resource_List.walltime=5"],
             ),
             (&["-W", "umask=22,run_count=2"], &["umask=22", "run_count=2"]),
+            (&["-W", "depend=afterok:1,on:2,umask=22"], &["umask=22", "depend=afterok:1,on:2"]),
+            (&["-W", "umask=22,depend=afterok:1"], &["umask=22", "depend=afterok:1"]),
+            (&["-Wdepend=afterok:1:2", "-W", "depend=after:3"], &["depend=afterok:1:2,after:3"]),
             (&["-W", "group_list='a,b',Priority=5"], &["group_list=a,b", "Priority=5"]),
             (&["-W", "x=FLAGS:y"], &[]),
             (&["-A", "-x"], &["Account_Name=-x"]),
@@ -323,6 +344,10 @@ mod tests {
             ('W', "block=maybe"),
             ('W', "tolerate_node_failures=x"),
             ('W', "depend="),
+            ('W', "depend=afterok"),
+            ('W', "depend=afterok:1,"),
+            ('W', "umask=22,"),
+            ('W', "depend=afterok:1[2]"),
         ] {
             let failure = settings(&[&format!("-{letter}"), value]).expect_err(value);
             assert_eq!(failure, illegal(letter), "{letter} {value}");
@@ -335,7 +360,6 @@ mod tests {
             (&["-m", "aj"][..], 1, "mail option 'j' can not be used without array job"),
             (&["-W", "foo=1"], 154, "Undefined attribute  foo"),
             (&["-W", "queue=x"], 155, "Cannot set attribute, read only or insufficient permission  queue"),
-            (&["-W", "depend=afterok:1"], 2, "-W depend is not supported by this version"),
             (&["-y"], 2, "invalid option -- 'y'"),
             (&["--foo"], 2, "invalid option -- '-'"),
             (&["-N"], 2, "option requires an argument -- 'N'"),

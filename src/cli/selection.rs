@@ -227,7 +227,7 @@ impl Condition {
             }
             // Eligible time is not kept yet: nothing can be compared with it.
             Condition::Eligible(..) => false,
-            Condition::Holds(holds) => job.life.holds == *holds,
+            Condition::Holds(holds) => job.life.shown_holds() == *holds,
             Condition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,
             Condition::Name(name) => spec.name == *name,
             Condition::Account(account) => spec.account.as_ref() == Some(account),

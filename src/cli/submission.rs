@@ -53,12 +53,14 @@ impl Wanted {
     }
 
     /// Takes in a further directive: the last counts, except that of a resource asked for twice
-    /// the first does, as in PBS.
+    /// the first does, as in PBS, and that dependencies add up.
     pub fn follow(&mut self, next: Wanted) {
         for setting in next.settings {
             let again = setting.resource.is_some() && self.settings.iter().any(|old| same(old, &setting));
-            if !again {
-                self.put(setting);
+            match self.settings.iter_mut().find(|old| old.attribute == "depend" && same(old, &setting)) {
+                Some(old) => old.value = Text([&old.value.0[..], &setting.value.0].join(&b',')),
+                None if again => {}
+                None => self.put(setting),
             }
         }
         self.words.follow(next.words);

@@ -248,9 +248,9 @@ pub struct Rewrite {
 
 /// What becomes of an array as its elements come and go.
 impl Job {
-    /// Whether it is an array of which an element has begun, or is over.
+    /// Whether it is an array of which an element has ever started.
     pub fn has_begun(&self) -> bool {
-        self.elements.as_ref().is_some_and(|elements| !elements.begun.is_empty() || !elements.ended.is_empty())
+        self.life.begun.is_some()
     }
 
     /// An element of this array that has no record of its own: it has never started. None if there is
@@ -259,7 +259,7 @@ impl Job {
         let (indices, elements) = (self.indices()?, self.elements.as_ref()?);
         let standing = elements.standing(indices.position(index)?)?;
         let mut life = self.life.clone();
-        life.comment = None;
+        (life.comment, life.begun) = (None, None);
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;
@@ -280,6 +280,7 @@ impl Job {
         if let (Some(position), Some(elements)) = (position, self.elements.as_mut().map(Arc::make_mut)) {
             elements.mark(position, position, standing);
             self.life.mtime = moment.now;
+            self.life.begun = self.life.begun.or(Some(moment.now));
             self.conclude(moment);
         }
     }

@@ -3,6 +3,7 @@
 //! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
 //! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
 
+use super::depend::Wish;
 use super::job::{Digest, Join, Program, Spec};
 use super::refusal::Refusal;
 use super::resource::{Resources, Value};
@@ -52,6 +53,8 @@ pub struct Draft {
     pub run_count: u32,
     /// The comment an operator gave it.
     pub comment: Option<String>,
+    /// The dependencies to add to those it has.
+    pub depend: Wish,
 }
 
 /// What a new job has besides its settings.
@@ -193,7 +196,7 @@ fn blank(origin: Origin) -> Draft {
         arguments: origin.arguments,
         other: BTreeMap::new(),
     };
-    Draft { spec, holds: Holds::NONE, run_count: 0, comment: None }
+    Draft { spec, holds: Holds::NONE, run_count: 0, comment: None, depend: Wish::default() }
 }
 
 /// The queue of a destination; empty when it names only a server.

@@ -1,7 +1,8 @@
 //! What can happen to a job. The history of a job is its list of events.
 
 use super::array::Indices;
-use super::job::{Attempt, Outcome, Share};
+use super::depend::{Condition, Edge};
+use super::job::{Attempt, JobId, Outcome, Share};
 use super::state::Holds;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,44 @@ pub enum Event {
     RerunWanted {
         /// Who wants it.
         by: String,
+    },
+    /// Bound to further jobs by `qalter`.
+    Bound {
+        /// How many conditions not yet met were added.
+        unmet: u32,
+        /// How many jobs more are to name it in a `before...`.
+        on: u32,
+        /// The job of its `runone` set that has begun already.
+        rival: Option<JobId>,
+    },
+    /// Named in a `before...` of a new job: one of those it was to wait for (`on`) is known now.
+    Named {
+        /// By which job.
+        by: JobId,
+        /// What must become of that job.
+        condition: Condition,
+    },
+    /// A condition on another job is met.
+    DependencyMet {
+        /// Which.
+        edge: Edge,
+    },
+    /// A condition on another job can never be met: it ends.
+    DependencyBroken {
+        /// Which.
+        edge: Edge,
+        /// The whole story, as its owner is told.
+        why: String,
+    },
+    /// Another job of its `runone` set has begun.
+    RivalBegan {
+        /// Which.
+        job: JobId,
+    },
+    /// The other job of its `runone` set is back in its queue.
+    RivalReturned {
+        /// Which.
+        job: JobId,
     },
     /// Sent a signal, by `user@host`.
     Signalled {

@@ -1,6 +1,7 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
 use super::array::{Elements, Indices};
+use super::depend::Bars;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -271,10 +272,16 @@ pub struct Life {
     pub qtime: Time,
     /// Became eligible; None while held or waiting.
     pub etime: Option<Time>,
+    /// Of an array: when its first element started.
+    #[serde(default)]
+    pub begun: Option<Time>,
     /// Not to be started again before (after a failed start).
     pub not_before: Option<Time>,
     /// Ended.
     pub obittime: Option<Time>,
+    /// What of its dependencies bars it from starting.
+    #[serde(default)]
+    pub bars: Bars,
 }
 
 /// One attempt: where it runs and what is known of it.

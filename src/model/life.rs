@@ -4,6 +4,7 @@
 //! must be done about the new state (orders to nodes, answers to clients) is derived from it
 //! afterwards and may be repeated, so recovery is: load, derive, go on.
 
+use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Want};
 use super::state::{Holds, State};
@@ -50,9 +51,16 @@ impl Life {
             mtime: now,
             qtime: now,
             etime: None,
+            begun: None,
             not_before: None,
             obittime: None,
+            bars: Default::default(),
         }
+    }
+
+    /// The holds as they are shown: a dependency that bars a job looks like a system hold.
+    pub fn shown_holds(&self) -> Holds {
+        if self.bars.are_open() { self.holds } else { self.holds.with(Holds::SYSTEM) }
     }
 
     /// The attempt that is not over yet.
@@ -74,6 +82,9 @@ impl Job {
             }
             Event::Released { holds, .. } => {
                 self.life.holds = self.life.holds.without(*holds);
+                if holds.contains(Holds::SYSTEM) {
+                    self.life.bars = Bars::default();
+                }
                 self.settle(moment);
             }
             Event::Started { attempt, shares } => {
@@ -98,6 +109,15 @@ impl Job {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
+            Event::Bound { .. }
+            | Event::Named { .. }
+            | Event::DependencyMet { .. }
+            | Event::RivalBegan { .. }
+            | Event::RivalReturned { .. } => {
+                self.bar(event);
+                self.settle(moment);
+            }
+            Event::DependencyBroken { .. } => self.break_off(moment),
             Event::FailedRerun { highest, .. } => self.run_failed_again(*highest, moment),
             Event::Signalled { .. } | Event::ElementsDeleted { .. } => {}
         }
@@ -114,13 +134,40 @@ impl Job {
         self.life.run.as_mut().filter(|run| run.open && run.attempt == attempt)
     }
 
+    fn bar(&mut self, event: &Event) {
+        let bars = &mut self.life.bars;
+        match event {
+            Event::Bound { unmet, on, rival } => {
+                bars.unmet = bars.unmet.saturating_add(*unmet);
+                bars.on = bars.on.saturating_add(*on);
+                bars.rival = rival.or(bars.rival);
+            }
+            Event::Named { .. } => {
+                bars.on = bars.on.saturating_sub(1);
+                bars.unmet = bars.unmet.saturating_add(1);
+            }
+            Event::DependencyMet { .. } => bars.unmet = bars.unmet.saturating_sub(1),
+            Event::RivalBegan { job } => bars.rival = Some(*job),
+            Event::RivalReturned { job } if bars.rival == Some(*job) => bars.rival = None,
+            _ => {}
+        }
+    }
+
+    /// Ends a job that can never start. One that runs was released from its dependencies.
+    fn break_off(&mut self, moment: Moment) {
+        if !matches!(self.life.state, State::Running | State::Finished) {
+            self.life.bars.broken = true;
+            self.finish(DELETED, true, moment);
+        }
+    }
+
     /// Where a job that does not run stands: held, waiting or queued, in this order.
     pub(super) fn settle(&mut self, moment: Moment) {
         if matches!(self.life.state, State::Running | State::Finished) {
             return;
         }
         self.life.state = match self.spec.begin {
-            _ if !self.life.holds.is_none() => State::Held,
+            _ if !self.life.holds.is_none() || !self.life.bars.are_open() => State::Held,
             Some(begin) if begin > moment.wall => State::Waiting,
             _ if self.has_begun() => State::Begun,
             _ => State::Queued,

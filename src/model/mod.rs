@@ -26,6 +26,8 @@ pub mod job;
 
 pub mod digest;
 
+pub mod depend;
+
 pub mod event;
 
 pub mod life;

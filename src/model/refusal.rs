@@ -145,6 +145,21 @@ impl Refusal {
         Refusal::new(15029, format!("No support for requested service: {what}"))
     }
 
+    /// No such job, where a request names several; its full id.
+    pub fn no_such_job(id: &str) -> Refusal {
+        Refusal::new(15001, format!("Unknown Job Id {id}"))
+    }
+
+    /// A dependency that cannot be set up, and why.
+    pub fn dependency(why: &str) -> Refusal {
+        Refusal::new(15054, format!("Invalid Job Dependency: {why}"))
+    }
+
+    /// A dependency on a job that is over and can never meet it; which, and how that job ended.
+    pub fn unmet_dependency(which: &str) -> Refusal {
+        Refusal::new(15229, format!("Finished job did not satisfy dependency: {which}"))
+    }
+
     /// Larger than a job may be; `what` and its bound in bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))

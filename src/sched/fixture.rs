@@ -324,7 +324,9 @@ fn life() -> Life {
         mtime: Time(0),
         qtime: Time(0),
         etime: Some(Time(0)),
+        begun: None,
         not_before: None,
         obittime: None,
+        bars: Default::default(),
     }
 }

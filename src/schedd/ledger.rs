@@ -5,6 +5,8 @@
 //! asked.
 
 use super::clock::{Clock, Reading};
+use super::dependencies;
+use super::dependencies::ties::Ties;
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -26,6 +28,8 @@ pub struct Ledger {
     pub setup: Setup,
     /// The time of this tick.
     pub now: Time,
+    /// Which job waits for which.
+    pub ties: Ties,
     clock: Clock,
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: Sharing,
@@ -74,6 +78,7 @@ impl Ledger {
         let mut ledger = Ledger {
             setup,
             now: Time(0),
+            ties: Ties::default(),
             clock,
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
@@ -171,14 +176,22 @@ impl Ledger {
         self.happen(id, Event::Submitted);
     }
 
-    /// Takes note of what happened to a job.
+    /// Takes note of what happened to a job, and of what that means for those that wait for it.
     pub fn happen(&mut self, id: JobId, event: Event) {
+        self.note(id, event);
+        dependencies::pass_on(self);
+    }
+
+    /// Takes note of what happened to a job alone.
+    pub(super) fn note(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         if matches!(event, Event::Started { .. }) {
             self.begin_element(id);
         }
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let was = job.life.state;
         job.apply(&event, moment);
+        self.ties.observe(was, job);
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
@@ -201,7 +214,9 @@ impl Ledger {
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
         let moment = self.moment();
         if let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) {
+            let was = array.life.state;
             positions.iter().for_each(|&(first, last)| array.end_waiting(first, last, moment));
+            self.ties.observe(was, array);
         }
     }
 
@@ -244,8 +259,9 @@ impl Ledger {
         if known != Some(standing) {
             let moment = self.moment();
             let Some(array) = touch(&mut self.jobs, &mut self.tick, parent, false) else { return };
-            let begins = !array.has_begun();
+            let (was, begins) = (array.life.state, !array.has_begun());
             array.element_stands(index, standing, moment);
+            self.ties.observe(was, array);
             if begins {
                 array.life.comment = Some(remarks::array_began(self.clock.wall(moment.now)));
             }
@@ -374,6 +390,7 @@ impl Ledger {
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
         let tick = std::mem::take(&mut self.tick);
         self.steps.clear();
+        self.ties.settle();
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
@@ -386,6 +403,7 @@ impl Ledger {
     /// The tick could not be written: everything is as it was before it.
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
+        self.ties.roll_back();
         if let Some(next) = tick.next {
             self.next = next;
         }

@@ -20,6 +20,8 @@ pub mod requests;
 
 mod elements;
 
+pub mod dependencies;
+
 pub mod reports;
 
 pub mod dispatch;

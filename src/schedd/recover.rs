@@ -46,6 +46,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let verdicts = spool.verdicts()?;
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
+    ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts })
 }

@@ -2,9 +2,12 @@
 //! acknowledged once the tick is on disk.
 
 use super::caller::Caller;
+use super::dependencies;
+use super::dependencies::asked::{self, Asked, Bonds};
 use super::ledger::Ledger;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
+use crate::model::depend::Wish;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
@@ -81,6 +84,7 @@ impl Desk<'_> {
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
         }
+        let bonds = self.bonds(None, &draft.depend)?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }
@@ -90,8 +94,18 @@ impl Desk<'_> {
         self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
+        life.bars = bonds.bars();
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
+        asked::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id))
+    }
+
+    /// What a wish for dependencies comes to; `job` has none while it has no number.
+    fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
+        match wish.is_empty() {
+            true => Ok(Bonds::default()),
+            false => Asked { ledger: self.ledger, spool: self.spool, caller: self.caller, job }.grant(wish),
+        }
     }
 
     /// What became of this submission when it was told before.
@@ -186,12 +200,14 @@ impl Desk<'_> {
             holds: job.life.holds,
             run_count: job.life.run_count,
             comment: job.life.comment.clone(),
+            depend: Wish::default(),
         };
         let context = self.context(&job.owner, job.life.state == State::Running);
         let after = attribute::alter(&before, settings, &context)?;
         let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
         self.ledger.keep_spec_of_begun(id);
+        let bonds = self.bonds(Some(id), &after.depend)?;
         self.ledger.change(id, |job| {
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
@@ -200,6 +216,9 @@ impl Desk<'_> {
         });
         let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
         self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
+        if !after.depend.is_empty() {
+            asked::bind(self.ledger, id, &bonds, true);
+        }
         Ok(Granted::Altered(id))
     }
 
@@ -211,9 +230,12 @@ impl Desk<'_> {
     }
 
     fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
-        self.whole(id)?;
+        let was = self.whole(id)?;
         may_hold(self.caller, holds)?;
         self.ledger.happen(id, Event::Released { holds, by: self.caller.shown() });
+        if holds.contains(Holds::SYSTEM) {
+            dependencies::lift(self.ledger, &was);
+        }
         Ok(Granted::Done)
     }
 

@@ -213,24 +213,36 @@ impl Schedd {
         self.timers.retry = Some(monotonic() + timers::RETRY);
     }
 
-    /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
+    /// Cycles until nothing more can be decided: a job that waited for another's start may start.
     fn decide(&mut self) {
+        self.ledger.ties.stirred = false;
+        while self.decide_once() && self.ledger.ties.stirred {
+            self.ledger.ties.stirred = false;
+            self.ledger.want_cycle();
+        }
+    }
+
+    /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
+    /// False if there was nothing to carry out, or it could not be.
+    fn decide_once(&mut self) -> bool {
         if !self.reserve.is_whole() {
             // What runs must be able to end: nothing is started that would need the same room.
             self.next_cycle = None;
-            return;
+            return false;
         }
         if !self.ledger.take_cycle_due() {
-            return;
+            return false;
         }
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
         self.next_cycle = plan.next;
         self.verdicts.take_in(&plan, monotonic());
         if plan.starts.is_empty() {
-            return;
+            return false;
         }
         self.take_starts(&plan);
-        match self.commit() {
+        let committed = self.commit();
+        let carried_out = committed.is_ok();
+        match committed {
             Ok(touched) => self.carry_out(Effects::default(), &touched),
             Err(error) => {
                 tracing::error!("the spool did not take a plan: {error}");
@@ -243,8 +255,10 @@ impl Schedd {
         }
         // What has just been started changed the ledger, but leaves a cycle nothing to decide.
         self.ledger.take_cycle_due();
+        carried_out
     }
 
+    /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };

@@ -1,7 +1,9 @@
 //! A tick's changes, written as one transaction.
 
+use super::ties;
 use super::{Spool, SpoolError};
 use crate::model::array::{Rewrite, Standing};
+use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
@@ -31,6 +33,8 @@ pub enum Change {
     Blob(Digest, Arc<[u8]>),
     /// What happened to a job, and when.
     Event(Time, JobId, Event),
+    /// A bond between jobs, new or changed.
+    Tie(Tie, ties::Standing),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<Reason>),
     /// All promised starts there are: job, when, where.
@@ -91,6 +95,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
         }
         Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
+        Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
         Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Change::Bookings(bookings) => write_bookings(transaction, bookings)?,
         Change::Node(node) => {
@@ -199,7 +204,7 @@ fn word(standing: Standing) -> String {
 }
 
 /// The tables that hold more of a job than its own row.
-const OF_A_JOB: [&str; 3] = ["event", "element", "standing"];
+const OF_A_JOB: [&str; 4] = ["event", "element", "standing", "tie"];
 
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;

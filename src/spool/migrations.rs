@@ -64,6 +64,7 @@ const STEPS: &[&str] = &[
      INSERT INTO happened SELECT job, -1, seq, at, event FROM event;
      DROP TABLE event;
      ALTER TABLE happened RENAME TO event;",
+    super::ties::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.
@@ -97,4 +98,23 @@ fn known_version(connection: &Connection) -> Result<usize, SpoolError> {
         .ok()
         .filter(|&version| version <= STEPS.len())
         .ok_or(SpoolError::Newer { version, current: STEPS.len() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spool_of_any_older_schema_takes_the_steps_it_lacks() {
+        for version in 0..STEPS.len() {
+            let mut connection = Connection::open_in_memory().unwrap();
+            STEPS[..version].iter().for_each(|step| connection.execute_batch(step).unwrap());
+            connection.pragma_update(None, "application_id", APPLICATION).unwrap();
+            connection.pragma_update(None, "user_version", version as i64).unwrap();
+            assert!(matches!(check(&connection), Err(SpoolError::Older { .. })), "{version}");
+            run(&mut connection).unwrap();
+            check(&connection).unwrap();
+            connection.execute_batch("SELECT * FROM tie").unwrap();
+        }
+    }
 }

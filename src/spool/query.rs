@@ -2,7 +2,7 @@
 //! the command itself, by schedd on a reader thread for everybody else.
 
 use super::load::{self, job_of};
-use super::{Reader, SpoolError};
+use super::{Reader, SpoolError, ties};
 use crate::model::array::Indices;
 use crate::model::job::{Job, JobId, Program, Share};
 use crate::model::queue::Queue;
@@ -117,7 +117,8 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn new(connection: &Connection, detail: Detail, viewer: Viewer) -> Result<Search<'_>, SpoolError> {
-        let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
+        let tied = ties::exist(connection)?;
+        let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new(), tied };
         Ok(Search { connection, detail, viewer, waits, rows: Vec::new(), records: Vec::new(), bytes: 0 })
     }
 
@@ -230,7 +231,8 @@ impl Search<'_> {
             }),
             Detail::Whole | Detail::Environment => {
                 let record = self.record(job, class)?;
-                self.bytes += record.environ.as_ref().map_or(0, Vec::len) + OF_A_RECORD;
+                self.bytes +=
+                    record.environ.as_ref().map_or(0, Vec::len) + size_of_val(&record.links[..]) + OF_A_RECORD;
                 self.records.push(record);
             }
         }
@@ -253,7 +255,9 @@ impl Search<'_> {
             withhold(&mut job);
         }
         let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
-        Ok(Record { job, reason, booked, waiting_again, environ })
+        let tied = self.waits.tied && job.id.index().is_none();
+        let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
+        Ok(Record { job, reason, booked, waiting_again, environ, links })
     }
 
     fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
@@ -332,6 +336,8 @@ fn state_of(letter: &str) -> State {
 struct Waits {
     bookings: BTreeMap<u64, Time>,
     reasons: BTreeMap<i64, Option<Reason>>,
+    /// Whether any job is bound to another.
+    tied: bool,
 }
 
 impl Waits {

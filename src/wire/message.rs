@@ -3,6 +3,7 @@
 
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
+use crate::model::depend::Link;
 use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
@@ -267,6 +268,8 @@ pub struct Record {
     pub waiting_again: u32,
     /// The environment, where asked for and the caller may see it.
     pub environ: Option<Vec<u8>>,
+    /// Its dependencies: what it waits for, and who waits for it.
+    pub links: Vec<Link>,
 }
 
 /// A queue and the jobs in it by state.

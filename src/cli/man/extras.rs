@@ -59,6 +59,45 @@ pub(super) const EXTRAS: &[Extra] = &[
         ],
     },
     Extra {
+        on: Programs(&["qsub", "qalter"]),
+        heading: "DEPENDENCIES",
+        parts: &[
+            Text(
+                "-W depend=KIND:ID[:ID...][,KIND:ID...] makes a job wait for others; qsub's all count together, and \
+                  qalter adds to those there are. The job is held (H, with Hold_Types s) until all are met. When one \
+                  can never be met it ends at once: status 271, a comment that says why, and for jobs that wait for it \
+                  a bad end. An operator's qrls -h s releases a job from all it waits for. ID may name an array, 12[], not an element of one. Unknown jobs, and jobs that would wait \
+                  for one another in a circle, are refused.",
+            ),
+            Term("after:ID", "Wait until the other job has begun."),
+            Term(
+                "afterok:ID, afternotok:ID, afterany:ID",
+                "Wait until it has ended: with status 0, otherwise, in any way. \
+                  A job that was deleted before it ran has ended otherwise.",
+            ),
+            Term("on:N", "Wait for N jobs submitted later that name this one in a before..."),
+            Term(
+                "before:ID, beforeok:ID, beforenotok:ID, beforeany:ID",
+                "Make the other job, one's own and submitted with \
+                  on, wait for this one in the same ways.",
+            ),
+            Term(
+                "runone:ID",
+                "Of this job and the other, and those in a set with them, only one runs: when one begins the \
+                  others wait. When it has ended they end too; when it is put back into its queue, the first to start \
+                  is chosen anew.",
+            ),
+            Example(
+                "Run a second job when the first has ended well, and a third when it has not:",
+                &[
+                    "first=$(qsub first.sh)",
+                    "qsub -W depend=afterok:$first second.sh",
+                    "qsub -W depend=afternotok:$first tidy.sh",
+                ],
+            ),
+        ],
+    },
+    Extra {
         on: Programs(ACTORS),
         heading: "EXIT STATUS",
         parts: &[

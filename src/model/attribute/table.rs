@@ -2,6 +2,7 @@
 
 use super::{Context, DEFAULT_PROJECT, Draft};
 use crate::model::check;
+use crate::model::depend::{Fault, Wish};
 use crate::model::job::Spec;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
@@ -59,7 +60,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("Job_Name", Who::Owner, true, Effect::Spec(name)),
     row("Account_Name", Who::Owner, false, Effect::Spec(account)),
     row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
-    row("depend", Who::Owner, false, Effect::Draft(|_, _, _| Err(Refusal::unsupported("depend")))),
+    row("depend", Who::Owner, false, Effect::Draft(depend)),
     row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
     row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
     row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
@@ -160,6 +161,16 @@ fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal>
         return Err(Refusal::illegal_value(""));
     }
     draft.spec.other.insert("Checkpoint".into(), text.into());
+    Ok(())
+}
+
+/// Adds to what the job waits for; nothing takes away from it.
+fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let wish = Wish::parse(text, Some(context.server)).map_err(|fault| match fault {
+        Fault::Elsewhere(id) => Refusal::no_such_job(&id),
+        Fault::Malformed | Fault::Illegal => Refusal::illegal_value("depend"),
+    })?;
+    draft.depend = std::mem::take(&mut draft.depend).with(wish);
     Ok(())
 }
 

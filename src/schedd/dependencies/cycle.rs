@@ -1,0 +1,78 @@
+//! Jobs that would wait for one another in a circle.
+
+use super::ties::Ties;
+use crate::model::job::JobId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most jobs of a circle that are named.
+const NAMED: usize = 8;
+
+/// The way from one of `waited_for` along what each waits for to one of `waiting`, if there is one:
+/// then a job that waits for the former, and for which the latter wait, would wait for itself.
+pub fn find(ties: &Ties, waited_for: &[JobId], waiting: &BTreeSet<JobId>) -> Option<Vec<JobId>> {
+    if waiting.is_empty() {
+        return None;
+    }
+    let mut came_from: BTreeMap<JobId, Option<JobId>> = waited_for.iter().map(|&id| (id, None)).collect();
+    let mut ahead: Vec<JobId> = waited_for.to_vec();
+    while let Some(id) = ahead.pop() {
+        if waiting.contains(&id) {
+            return Some(trail(&came_from, id));
+        }
+        for (next, _) in ties.conditions(id) {
+            came_from.entry(next).or_insert_with(|| {
+                ahead.push(next);
+                Some(id)
+            });
+        }
+    }
+    None
+}
+
+fn trail(came_from: &BTreeMap<JobId, Option<JobId>>, end: JobId) -> Vec<JobId> {
+    let back = |id: &JobId| came_from.get(id).copied().flatten();
+    let mut trail: Vec<JobId> = std::iter::successors(Some(end), back).collect();
+    trail.reverse();
+    trail
+}
+
+/// The circle in words, each job waiting for the next: `this job -> 12.head -> 13.head -> this job`.
+pub fn spelt(trail: &[JobId], this: &str, server: &str) -> String {
+    let names = trail.iter().map(|id| id.full(server));
+    let mut shown: Vec<String> = names.clone().take(NAMED).collect();
+    if trail.len() > NAMED {
+        shown.push(format!("... {} more ...", trail.len() - NAMED));
+    }
+    format!("{this} -> {} -> {this}", shown.join(" -> "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::depend::{Condition, Edge, Kind, Tie};
+
+    fn chain(length: u64) -> Ties {
+        let mut ties = Ties::default();
+        let kind = Kind::After(Condition::Ended);
+        let link = |n| Tie { job: JobId::job(n + 1), edge: Edge { kind, job: JobId::job(n) } };
+        ties.load((1..length).map(link).collect());
+        ties
+    }
+
+    fn found(length: u64, waited_for: u64, waiting: &[u64]) -> Option<String> {
+        let waiting = waiting.iter().map(|&id| JobId::job(id)).collect();
+        find(&chain(length), &[JobId::job(waited_for)], &waiting).map(|trail| spelt(&trail, "this job", "head"))
+    }
+
+    #[test]
+    fn a_circle_is_found_and_spelt_out() {
+        assert_eq!(found(3, 3, &[1]).unwrap(), "this job -> 3.head -> 2.head -> 1.head -> this job");
+        assert_eq!(found(3, 2, &[2]).unwrap(), "this job -> 2.head -> this job");
+        assert_eq!(found(3, 1, &[3]), None, "the other way round nobody waits for itself");
+        assert_eq!(found(3, 3, &[]), None);
+        let long = found(20, 20, &[1]).unwrap();
+        assert!(
+            long.starts_with("this job -> 20.head -> ") && long.ends_with("13.head -> ... 12 more ... -> this job")
+        );
+    }
+}

@@ -1,0 +1,108 @@
+//! Bonds between jobs: one row each, found from both ends.
+//!
+//! A row belongs to the job that waits and goes with it; a bond that is met stays for as long,
+//! because the job waited for goes on showing it.
+
+use super::{Spool, SpoolError};
+use crate::model::depend::{Edge, Kind, Link, Tie};
+use crate::model::job::{JobId, Part};
+use crate::model::state::State;
+use rusqlite::{Connection, Transaction, params};
+
+/// How a bond stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Not decided: it bars the job, or ended it.
+    Open = 0,
+    /// Met.
+    Met = 1,
+    /// The job was released from it, though it is not met.
+    Lifted = 2,
+}
+
+/// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.
+const SHOWN: u64 = 100_000;
+
+/// The table, and how its rows are found.
+pub(super) const SCHEMA: &str = "CREATE TABLE tie (
+         job INTEGER NOT NULL, job_is_array INTEGER NOT NULL,
+         kind TEXT NOT NULL,
+         other INTEGER NOT NULL, other_is_array INTEGER NOT NULL,
+         standing INTEGER NOT NULL);
+     CREATE UNIQUE INDEX tie_other ON tie (other, kind, job);
+     CREATE INDEX tie_job ON tie (job);";
+
+impl Spool {
+    /// The bonds of unfinished jobs that are not decided.
+    pub fn open_ties(&self) -> Result<Vec<Tie>, SpoolError> {
+        let sql = "SELECT tie.job, job_is_array, kind, other, other_is_array
+            FROM tie JOIN job ON job.id = tie.job WHERE standing = 0 AND job.state <> 'F'";
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        let mut ties = Vec::new();
+        while let Some(row) = rows.next()? {
+            let kind = Kind::from_name(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?);
+            let Some(kind) = kind else { continue };
+            let job = named(row.get(0)?, row.get(1)?);
+            ties.push(Tie { job, edge: Edge { kind, job: named(row.get(3)?, row.get(4)?) } });
+        }
+        Ok(ties)
+    }
+}
+
+fn named(number: u64, is_array: bool) -> JobId {
+    JobId { number, part: if is_array { Part::Array } else { Part::Whole } }
+}
+
+/// Adds a bond, or changes how it stands.
+pub(super) fn write(transaction: &Transaction, tie: &Tie, standing: Standing) -> Result<(), SpoolError> {
+    let sql =
+        "INSERT INTO tie (job, job_is_array, kind, other, other_is_array, standing) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (other, kind, job) DO UPDATE SET standing = excluded.standing";
+    let (job, other) = (tie.job, tie.edge.job);
+    transaction.prepare_cached(sql)?.execute(params![
+        job.number,
+        job.is_array(),
+        tie.edge.kind.name(),
+        other.number,
+        other.is_array(),
+        standing as u8,
+    ])?;
+    Ok(())
+}
+
+/// Whether there are bonds at all.
+pub(super) fn exist(connection: &Connection) -> Result<bool, SpoolError> {
+    Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM tie)", [], |row| row.get(0))?)
+}
+
+/// The bonds of a job as it shows them: what it waits for, then who waits for it, then the others
+/// of its `runone` set.
+pub(super) fn links(connection: &Connection, id: JobId) -> Result<Vec<Link>, SpoolError> {
+    let waits_for = "SELECT kind, other, other_is_array, state FROM tie LEFT JOIN job ON job.id = other
+        WHERE tie.job = ?1 AND standing <> 1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
+    let waited_for = "SELECT kind, job, job_is_array, NULL FROM tie
+        WHERE other = ?1 AND kind <> 'runone' ORDER BY tie.rowid LIMIT ?2";
+    let rivals = "SELECT mate.kind, mate.job, mate.job_is_array, NULL FROM tie AS own
+        JOIN tie AS mate ON mate.other = own.other AND mate.kind = 'runone'
+        WHERE own.job = ?1 AND own.kind = 'runone' AND own.standing <> 1 AND mate.standing <> 1 AND mate.job <> ?1
+        ORDER BY mate.rowid LIMIT ?2";
+    let mut links = found(connection, waits_for, id)?;
+    let mirrored = |link: Link| Link { edge: Edge { kind: link.edge.kind.mirrored(), ..link.edge }, ..link };
+    links.extend(found(connection, waited_for, id)?.into_iter().map(mirrored));
+    links.extend(found(connection, rivals, id)?);
+    Ok(links)
+}
+
+fn found(connection: &Connection, sql: &str, id: JobId) -> Result<Vec<Link>, SpoolError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([id.number, SHOWN])?;
+    let mut links = Vec::new();
+    while let Some(row) = rows.next()? {
+        let Some(kind) = Kind::from_name(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?) else { continue };
+        let letter: Option<String> = row.get(3)?;
+        let state = letter.and_then(|letter| State::from_letter(letter.chars().next()?));
+        links.push(Link { edge: Edge { kind, job: named(row.get(1)?, row.get(2)?) }, state });
+    }
+    Ok(links)
+}
