@@ -46,7 +46,7 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
 }
 
 /// Asks again when schedd restarts meanwhile.
-fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
+pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
     for _ in 0..RECONNECTIONS {
         match client.call(&Request::Wait(job)) {
             Err(ClientError::Unreachable(_)) => client = Client::connect(home)?,
@@ -78,7 +78,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
 
 /// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
 /// script): those must go on meaning nothing.
-fn deadly_signals() -> SigSet {
+pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

@@ -57,6 +57,7 @@ fn spec(name: &str, list: &str) -> Spec {
         shell: None,
         umask: None,
         block: false,
+        interactive: false,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

@@ -32,6 +32,12 @@ pub mod submission;
 
 pub mod block;
 
+pub mod interactive;
+
+pub mod waiting;
+
+pub mod seat;
+
 pub mod qalter;
 
 pub mod qdel;
@@ -49,6 +55,8 @@ pub mod each;
 pub mod ask;
 
 pub mod qstat;
+
+pub mod watch;
 
 pub mod listing;
 

@@ -195,7 +195,6 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
             // Moab's extensions concern no PBS.
             "x" => continue,
             "depend" => return Err(unsupported("-W depend")),
-            "interactive" if check::boolean(&value_text) == Some(true) => return Err(unsupported("-I")),
             _ => attribute::may_set(&name, true)?,
         }
         settings.push(Setting::new(&name, value));

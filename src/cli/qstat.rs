@@ -10,15 +10,19 @@ use super::getopt::{self, Line};
 use super::json::{Document, Preamble};
 use super::layout;
 use super::listing::{self, Found, Owner, Wanted, unknown_host};
+use super::operand::Operand;
 use super::queues;
+use super::watch::Watch;
 use crate::model::attribute::same_server;
+use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
 use crate::sys::{clock, record};
-use crate::wire::message::{Detail, History, Question, QueueCounts, Record, ServerFacts};
+use crate::wire::message::{Detail, History, Question, QueueCounts, Record, ServerFacts, Watched};
 use clap::{CommandFactory, Parser};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -100,6 +104,10 @@ pub struct Args {
     /// The server
     #[arg(short = 'B')]
     server: bool,
+    /// Show again whenever what is shown has changed, until all jobs named by id are over, or Ctrl-C.
+    /// JSON is then one document on each line
+    #[arg(long)]
+    watch: bool,
     /// Not accepted, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,
@@ -119,7 +127,10 @@ pub fn main() -> ExitCode {
         Line::Answered => Ok(0),
         Line::Asked(args) => {
             let format = args.check()?;
-            args.say(&format).tell("qstat", command)
+            match args.watch {
+                true => args.to_watch(&format).run(command, || args.say(&format)),
+                false => args.say(&format).tell("qstat", command),
+            }
         }
     })
 }
@@ -213,7 +224,8 @@ impl Args {
             (false, false) if !self.percent => Detail::Row,
             _ => Detail::Whole,
         };
-        let history = match (self.finished, self.history) {
+        // Who watches a job wants to see its end.
+        let history = match (self.finished, self.history || !self.watched_jobs().is_empty()) {
             (true, _) => History::Finished,
             (false, true) => History::All,
             (false, false) => History::Live,
@@ -225,6 +237,19 @@ impl Args {
         };
         let owners = self.users.as_deref().map(Owner::parse_list);
         Wanted { detail, history, states, owners, arrays_only: self.arrays }
+    }
+
+    fn to_watch(&self, format: &Format) -> Watch {
+        let until = self.watched_jobs();
+        let of = if until.is_empty() { Watched::Any } else { Watched::Jobs(until.iter().copied().collect()) };
+        Watch { of, until, json: *format == Format::Json }
+    }
+
+    /// With `--watch` and nothing but job ids, these.
+    fn watched_jobs(&self) -> BTreeSet<JobId> {
+        let only_ids = self.watch && self.operands.iter().all(|word| listing::is_job_id(word));
+        let ids = self.operands.iter().filter(|_| only_ids).filter_map(|word| Operand::parse(word).ok());
+        ids.map(|id| id.number()).collect()
     }
 
     fn alternate_style(&self, now: Wall) -> alternate::Style {

@@ -115,6 +115,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
         draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
     }
     draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
+    agree(&mut draft.spec);
     Ok(draft)
 }
 
@@ -137,7 +138,13 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
         draft.spec.request = Arc::new(old.spec.request.alter(&changes, context.resources)?);
         check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
     }
+    agree(&mut draft.spec);
     Ok(draft)
+}
+
+/// Who sat at the terminal of an interactive job is not there for a second run.
+fn agree(spec: &mut Spec) {
+    spec.rerunnable &= !spec.interactive;
 }
 
 /// Whether the attribute exists and the caller may set it: what a command can find out by itself
@@ -168,6 +175,7 @@ fn blank(origin: Origin) -> Draft {
         shell: None,
         umask: None,
         block: false,
+        interactive: false,
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

@@ -188,6 +188,9 @@ pub struct Spec {
     pub umask: Option<u32>,
     /// `-W block=true`: a client waits for the end.
     pub block: bool,
+    /// `-I`: runs on a terminal that its `qsub` is attached to.
+    #[serde(default)]
+    pub interactive: bool,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.

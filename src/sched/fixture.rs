@@ -263,6 +263,7 @@ fn spec(request: Request, queue: String) -> Spec {
         shell: None,
         umask: None,
         block: false,
+        interactive: false,
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

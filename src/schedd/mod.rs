@@ -28,6 +28,10 @@ pub mod tick;
 
 pub mod clients;
 
+pub mod watchers;
+
+pub mod attach;
+
 pub mod readers;
 
 pub mod nodes;
@@ -54,8 +58,9 @@ use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
-use crate::wire::message::{Reply, Request, Status};
+use crate::wire::message::{self, Reply, Request, Status};
 use anyhow::Result;
+use attach::Calls;
 use checkpoints::Checkpoints;
 use clients::{Clients, Token};
 use ledger::Ledger;
@@ -71,6 +76,7 @@ use std::sync::Arc;
 use tick::Input;
 use timers::Timers;
 use verdicts::Verdicts;
+use watchers::Watchers;
 
 /// The daemon.
 pub struct Schedd {
@@ -79,6 +85,8 @@ pub struct Schedd {
     listener: Listener,
     clients: Clients,
     nodes: Nodes,
+    watchers: Watchers,
+    calls: Calls,
     readers: Readers,
     checkpoints: Checkpoints,
     reserve: Reserve,
@@ -105,6 +113,7 @@ enum Watched {
     Readers,
     Client(Token),
     Node(usize),
+    Call(Token),
 }
 
 impl Schedd {
@@ -114,6 +123,8 @@ impl Schedd {
         let now = machine::monotonic();
         Ok(Schedd {
             nodes: Nodes::new(&ledger.setup, epoch),
+            watchers: Watchers::new(epoch),
+            calls: Calls::default(),
             readers: Readers::start(crate::spool::file(home))?,
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
@@ -140,6 +151,7 @@ impl Schedd {
             self.nodes.dial();
             let ready = self.watch();
             self.gather(ready);
+            self.answer_watchers();
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
@@ -181,6 +193,10 @@ impl Schedd {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
+        for (token, fd) in self.calls.watched() {
+            watched.push(Watched::Call(token));
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
         for (token, fd, writes) in self.clients.watched() {
             watched.push(Watched::Client(token));
             fds.push(PollFd::new(fd, flags(writes)));
@@ -207,7 +223,7 @@ impl Schedd {
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
+        let first = timers.into_iter().flatten().chain(self.watchers.next()).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
@@ -222,6 +238,7 @@ impl Schedd {
                         self.clients.take_back(stream, caller);
                     }
                 }
+                Watched::Call(token) => self.hear_call(token),
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
                     self.note(news);
@@ -244,6 +261,8 @@ impl Schedd {
                     self.readers.serve(stream, caller, question);
                 }
             }
+            Request::Attach(id) => self.attach(token, &caller, id),
+            Request::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
             Request::Status => {
                 let status = self.status();
                 self.clients.answer(token, &Reply::Status(status));
@@ -256,6 +275,19 @@ impl Schedd {
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
             request => self.inbox.push(Input::Request(token, caller, request)),
+        }
+    }
+
+    fn watch_jobs(&mut self, token: Token, caller: &caller::Caller, of: &message::Watched, since: u64) {
+        match self.watchers.open(token, caller.owner.uid, of, since, machine::monotonic()) {
+            Some(reply) => self.clients.answer(token, &reply),
+            None => self.clients.await_change(token),
+        }
+    }
+
+    fn answer_watchers(&mut self) {
+        for (token, reply) in self.watchers.answers(machine::monotonic()) {
+            self.clients.answer(token, &reply);
         }
     }
 
@@ -285,6 +317,8 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        self.end_late_calls();
+        self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();

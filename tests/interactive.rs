@@ -1,0 +1,316 @@
+//! `qsub -I` as a person meets it: on a real terminal, made by the test.
+
+use crate::support::sandbox::{Sandbox, bin, kill};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// A node of two processors, and a short grace.
+const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
+
+/// Somebody at a terminal on which one command runs.
+struct Person {
+    keyboard: Option<OwnedFd>,
+    terminal: PathBuf,
+    command: Child,
+    screen: String,
+    /// How much of the screen has been read.
+    read: usize,
+}
+
+impl Person {
+    fn runs(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Person {
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let made = openpty(Some(&size), None).unwrap();
+        for end in [&made.master, &made.slave] {
+            fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        }
+        fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+        let terminal = nix::unistd::ttyname(&made.slave).unwrap();
+        let ours = sandbox.command(program);
+        let mut command = Command::new("setsid");
+        command.arg("-c").arg(bin(program)).args(arguments).current_dir(sandbox.work());
+        command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "vt52");
+        let screen = || made.slave.try_clone().unwrap();
+        let command = command.stdin(screen()).stdout(screen()).stderr(screen()).spawn().unwrap();
+        Person { keyboard: Some(made.master), terminal, command, screen: String::new(), read: 0 }
+    }
+
+    /// At a shell of the job, whose prompt is `$ `.
+    fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
+        let mut person = Person::runs(sandbox, "qsub", &[&["-I", "-S", "/bin/sh"], arguments].concat());
+        person.sees("qsub: waiting for job ");
+        let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+        person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
+        person.sees_prompt();
+        (person, id)
+    }
+
+    fn sees_prompt(&mut self) {
+        self.sees(if nix::unistd::geteuid().is_root() { "# " } else { "$ " });
+    }
+
+    fn types(&self, keys: &str) {
+        let keyboard = self.keyboard.as_ref().unwrap();
+        assert_eq!(nix::unistd::write(keyboard, keys.as_bytes()).unwrap(), keys.len());
+    }
+
+    /// Types a line, and sees what comes of it.
+    fn asks(&mut self, line: &str, answer: &str) {
+        self.types(&format!("{line}\r"));
+        self.sees(&format!("{line}\r\n"));
+        self.sees(answer);
+    }
+
+    /// Waits for this to appear, after what was seen before.
+    #[track_caller]
+    fn sees(&mut self, text: &str) {
+        let started = Instant::now();
+        loop {
+            if let Some(at) = self.screen[self.read..].find(text) {
+                self.read += at + text.len();
+                return;
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "{text:?} does not appear in {:?}", self.screen);
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let Some(keyboard) = &self.keyboard else { return };
+        let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::from(20u16)).unwrap();
+        let mut buffer = [0; 4096];
+        if let Ok(length) = nix::unistd::read(keyboard, &mut buffer) {
+            self.screen.push_str(&String::from_utf8_lossy(&buffer[..length]));
+        }
+    }
+
+    fn resizes(&self, rows: u16, columns: u16) {
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let mut stty = Command::new("stty");
+        stty.arg("-F").arg(&self.terminal).args(["rows", &rows, "cols", &columns]);
+        assert!(stty.status().unwrap().success());
+    }
+
+    fn settings(&self) -> String {
+        let stty = Command::new("stty").arg("-F").arg(&self.terminal).arg("-a").output().unwrap();
+        String::from_utf8(stty.stdout).unwrap()
+    }
+
+    /// Waits for the end of the command; its exit code, or 128 and the signal.
+    #[track_caller]
+    fn ends(&mut self) -> i32 {
+        let started = Instant::now();
+        loop {
+            self.look();
+            if let Some(status) = self.command.try_wait().unwrap() {
+                self.look();
+                return status.code().unwrap_or_else(|| 128 + status.signal().unwrap());
+            }
+            assert!(started.elapsed() < Duration::from_secs(20), "it does not end: {:?}", self.screen);
+        }
+    }
+
+    fn pid(&self) -> i32 {
+        self.command.id().try_into().unwrap()
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        let _ = self.command.kill();
+        let _ = self.command.wait();
+    }
+}
+
+#[test]
+fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsubs() {
+    let sandbox = Sandbox::configured(SMALL);
+    let (mut person, id) = Person::at_shell(&sandbox, &["-l", "ncpus=1"]);
+    person.asks("stty size", "24 80\r\n");
+    person.asks("echo $PBS_ENVIRONMENT/$ENVIRONMENT/$TERM/$PBS_JOBID", &format!("PBS_INTERACTIVE//vt52/{id}\r\n"));
+    let own = person.terminal.display().to_string();
+    person.asks("tty", "/dev/pts/");
+    assert!(!person.screen.trim_end().ends_with(&own), "the job has a terminal of its own");
+    person.resizes(50, 132);
+    person.asks("sleep 0.2; stty size", "50 132\r\n");
+    let job = sandbox.job(&id);
+    assert_eq!((&job["interactive"], &job["Rerunable"]), (&"True".into(), &"False".into()));
+    assert!(person.settings().contains("-echo "), "the person's terminal is raw");
+    person.types("exit 7\r");
+    person.sees(&format!("\r\nqsub: job {id} completed\r\n"));
+    assert_eq!(person.ends(), 7);
+    assert!(!person.settings().contains("-echo "), "the person's terminal is as it was");
+    let job = sandbox.job(&id);
+    assert_eq!((&job["job_state"], &job["Exit_status"]), (&"F".into(), &7.into()));
+    let files = std::fs::read_dir(sandbox.work()).unwrap().count();
+    assert_eq!(files, 0, "an interactive job has no output files");
+}
+
+#[test]
+fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
+    let sandbox = Sandbox::configured(SMALL);
+    let (mut person, _) = Person::at_shell(&sandbox, &[]);
+    person.asks("trap 'echo larger' WINCH; echo set", "set\r\n");
+    person.types("sleep 600; echo slept\r");
+    person.sees("echo slept\r\n");
+    std::thread::sleep(Duration::from_millis(300));
+    person.types("\x03");
+    person.sees_prompt();
+    person.asks("echo alive", "alive\r\n");
+    person.types("exit\r");
+    assert!(person.ends() == 0 || person.ends() == 130, "dash tells of the sleep it was interrupted in");
+}
+
+#[test]
+fn one_who_waits_is_told_why_and_may_give_up() {
+    let sandbox = Sandbox::configured(SMALL);
+    let (mut first, held) = Person::at_shell(&sandbox, &["-l", "ncpus=2"]);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    person.sees("Insufficient amount of resource: ncpus (R: 1 A: 0 T: 2)");
+    person.types("\x03");
+    person.sees("Do you wish to terminate the job and exit (y|[n])? ");
+    person.types("\r");
+    person.sees("Insufficient amount");
+    person.types("\x03");
+    person.sees("Do you wish to terminate the job and exit (y|[n])? ");
+    person.types("y\r");
+    person.sees("is being deleted");
+    assert_eq!(person.ends(), 1);
+    let others = || sandbox.run("qstat", &[]).ok().lines().skip(2).map(str::to_string).collect::<Vec<_>>();
+    assert!(others().iter().all(|line| line.starts_with(&held)), "{:?}", others());
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    person.sees("Insufficient amount");
+    kill(person.pid(), 15);
+    person.sees("interrupted by signal 15");
+    assert_eq!(person.ends(), 2);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-l", "ncpus=1"]);
+    person.sees("Insufficient amount");
+    first.types("exit\r");
+    person.sees(" ready\r\n\r\n");
+    first.ends();
+}
+
+#[test]
+fn a_waiting_job_that_somebody_deletes_is_apparently_deleted() {
+    let sandbox = Sandbox::configured(SMALL);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h"]);
+    person.sees("qsub: waiting for job ");
+    let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+    person.sees("Job held: u");
+    sandbox.run("qdel", &[&id]).ok();
+    person.sees(&format!("qsub: job {id} apparently deleted"));
+    assert_eq!(person.ends(), 1);
+}
+
+#[test]
+fn a_session_is_ended_by_qdel_by_tilde_dot_and_by_a_terminal_that_hangs_up() {
+    let sandbox = Sandbox::configured(SMALL);
+    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    sandbox.run("qdel", &[&id]).ok();
+    person.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(person.ends(), 271 % 256);
+    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    person.types("\r~.");
+    person.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(person.ends(), 271 % 256);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
+    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    person.keyboard = None;
+    assert_eq!(person.ends(), 129);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 257);
+    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    person.asks("trap '' HUP TERM; sleep 300 & echo set", "set\r\n");
+    kill(person.pid(), 9);
+    sandbox.ended(&id);
+    assert!(sandbox.pids_of("sleep").is_empty(), "what ignores the hangup is killed");
+}
+
+#[test]
+fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
+    let sandbox = Sandbox::configured(SMALL);
+    let (mut person, id) = Person::at_shell(&sandbox, &[]);
+    sandbox.kill("schedd");
+    person.asks("echo one", "one\r\n");
+    sandbox.kill("noded");
+    person.asks("echo two", "two\r\n");
+    person.types("exit 9\r");
+    person.sees(&format!("qsub: job {id} completed"));
+    assert_eq!(person.ends(), 9);
+    sandbox.run("qstat", &[]);
+    sandbox.run("schedd", &["--status"]);
+    let _ = sandbox.submit(&["-W", "block=true"], "true\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 9);
+}
+
+#[test]
+fn one_who_waits_outlasts_schedd() {
+    let sandbox = Sandbox::configured(SMALL);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
+    person.sees("qsub: waiting for job ");
+    let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+    person.sees("Job held: u");
+    sandbox.kill("schedd");
+    sandbox.run("qrls", &[&id]).ok();
+    person.sees(" ready\r\n\r\n");
+    sandbox.kill("noded");
+    person.types("exit 3\r");
+    person.sees("completed");
+    assert_eq!(person.ends(), 3);
+}
+
+#[test]
+fn directives_count_the_script_does_not_run_and_a_command_may() {
+    let sandbox = Sandbox::configured(SMALL);
+    sandbox.script("i.sh", "#PBS -N inter -A acc\necho never run");
+    let (mut person, id) = Person::at_shell(&sandbox, &["i.sh"]);
+    let job = sandbox.job(&id);
+    assert_eq!((&job["Job_Name"], &job["Account_Name"]), (&"inter".into(), &"acc".into()));
+    person.types("exit\r");
+    person.ends();
+    assert!(!person.screen.contains("never run"));
+    sandbox.script("d.sh", "#PBS -W interactive=true");
+    let mut person = Person::runs(&sandbox, "qsub", &["-r", "y", "d.sh"]);
+    person.sees("qsub (Warning): Interactive jobs will be treated as not rerunnable\r\n");
+    person.sees("ready");
+    person.types("exit 5\r");
+    assert_eq!(person.ends(), 5);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", "stty size; exit 4"]);
+    person.sees("24 80\r\n");
+    assert_eq!(person.ends(), 4);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/no/such/program"]);
+    person.sees("No such file or directory");
+    assert_eq!(person.ends(), 254);
+}
+
+#[test]
+fn much_output_arrives_whole() {
+    let sandbox = Sandbox::configured(SMALL);
+    let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo line $i; done";
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", count]);
+    person.sees("line 20000\r\n");
+    assert_eq!(person.ends(), 0);
+    let lines = person.screen.lines().filter(|line| line.starts_with("line ")).count();
+    assert_eq!(lines, 20000);
+}
+
+#[test]
+fn without_a_terminal_it_is_refused() {
+    let sandbox = Sandbox::new();
+    for arguments in [&["-I"][..], &["-W", "interactive=true"]] {
+        let done = sandbox.run("qsub", arguments);
+        let expected =
+            "qsub:\tstandard input and output must be a terminal for\n\tinteractive job submission\n".to_string();
+        assert_eq!((done.code, done.err), (1, expected));
+    }
+    assert_eq!(sandbox.run("qsub", &["-I", "-X"]).code, 2);
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
+    person.sees("interactive and array job submission cannot be used together");
+    assert_eq!(person.ends(), 2);
+}
