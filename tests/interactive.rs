@@ -1,6 +1,11 @@
 //! `qsub -I` as a person meets it: on a real terminal, made by the test.
 
-use crate::support::sandbox::{Sandbox, bin, kill};
+use crate::shared::shared;
+use crate::support::people::two_people;
+use crate::support::sandbox::{Sandbox, kill};
+use lanai::model::job::JobId;
+use lanai::wire::client::Client;
+use lanai::wire::message::{Reply, Request};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
@@ -25,6 +30,13 @@ struct Person {
 
 impl Person {
     fn runs(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Person {
+        let mut command = sandbox.command(program);
+        command.args(arguments);
+        Person::with(&command)
+    }
+
+    /// Runs this command on a terminal.
+    fn with(ours: &Command) -> Person {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let made = openpty(Some(&size), None).unwrap();
         for end in [&made.master, &made.slave] {
@@ -32,9 +44,9 @@ impl Person {
         }
         fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         let terminal = nix::unistd::ttyname(&made.slave).unwrap();
-        let ours = sandbox.command(program);
         let mut command = Command::new("setsid");
-        command.arg("-c").arg(bin(program)).args(arguments).current_dir(sandbox.work());
+        command.arg("-c").arg(ours.get_program()).args(ours.get_args());
+        command.current_dir(ours.get_current_dir().unwrap());
         command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "vt52");
         let screen = || made.slave.try_clone().unwrap();
         let command = command.stdin(screen()).stdout(screen()).stderr(screen()).spawn().unwrap();
@@ -44,11 +56,18 @@ impl Person {
     /// At a shell of the job, whose prompt is `$ `.
     fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
         let mut person = Person::runs(sandbox, "qsub", &[&["-I", "-S", "/bin/sh"], arguments].concat());
-        person.sees("qsub: waiting for job ");
-        let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+        let id = person.sees_id();
         person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
         person.sees_prompt();
         (person, id)
+    }
+
+    #[track_caller]
+    fn sees_id(&mut self) -> String {
+        self.sees("qsub: waiting for job ");
+        let from = self.read;
+        self.sees(" to start");
+        self.screen[from..].split(' ').next().unwrap().to_string()
     }
 
     fn sees_prompt(&mut self) {
@@ -201,8 +220,7 @@ fn one_who_waits_is_told_why_and_may_give_up() {
 fn a_waiting_job_that_somebody_deletes_is_apparently_deleted() {
     let sandbox = Sandbox::configured(SMALL);
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h"]);
-    person.sees("qsub: waiting for job ");
-    let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+    let id = person.sees_id();
     person.sees("Job held: u");
     sandbox.run("qdel", &[&id]).ok();
     person.sees(&format!("qsub: job {id} apparently deleted"));
@@ -253,8 +271,7 @@ fn killing_the_daemons_ends_no_session_and_loses_no_exit_code() {
 fn one_who_waits_outlasts_schedd() {
     let sandbox = Sandbox::configured(SMALL);
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "-h", "-S", "/bin/sh"]);
-    person.sees("qsub: waiting for job ");
-    let id = person.screen[person.read..].split(' ').next().unwrap().to_string();
+    let id = person.sees_id();
     person.sees("Job held: u");
     sandbox.kill("schedd");
     sandbox.run("qrls", &[&id]).ok();
@@ -313,4 +330,35 @@ fn without_a_terminal_it_is_refused() {
     let mut person = Person::runs(&sandbox, "qsub", &["-I", "-J", "1-3"]);
     person.sees("interactive and array job submission cannot be used together");
     assert_eq!(person.ends(), 2);
+}
+
+#[test]
+fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_down_at_it() {
+    let Some([ann, bob]) = two_people("tty") else { return };
+    let sandbox = shared("");
+    let mut qsub = ann.command(&sandbox, "qsub");
+    let mut person = Person::with(qsub.args(["-I", "-h", "-S", "/bin/sh"]));
+    let id = person.sees_id();
+    ann.run(&sandbox, "qrls", &[&id]).ok();
+    person.sees("ready");
+    person.sees("$ ");
+    person.asks("stat -c %u $(tty)", &format!("{}\r\n", ann.uid));
+    person.asks("id -u; : > /dev/tty && echo mine", &format!("{}\r\nmine\r\n", ann.uid));
+    let number: u64 = id.split('.').next().unwrap().parse().unwrap();
+    let home = lanai::sys::home::Home {
+        state: sandbox.home(),
+        runtime: sandbox.home(),
+        config: sandbox.home().join("lanai.toml"),
+        system: false,
+    };
+    let mut root = Client::reach(&home).unwrap();
+    let (reply, passed) = root.call_for_descriptor(&Request::Attach(JobId::job(number))).unwrap();
+    assert!(passed.is_none() && matches!(&reply, Reply::Refused(why) if why.code == 15007), "{reply:?}");
+    let socket = sandbox.home().join(format!("node/attempts/{number}.1/terminal")).display().to_string();
+    let knock = format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{socket}\")'");
+    for user in [&ann, &bob] {
+        assert!(user.shell(&sandbox, &knock).err.contains("Permission denied"), "root's shepherd lets noded in alone");
+    }
+    person.types("exit 6\r");
+    assert_eq!(person.ends(), 6);
 }

@@ -59,9 +59,12 @@ pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
         Came::Away(code) => Ok(code),
         Came::Seated(connection) => {
             let _ = exit::print(format!("qsub: job {id} ready\n\n"));
+            // Held until schedd knows of the end: a terminal that is let go hangs up.
+            let line = connection.try_clone()?;
             let end = seat::sit(connection, &caught)?;
             let _ = mask.thread_unblock();
             let code = depart(end, home, job);
+            drop(line);
             let _ = exit::print(format!("\nqsub: job {id} completed\n"));
             code
         }

@@ -19,7 +19,7 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
-use crate::sys::{clock, record};
+use crate::sys::{clock, record, user};
 use crate::wire::message::{Detail, History, Question, QueueCounts, Record, ServerFacts, Watched};
 use clap::{CommandFactory, Parser};
 use std::collections::BTreeSet;
@@ -241,7 +241,12 @@ impl Args {
 
     fn to_watch(&self, format: &Format) -> Watch {
         let until = self.watched_jobs();
-        let of = if until.is_empty() { Watched::Any } else { Watched::Jobs(until.iter().copied().collect()) };
+        let own = self.operands.is_empty() && self.users.as_ref().is_some_and(|users| *users == user::own().name);
+        let of = match (until.is_empty(), own) {
+            (false, _) => Watched::Jobs(until.iter().copied().collect()),
+            (true, true) => Watched::Mine,
+            (true, false) => Watched::Any,
+        };
         Watch { of, until, json: *format == Format::Json }
     }
 

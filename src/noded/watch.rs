@@ -11,7 +11,7 @@ use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
 use crate::sys::{clock, packet};
-use crate::wire::message::Launch;
+use crate::wire::message::{Launch, Payload};
 use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -238,9 +238,9 @@ impl<'a> Watch<'a> {
         self.sent = Some(SIGTERM);
         self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
         sweep::signal(cgroup, SIGTERM);
-        if self.terminal.is_some() {
-            // Shells that talk to a person ignore TERM.
-            sweep::signal(cgroup, SIGHUP);
+        if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
+            // A shell that talks to a person ignores TERM.
+            process::send_signal(self.session.as_raw(), SIGHUP);
         }
     }
 
