@@ -362,3 +362,60 @@ fn in_a_shared_installation_the_terminal_is_its_owners_and_not_even_root_sits_do
     person.types("exit 6\r");
     assert_eq!(person.ends(), 6);
 }
+
+#[test]
+fn a_qsub_that_is_stopped_delays_no_end() {
+    let sandbox = Sandbox::configured(SMALL);
+    let arguments = ["-I", "-l", "walltime=2", "--", "/bin/sh", "-c", "yes"];
+    let mut person = Person::runs(&sandbox, "qsub", &arguments);
+    person.sees("y\r\ny\r\n");
+    kill(person.pid(), 19);
+    let id = sandbox.run("qselect", &[]).line();
+    let job = sandbox.ended(&id);
+    assert_eq!(job["Exit_status"], -29);
+    let spent = job["resources_used"]["walltime"].as_str().unwrap().to_string();
+    assert!(spent.as_str() < "00:00:05", "{spent}");
+}
+
+#[test]
+fn much_that_is_typed_arrives_whole_though_it_is_read_late() {
+    let sandbox = Sandbox::configured(SMALL);
+    let read = "stty -echo; echo set; sleep 1; while read line && [ \"$line\" != end ]; do echo $line; done > got";
+    let mut person = Person::runs(&sandbox, "qsub", &["-I", "--", "/bin/sh", "-c", read]);
+    person.sees("set\r\n");
+    let lines: Vec<String> = (0..5000).map(|number| format!("line {number} of a long text")).collect();
+    let pasted = lines.join("\r") + "\rend\r";
+    let mut left = pasted.as_bytes();
+    while !left.is_empty() {
+        match nix::unistd::write(person.keyboard.as_ref().unwrap(), left) {
+            Ok(taken) => left = &left[taken..],
+            Err(_) => person.look(),
+        }
+    }
+    assert_eq!(person.ends(), 0);
+    assert_eq!(sandbox.read("got").lines().count(), 5000);
+}
+
+#[test]
+fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
+    let sandbox = Sandbox::configured(SMALL);
+    let mut shell = Command::new("bash");
+    shell.args(["--norc", "--noprofile", "-i"]).current_dir(sandbox.work()).env_clear();
+    shell.envs(sandbox.command("qsub").get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut person = Person::with(shell.env("PS1", "outer> ").env("LC_ALL", "C"));
+    person.sees("outer> ");
+    person.types("qsub -I -S /bin/sh\r");
+    person.sees("ready");
+    person.sees_prompt();
+    person.types("~\x1a");
+    person.sees("Stopped");
+    person.sees("outer> ");
+    person.asks("echo outside", "outside\r\n");
+    person.types("fg\r");
+    person.sees("fg\r\n");
+    person.asks("echo $PBS_ENVIRONMENT", "PBS_INTERACTIVE\r\n");
+    person.types("exit 8\r");
+    person.sees("completed");
+    person.sees("outer> ");
+    person.asks("echo code $?", "code 8\r\n");
+}

@@ -1,8 +1,10 @@
 //! Waiting without polling: `qstat --watch` and `qsub -W block=true`.
 
+use crate::shared::shared;
+use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -17,7 +19,12 @@ struct Printing {
 impl Printing {
     fn new(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Printing {
         let mut command = sandbox.command(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments);
+        Printing::by(command)
+    }
+
+    fn by(mut command: Command) -> Printing {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut command = command.spawn().unwrap();
         let out = BufReader::new(command.stdout.take().unwrap());
         let (said, lines) = channel();
@@ -160,4 +167,20 @@ fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
     std::io::Read::read_to_string(&mut wait.command.stderr.take().unwrap(), &mut told).unwrap();
     assert_eq!(told, format!("qsub: wait for job {id} interrupted by signal 2\n"));
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
+}
+
+#[test]
+fn who_may_not_start_schedd_watches_through_its_absence() {
+    let Some([ann, bob]) = two_people("watch") else { return };
+    let sandbox = shared("");
+    let id = ann.submit(&sandbox, &["-h"], "true\n");
+    let mut command = ann.command(&sandbox, "qstat");
+    command.args(["--watch"]);
+    let watch = Printing::by(command);
+    watch.until(&id);
+    sandbox.kill("schedd");
+    watch.is_silent_for(1200);
+    sandbox.run("schedd", &[]).ok();
+    let other = bob.submit(&sandbox, &["-h"], "true\n");
+    watch.until(&other);
 }

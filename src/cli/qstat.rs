@@ -128,7 +128,7 @@ pub fn main() -> ExitCode {
         Line::Asked(args) => {
             let format = args.check()?;
             match args.watch {
-                true => args.to_watch(&format).run(command, || args.say(&format)),
+                true => args.to_watch(&format).run(command, || args.look(&format)),
                 false => args.say(&format).tell("qstat", command),
             }
         }
@@ -184,16 +184,16 @@ impl Args {
     }
 
     fn say(&self, format: &Format) -> Said {
-        let now = clock::wall();
-        let mut source = ask::source(|why| ask::no_server(why, NO_SERVER));
-        let said = match &mut source {
-            Ok(ask) => self.answer(format, ask, now),
-            Err(failure) => Err(failure.clone()),
-        };
-        said.unwrap_or_else(|failure| {
-            let out = if *format == Format::Json { frame(now) } else { Vec::new() };
+        self.look(format).unwrap_or_else(|failure| {
+            let out = if *format == Format::Json { frame(clock::wall()) } else { Vec::new() };
             Said { out, failures: vec![failure] }
         })
+    }
+
+    /// What there is to say; an error when nobody answers.
+    fn look(&self, format: &Format) -> Result<Said, Failure> {
+        let mut ask = ask::source(|why| ask::no_server(why, NO_SERVER))?;
+        self.answer(format, &mut ask, clock::wall())
     }
 
     fn answer(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {

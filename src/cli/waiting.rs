@@ -21,6 +21,9 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+/// How long a job may wait before it is told why, in milliseconds: most start at once.
+const UNTOLD: u16 = 250;
+
 /// The pause before a schedd, or a node, that does not answer is tried again, in milliseconds.
 const PAUSE: u16 = 500;
 
@@ -47,6 +50,8 @@ pub struct Waiting<'a> {
     client: Client,
     signals: &'a SignalFd,
     line: StatusLine,
+    /// What schedd has told last of changes.
+    seen: u64,
 }
 
 /// How a job stands, to one who waits for its terminal.
@@ -59,14 +64,13 @@ enum Stage {
 impl<'a> Waiting<'a> {
     /// Begins to wait for the job of this full id.
     pub fn new(home: &'a Home, id: &'a str, job: JobId, client: Client, signals: &'a SignalFd) -> Waiting<'a> {
-        Waiting { home, id, job, client, signals, line: StatusLine::new() }
+        Waiting { home, id, job, client, signals, line: StatusLine::new(), seen: 0 }
     }
 
     /// Waits until the job has its terminal, or will never have one.
     pub fn until_seated(mut self) -> Result<Came, Failure> {
-        let mut seen = 0;
         loop {
-            let came = self.change(&mut seen)?;
+            let came = self.change()?;
             let came = came.map_or_else(|| self.look(), |code| Ok(Some(Came::Away(code))))?;
             if let Some(came) = came {
                 self.line.clear();
@@ -76,21 +80,25 @@ impl<'a> Waiting<'a> {
     }
 
     /// Waits for a change of the job; the exit status if a signal ends the wait.
-    fn change(&mut self, seen: &mut u64) -> Result<Option<u8>, Failure> {
+    fn change(&mut self) -> Result<Option<u8>, Failure> {
         let of = Watched::Jobs(vec![self.job]);
-        let asked = self.client.begin(&Request::Watch { of, since: *seen });
+        let asked = self.client.begin(&Request::Watch { of, since: self.seen });
         loop {
             let Ok(()) = asked else { return self.reconnect() };
             if let Some(code) = self.heed_signals()? {
                 return Ok(Some(code));
             }
-            if self.is_ready(self.client.stream().as_fd(), PollTimeout::NONE) {
+            let patience = if self.line.is_due { PollTimeout::from(UNTOLD) } else { PollTimeout::NONE };
+            if self.is_ready(self.client.stream().as_fd(), patience) {
                 match self.client.changed() {
-                    Ok(now) => *seen = now,
+                    Ok(now) => self.seen = now,
                     Err(ClientError::Unreachable(_)) => return self.reconnect(),
                     Err(error) => return Err(error.into()),
                 }
                 return Ok(None);
+            }
+            if self.line.is_due {
+                self.line.show_again();
             }
         }
     }
@@ -106,7 +114,7 @@ impl<'a> Waiting<'a> {
         loop {
             match Client::connect(self.home) {
                 Ok(client) => {
-                    self.client = client;
+                    (self.client, self.seen) = (client, 0);
                     return Ok(None);
                 }
                 Err(ClientError::Unreachable(why)) => self.line.show(&format!("waiting for schedd: {why}")),
@@ -127,13 +135,18 @@ impl<'a> Waiting<'a> {
     /// Looks how the job stands, and sits down if it runs.
     fn look(&mut self) -> Result<Option<Came>, Failure> {
         loop {
-            match self.stage()? {
-                Stage::Waits(why) => {
-                    self.line.show(&why);
+            match self.stage() {
+                Ok(Stage::Waits(why)) => {
+                    self.line.show_soon(&why);
                     return Ok(None);
                 }
-                Stage::Over(record) => return Err(self.vanished(record.as_deref())),
-                Stage::Runs => {}
+                Ok(Stage::Over(record)) => return Err(self.vanished(record.as_deref())),
+                Ok(Stage::Runs) => {}
+                // It may go away while it is asked, too.
+                Err(_) => {
+                    let code = self.pause()?.map_or_else(|| self.reconnect(), |code| Ok(Some(code)))?;
+                    return Ok(code.map(Came::Away));
+                }
             }
             match self.client.call_for_descriptor(&Request::Attach(self.job)) {
                 Ok((Reply::Attached, Some(connection))) => return Ok(Some(Came::Seated(connection.into()))),
@@ -149,7 +162,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    fn stage(&self) -> Result<Stage, Failure> {
+    fn stage(&self) -> anyhow::Result<Stage> {
         let question = Question::JobsById(vec![self.job], Detail::Whole);
         let answers = Source::open(self.home).and_then(|mut source| source.ask(&question))?;
         let Some(record) = answers.jobs.into_iter().next() else { return Ok(Stage::Over(None)) };
@@ -253,11 +266,21 @@ struct StatusLine {
     is_terminal: bool,
     text: String,
     is_shown: bool,
+    /// To be shown if nothing changes for a moment.
+    is_due: bool,
 }
 
 impl StatusLine {
     fn new() -> StatusLine {
-        StatusLine { is_terminal: stderr().is_terminal(), text: String::new(), is_shown: false }
+        StatusLine { is_terminal: stderr().is_terminal(), text: String::new(), is_shown: false, is_due: false }
+    }
+
+    fn show_soon(&mut self, text: &str) {
+        if self.is_shown {
+            return self.show(text);
+        }
+        self.text = text.to_string();
+        self.is_due = self.is_terminal;
     }
 
     fn show(&mut self, text: &str) {
@@ -268,7 +291,8 @@ impl StatusLine {
     }
 
     fn show_again(&mut self) {
-        if self.text.is_empty() {
+        self.is_due = false;
+        if !self.is_terminal || self.text.is_empty() {
             return;
         }
         let width = terminal::window(stderr()).unwrap_or(Window::USUAL).columns;

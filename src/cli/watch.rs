@@ -39,8 +39,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Shows and waits, until all the named jobs are over. `say` makes the output.
-    pub fn run(&self, command: fn() -> clap::Command, say: impl Fn() -> Said) -> Result<u8, Failure> {
+    /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
+    pub fn run(&self, command: fn() -> clap::Command, say: impl Fn() -> Result<Said, Failure>) -> Result<u8, Failure> {
         let home = Home::find()?;
         let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string(), NO_SERVER))?;
         let (mut seen, mut shown) = (0, None);
@@ -48,8 +48,12 @@ impl Watch {
             // Asked before it looks: what changes after that look is told.
             let Some(now) = change(&mut client, &home, &self.of, seen)? else { return Ok(0) };
             seen = now;
-            let over = self.are_over(&home)?;
-            let said = say();
+            // It may go away while it is asked, too: then the next one is asked anew.
+            let Ok((over, said)) = self.look(&home, &say) else {
+                clock::sleep(PAUSE);
+                (client, seen) = (reconnect(&home)?, 0);
+                continue;
+            };
             let told = (gist(&said.out), said.failures.clone());
             let mut code = said.failures.last().map_or(0, |failure| failure.code);
             if shown.as_ref() != Some(&told) {
@@ -60,6 +64,11 @@ impl Watch {
                 return Ok(code);
             }
         }
+    }
+
+    /// Whether the named jobs are over, then what there is to show; an error if nobody answers.
+    fn look(&self, home: &Home, say: impl Fn() -> Result<Said, Failure>) -> Result<(bool, Said), Failure> {
+        Ok((self.are_over(home)?, say()?))
     }
 
     fn are_over(&self, home: &Home) -> Result<bool, Failure> {

@@ -163,7 +163,7 @@ impl Schedd {
     /// Whether what has arrived is better written together with what comes next: nobody waits for
     /// the news that a job has begun, and what a short job does next is to end.
     fn lingers(&mut self) -> bool {
-        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) {
+        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) || self.somebody_sits_waiting() {
             self.timers.linger = None;
             return false;
         }
@@ -172,6 +172,14 @@ impl Schedd {
         let lingers = now < until;
         self.timers.linger = Some(until).filter(|_| lingers);
         lingers
+    }
+
+    /// Whether a person waits for the news that an interactive job has begun.
+    fn somebody_sits_waiting(&self) -> bool {
+        let is_interactive = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
+        let begun =
+            |input: &Input| matches!(input, Input::Report(_, message::Report::Attempt(id, ..)) if is_interactive(id));
+        self.inbox.iter().any(begun)
     }
 
     fn begin_log_anew(&self) {
