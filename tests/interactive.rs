@@ -5,11 +5,13 @@ use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::model::job::JobId;
 use lanai::wire::client::Client;
-use lanai::wire::message::{Reply, Request};
+use lanai::wire::frame::{self, FrameError};
+use lanai::wire::message::{Order, Reply, Report, Request};
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -418,4 +420,23 @@ fn a_suspended_qsub_gives_the_terminal_back_and_goes_on_where_it_was() {
     person.sees("completed");
     person.sees("outer> ");
     person.asks("echo code $?", "code 8\r\n");
+}
+
+#[test]
+fn who_asks_noded_for_a_terminal_that_is_not_there_is_hung_up_on_and_disturbs_nobody() {
+    let sandbox = Sandbox::configured(SMALL);
+    let id = sandbox.submit(&[], "sleep 60\n");
+    sandbox.running(&id);
+    let batch = id.split('.').next().unwrap().parse().unwrap();
+    let attach = |epoch, number| Order::Attach { epoch, job: JobId::job(number), attempt: 1 };
+    let fenced = |reply: Result<Report, FrameError>| matches!(reply, Ok(Report::Fenced { .. }));
+    for (order, says_why) in [(attach(1 << 30, 999), false), (attach(1 << 30, batch), false), (attach(0, batch), true)]
+    {
+        let mut noded = UnixStream::connect(sandbox.home().join("noded.sock")).unwrap();
+        frame::write(&mut noded, &order).unwrap();
+        assert_eq!(fenced(frame::read(&mut noded)), says_why, "{order:?}");
+        assert!(matches!(frame::read::<Report>(&mut noded), Err(FrameError::Closed | FrameError::Io(_))));
+    }
+    sandbox.run("qdel", &[&id]).ok();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
 }

@@ -170,7 +170,7 @@ fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
 }
 
 #[test]
-fn who_may_not_start_schedd_watches_through_its_absence() {
+fn who_may_not_start_schedd_waits_and_watches_through_its_absence() {
     let Some([ann, bob]) = two_people("watch") else { return };
     let sandbox = shared("");
     let id = ann.submit(&sandbox, &["-h"], "true\n");
@@ -178,9 +178,15 @@ fn who_may_not_start_schedd_watches_through_its_absence() {
     command.args(["--watch"]);
     let watch = Printing::by(command);
     watch.until(&id);
+    let mut command = ann.command(&sandbox, "qsub");
+    command.args(["-W", "block=true", "--", "/bin/sh", "-c", "sleep 1; exit 3"]);
+    let mut wait = Printing::by(command);
+    sandbox.running(&wait.line());
     sandbox.kill("schedd");
+    watch.until(" R workq");
     watch.is_silent_for(1200);
     sandbox.run("schedd", &[]).ok();
+    assert_eq!(wait.ends(), Some(3));
     let other = bob.submit(&sandbox, &["-h"], "true\n");
     watch.until(&other);
 }

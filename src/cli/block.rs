@@ -3,6 +3,7 @@
 //! Signals are blocked and waited for by a thread of their own: no handler runs, and what is to
 //! happen is decided in one place.
 
+use super::again;
 use super::exit::{self, Failure};
 use super::operand::Operand;
 use crate::model::job::JobId;
@@ -19,9 +20,6 @@ const DELETED: u8 = 3;
 
 /// The exit status after a signal.
 const INTERRUPTED: u8 = 2;
-
-/// How often the wait is taken up anew when schedd goes away.
-const RECONNECTIONS: usize = 10;
 
 enum Event {
     Over(Result<Reply, ClientError>),
@@ -45,15 +43,14 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     }
 }
 
-/// Asks again when schedd restarts meanwhile.
+/// Asks for the end of a job until it is told, whatever becomes of schedd meanwhile.
 pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
-    for _ in 0..RECONNECTIONS {
+    loop {
         match client.call(&Request::Wait(job)) {
-            Err(ClientError::Unreachable(_)) => client = Client::connect(home)?,
+            Err(ClientError::Unreachable(_)) => client = again::connect("qsub", home)?,
             reply => return reply,
         }
     }
-    client.call(&Request::Wait(job))
 }
 
 fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {

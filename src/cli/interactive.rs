@@ -1,6 +1,7 @@
 //! `qsub -I`: submits, waits until the job has its terminal, sits down at it, and ends as the
 //! job's shell did.
 
+use super::again;
 use super::block;
 use super::exit::{self, Failure};
 use super::operand::Operand;
@@ -87,7 +88,7 @@ fn depart(end: End, home: &Home, job: JobId) -> Result<u8, Failure> {
             DELETED
         }
         End::HungUp(signal) => 128 + signal,
-        End::Lost => match block::wait(Client::connect(home)?, home, job)? {
+        End::Lost => match block::wait(again::connect("qsub", home)?, home, job)? {
             Reply::Ended { status, .. } => status,
             _ => return Err(exit::garbled()),
         },

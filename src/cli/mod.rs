@@ -30,6 +30,8 @@ pub mod date;
 
 pub mod submission;
 
+pub mod again;
+
 pub mod block;
 
 pub mod interactive;

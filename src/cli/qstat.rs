@@ -254,7 +254,8 @@ impl Args {
     fn watched_jobs(&self) -> BTreeSet<JobId> {
         let only_ids = self.watch && self.operands.iter().all(|word| listing::is_job_id(word));
         let ids = self.operands.iter().filter(|_| only_ids).filter_map(|word| Operand::parse(word).ok());
-        ids.map(|id| id.number()).collect()
+        // A range of an array is over when the array is.
+        ids.map(|id| id.short().parse().unwrap_or(JobId::array(id.number().number))).collect()
     }
 
     fn alternate_style(&self, now: Wall) -> alternate::Style {

@@ -4,6 +4,7 @@
 //! keeps quiet if that comes to the same. On a terminal the new text takes the place of the old;
 //! elsewhere it follows, after an empty line. JSON is one document on each line.
 
+use super::again;
 use super::ask::{Said, no_server};
 use super::exit::Failure;
 use super::source::Source;
@@ -19,13 +20,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdout};
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 /// The exit status without a server.
 const NO_SERVER: u8 = 255;
-
-/// The pause before a schedd that has gone away is looked for again.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// What is watched, and how it is shown.
 #[derive(Debug)]
@@ -50,8 +47,8 @@ impl Watch {
             seen = now;
             // It may go away while it is asked, too: then the next one is asked anew.
             let Ok((over, said)) = self.look(&home, &say) else {
-                clock::sleep(PAUSE);
-                (client, seen) = (reconnect(&home)?, 0);
+                clock::sleep(again::PAUSE);
+                (client, seen) = (again::connect("qstat", &home)?, 0);
                 continue;
             };
             let told = (gist(&said.out), said.failures.clone());
@@ -104,7 +101,7 @@ fn change(client: &mut Client, home: &Home, of: &Watched, seen: u64) -> Result<O
         };
         match changed {
             Ok(now) => return Ok(Some(now)),
-            Err(ClientError::Unreachable(_)) => *client = reconnect(home)?,
+            Err(ClientError::Unreachable(_)) => *client = again::connect("qstat", home)?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -119,21 +116,6 @@ fn is_ready(client: &Client) -> bool {
         if poll(&mut fds, PollTimeout::NONE).is_ok() {
             return fds[0].any() == Some(true);
         }
-    }
-}
-
-fn reconnect(home: &Home) -> Result<Client, Failure> {
-    let mut told = false;
-    loop {
-        match Client::connect(home) {
-            Err(ClientError::Unreachable(why)) if !told => {
-                eprintln!("qstat: waiting for schedd: {why}");
-                told = true;
-            }
-            Err(ClientError::Unreachable(_)) => {}
-            other => return Ok(other?),
-        }
-        clock::sleep(PAUSE);
     }
 }
 

@@ -20,7 +20,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 /// How long the job's program waits for somebody to sit down before the terminal hangs up.
 const PATIENCE: Span = Span::seconds(120);
-/// How long a reader that takes nothing is waited for once the job is over.
+/// How long whoever sits there has, once the job is over, to take what is left.
 const FAREWELL: Span = Span::seconds(5);
 /// What is read of a terminal at once, and how often in one turn.
 const GULP: usize = 16 << 10;
@@ -220,20 +220,21 @@ impl Terminal {
         Ok(())
     }
 
-    /// The job is over: shows what it has left on the terminal and tells how it ended. A reader
-    /// that takes nothing for long is not waited for.
+    /// The job is over: shows what it has left on the terminal and tells how it ended, but
+    /// waits for no reader for long.
     pub fn say_farewell(mut self, status: i32) {
         if !self.seated {
             return;
         }
-        while self.left_to_show() {
-            if self.show().is_err() || !self.drain() {
+        let until = clock::monotonic() + FAREWELL;
+        while self.left_to_show() && clock::monotonic() < until {
+            if self.show().is_err() || !self.drain(until) {
                 return;
             }
         }
         let told = self.link.as_mut().is_some_and(|link| link.send(&Output::Over { status }).is_ok());
         if told {
-            self.drain();
+            self.drain(until);
         }
     }
 
@@ -245,8 +246,7 @@ impl Terminal {
     }
 
     /// Waits until all that was said is taken; false when it was waited for in vain.
-    fn drain(&mut self) -> bool {
-        let until = clock::monotonic() + FAREWELL;
+    fn drain(&mut self, until: Span) -> bool {
         while let Some(link) = self.link.as_mut().filter(|link| link.wants_write()) {
             let left = (until.0 - clock::monotonic().0).max(0);
             let mut fds = [PollFd::new(link.as_fd(), PollFlags::POLLOUT)];
