@@ -178,7 +178,6 @@ fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsub
 fn control_c_interrupts_what_runs_and_the_shell_lives_on() {
     let sandbox = Sandbox::configured(SMALL);
     let (mut person, _) = Person::at_shell(&sandbox, &[]);
-    person.asks("trap 'echo larger' WINCH; echo set", "set\r\n");
     person.types("sleep 600; echo slept\r");
     person.sees("echo slept\r\n");
     std::thread::sleep(Duration::from_millis(300));

@@ -156,7 +156,7 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
     wanted.outweigh(asked);
     let interactive = wanted.is_true(INTERACTIVE);
     if interactive {
-        require_person(&wanted)?;
+        require_person(&wanted, args)?;
     }
     if !wanted.sets("Job_Name") {
         wanted.set("Job_Name", source.name()?);
@@ -176,8 +176,11 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
 /// The attribute of `-I`.
 const INTERACTIVE: &str = "interactive";
 
-fn require_person(wanted: &Wanted) -> Result<(), Failure> {
+fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
     interactive::require_terminal()?;
+    if args.array.is_some() {
+        return Err(interactive::not_an_array());
+    }
     if wanted.is_true("Rerunable") {
         interactive::warn_of_rerun()?;
     }
