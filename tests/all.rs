@@ -12,6 +12,7 @@ mod faults;
 mod first_light;
 mod generated;
 mod hostile;
+mod interactive;
 mod noded;
 mod personal;
 mod recovery;
@@ -20,6 +21,7 @@ mod shared;
 mod support;
 mod torture;
 mod tour;
+mod watch;
 
 use std::collections::BTreeSet;
 

@@ -143,6 +143,7 @@ impl Node {
             payload: Payload::Script(format!("#!/bin/sh\n{text}\n").into_bytes()),
             shell: None,
             login: false,
+            interactive: false,
             environ: b"GIVEN=yes\0PATH=/usr/bin:/bin\0".to_vec(),
             workdir: self.folder.path().to_str().unwrap().into(),
             output: self.path(&format!("{job}.o")).to_str().unwrap().into(),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// A shared installation, served by root.
-fn shared(more: &str) -> Sandbox {
+pub fn shared(more: &str) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("[server]\nshared = true\n{more}"));
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();

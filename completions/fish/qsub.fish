@@ -23,7 +23,7 @@ complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s v -d 'Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \\, keep a comma' -r
 complete -c qsub -s f -d 'Accepted for PBS\'s sake: there is no helper process to avoid'
 complete -c qsub -s h -d 'Hold the job until qrls releases it'
-complete -c qsub -s I -d 'Interactive job; not supported by this version'
+complete -c qsub -s I -d 'Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the directives count. ~. at the start of a line ends the session, ~^Z suspends qsub'
 complete -c qsub -s V -d 'Hand on the whole environment'
 complete -c qsub -s X -d 'Forward X11, for interactive jobs; not supported by this version'
 complete -c qsub -s z -d 'Do not print the job\'s id'

@@ -227,6 +227,9 @@ impl<'a> View<'a> {
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
         self.out.text("Hold_Types", job.life.shown_holds().to_string());
+        if job.spec.interactive {
+            self.out.boolean("interactive", true);
+        }
         let join = match job.spec.join {
             Join::No => "n",
             Join::Output => "oe",

@@ -3,6 +3,7 @@
 //! Signals are blocked and waited for by a thread of their own: no handler runs, and what is to
 //! happen is decided in one place.
 
+use super::again;
 use super::exit::{self, Failure};
 use super::operand::Operand;
 use crate::model::job::JobId;
@@ -19,9 +20,6 @@ const DELETED: u8 = 3;
 
 /// The exit status after a signal.
 const INTERRUPTED: u8 = 2;
-
-/// How often the wait is taken up anew when schedd goes away.
-const RECONNECTIONS: usize = 10;
 
 enum Event {
     Over(Result<Reply, ClientError>),
@@ -45,15 +43,14 @@ pub fn until_over(client: Client, home: &Home, id: &str) -> Result<u8, Failure> 
     }
 }
 
-/// Asks again when schedd restarts meanwhile.
-fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
-    for _ in 0..RECONNECTIONS {
+/// Asks for the end of a job until it is told, whatever becomes of schedd meanwhile.
+pub fn wait(mut client: Client, home: &Home, job: JobId) -> Result<Reply, ClientError> {
+    loop {
         match client.call(&Request::Wait(job)) {
-            Err(ClientError::Unreachable(_)) => client = Client::connect(home)?,
+            Err(ClientError::Unreachable(_)) => client = again::connect("qsub", home)?,
             reply => return reply,
         }
     }
-    client.call(&Request::Wait(job))
 }
 
 fn ended(id: &str, reply: Reply) -> Result<u8, Failure> {
@@ -78,7 +75,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
 
 /// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
 /// script): those must go on meaning nothing.
-fn deadly_signals() -> SigSet {
+pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

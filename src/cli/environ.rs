@@ -45,6 +45,15 @@ pub fn variable_list(origin: &Origin, named: Option<&OsStr>, all: bool) -> Resul
     Ok(list.bytes)
 }
 
+/// Adds a variable to a list made before, unless it is not set, or named there already.
+pub fn add(list: &mut Vec<u8>, name: &str, value: Option<&OsStr>) {
+    let prefix = format!("{name}=").into_bytes();
+    let named = list.split(|&byte| byte == 0).any(|entry| entry.starts_with(&prefix));
+    if let Some(value) = value.filter(|_| !named) {
+        list.extend([&prefix, value.as_bytes(), b"\0"].concat());
+    }
+}
+
 fn lookup<'a>(vars: &'a [(OsString, OsString)], name: &[u8]) -> Option<&'a OsStr> {
     vars.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value.as_os_str())
 }

@@ -63,6 +63,7 @@ fn spec(name: &str, list: &str) -> Spec {
         max_run_subjobs: None,
         retry: 0,
         retry_delay: Span(0),
+        interactive: false,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

@@ -30,7 +30,15 @@ pub mod date;
 
 pub mod submission;
 
+pub mod again;
+
 pub mod block;
+
+pub mod interactive;
+
+pub mod waiting;
+
+pub mod seat;
 
 pub mod qalter;
 
@@ -49,6 +57,8 @@ pub mod each;
 pub mod ask;
 
 pub mod qstat;
+
+pub mod watch;
 
 pub mod listing;
 

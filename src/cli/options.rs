@@ -197,7 +197,6 @@ fn others(list: &OsStr) -> Result<Vec<Setting>, Failure> {
         match name.as_str() {
             // Moab's extensions concern no PBS.
             "x" => continue,
-            "interactive" if check::boolean(&value_text) == Some(true) => return Err(unsupported("-I")),
             _ => attribute::may_set(&name, true)?,
         }
         settings.push(Setting::new(&name, value));

@@ -10,15 +10,19 @@ use super::getopt::{self, Line};
 use super::json::{Document, Preamble};
 use super::layout;
 use super::listing::{self, Found, Owner, Wanted, unknown_host};
+use super::operand::Operand;
 use super::queues;
+use super::watch::Watch;
 use crate::model::attribute::same_server;
+use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
-use crate::sys::{clock, record};
-use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, Record, ServerFacts};
+use crate::sys::{clock, record, user};
+use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, Record, ServerFacts, Watched};
 use clap::{CommandFactory, Parser};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -100,6 +104,10 @@ pub struct Args {
     /// The server
     #[arg(short = 'B')]
     server: bool,
+    /// Show again whenever what is shown has changed, until all jobs named by id are over, or Ctrl-C.
+    /// JSON is then one document on each line
+    #[arg(long)]
+    watch: bool,
     /// Not accepted, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,
@@ -119,7 +127,10 @@ pub fn main() -> ExitCode {
         Line::Answered => Ok(0),
         Line::Asked(args) => {
             let format = args.check()?;
-            args.say(&format).tell("qstat", command)
+            match args.watch {
+                true => args.to_watch(&format).run(command, || args.look(&format)),
+                false => args.say(&format).tell("qstat", command),
+            }
         }
     })
 }
@@ -173,16 +184,16 @@ impl Args {
     }
 
     fn say(&self, format: &Format) -> Said {
-        let now = clock::wall();
-        let mut source = ask::source(|why| ask::no_server(why, NO_SERVER));
-        let said = match &mut source {
-            Ok(ask) => self.answer(format, ask, now),
-            Err(failure) => Err(failure.clone()),
-        };
-        said.unwrap_or_else(|failure| {
-            let out = if *format == Format::Json { frame(now) } else { Vec::new() };
+        self.look(format).unwrap_or_else(|failure| {
+            let out = if *format == Format::Json { frame(clock::wall()) } else { Vec::new() };
             Said { out, failures: vec![failure] }
         })
+    }
+
+    /// What there is to say; an error when nobody answers.
+    fn look(&self, format: &Format) -> Result<Said, Failure> {
+        let mut ask = ask::source(|why| ask::no_server(why, NO_SERVER))?;
+        self.answer(format, &mut ask, clock::wall())
     }
 
     fn answer(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
@@ -213,7 +224,8 @@ impl Args {
             (false, false) if !self.percent => Detail::Row,
             _ => Detail::Whole,
         };
-        let history = match (self.finished, self.history) {
+        // Who watches a job wants to see its end.
+        let history = match (self.finished, self.history || !self.watched_jobs().is_empty()) {
             (true, _) => History::Finished,
             (false, true) => History::All,
             (false, false) => History::Live,
@@ -234,6 +246,25 @@ impl Args {
             (false, true) => Arrays::Unfolded,
             (true, true) => Arrays::ElementsOnly,
         }
+    }
+
+    fn to_watch(&self, format: &Format) -> Watch {
+        let until = self.watched_jobs();
+        let own = self.operands.is_empty() && self.users.as_ref().is_some_and(|users| *users == user::own().name);
+        let of = match (until.is_empty(), own) {
+            (false, _) => Watched::Jobs(until.iter().copied().collect()),
+            (true, true) => Watched::Mine,
+            (true, false) => Watched::Any,
+        };
+        Watch { of, until, json: *format == Format::Json }
+    }
+
+    /// With `--watch` and nothing but job ids, these.
+    fn watched_jobs(&self) -> BTreeSet<JobId> {
+        let only_ids = self.watch && self.operands.iter().all(|word| listing::is_job_id(word));
+        let ids = self.operands.iter().filter(|_| only_ids).filter_map(|word| Operand::parse(word).ok());
+        // A range of an array is over when the array is.
+        ids.map(|id| id.id()).collect()
     }
 
     fn alternate_style(&self, now: Wall) -> alternate::Style {

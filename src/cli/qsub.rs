@@ -7,6 +7,7 @@ use super::directives;
 use super::environ::{self, Origin};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
+use super::interactive;
 use super::options::{JobOptions, Place, illegal, joined, unsupported};
 use super::script::Source;
 use super::submission::{Wanted, Words};
@@ -19,7 +20,6 @@ use crate::wire::client::Client;
 use crate::wire::message::{Payload, Reply, Request, Submission};
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, stdin, stdout};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,7 +46,8 @@ pub struct Args {
     /// Hold the job until qrls releases it
     #[arg(short = 'h')]
     pub hold: bool,
-    /// Interactive job; not supported by this version
+    /// Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the directives
+    /// count. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I')]
     pub interactive: bool,
     /// Job array; not supported by this version
@@ -86,6 +87,9 @@ fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let plan = plan(&args, env::args().skip(1).collect(), &Here::find()?)?;
     let home = Home::find()?;
+    if plan.interactive {
+        return interactive::run(plan.submission, &home);
+    }
     let mut client = Client::connect(&home)?;
     let id = match client.call(&Request::Submit(Box::new(plan.submission)))? {
         Reply::Accepted(id) => id,
@@ -134,6 +138,7 @@ struct Plan {
     submission: Submission,
     quiet: bool,
     block: bool,
+    interactive: bool,
 }
 
 /// All that the command line and the script come to.
@@ -141,9 +146,18 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
     let source = Source::of(&args.operands)?;
     check_support(args)?;
     let asked = args.wanted(&here.place())?;
-    let script = source.read()?;
+    let on_terminal = asked.is_true(INTERACTIVE);
+    if on_terminal {
+        interactive::require_terminal()?;
+    }
+    // An interactive job needs its standard input for something else.
+    let script = if on_terminal && source == Source::Stdin { Vec::new() } else { source.read()? };
     let mut wanted = of_script(&script, args, here)?;
     wanted.outweigh(asked);
+    let interactive = wanted.is_true(INTERACTIVE);
+    if interactive {
+        require_person(&wanted, args)?;
+    }
     if !wanted.sets("Job_Name") {
         wanted.set("Job_Name", source.name()?);
     }
@@ -152,7 +166,25 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
         wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
     }
     let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
-    Ok(Plan { submission: submission(wanted, payload(source, script), joined(&words), here)?, quiet, block })
+    let mut submission = submission(wanted, payload(source, script), joined(&words), here)?;
+    if interactive {
+        environ::add(&mut submission.environ, "TERM", here.var("TERM"));
+    }
+    Ok(Plan { submission, quiet, block, interactive })
+}
+
+/// The attribute of `-I`.
+const INTERACTIVE: &str = "interactive";
+
+fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
+    interactive::require_terminal()?;
+    if args.array.is_some() {
+        return Err(interactive::not_an_array());
+    }
+    if wanted.is_true("Rerunable") {
+        interactive::warn_of_rerun()?;
+    }
+    Ok(())
 }
 
 /// What the script's directives ask for.
@@ -188,16 +220,15 @@ fn as_directive(words: &[OsString], failure: Failure) -> Failure {
 }
 
 fn check_support(args: &Args) -> Result<(), Failure> {
-    if args.x11 {
-        return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs"));
-    }
-    if args.interactive && !(stdin().is_terminal() && stdout().is_terminal()) {
-        let why = "\tstandard input and output must be a terminal for\n\tinteractive job submission";
-        return Err(Failure::new(1, why));
+    match (args.x11, args.interactive) {
+        (true, true) => return Err(unsupported("-X")),
+        (true, false) => return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs")),
+        (false, true) => interactive::require_terminal()?,
+        (false, false) => {}
     }
     match &args.array {
         Some(range) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
-        _ if args.interactive => Err(unsupported("-I")),
+        Some(_) if args.interactive => Err(interactive::not_an_array()),
         _ => Ok(()),
     }
 }
@@ -213,6 +244,9 @@ impl Args {
         let mut wanted = Wanted { words, settings: Vec::new() };
         if self.hold {
             wanted.set("Hold_Types", "u");
+        }
+        if self.interactive {
+            wanted.set(INTERACTIVE, "True");
         }
         if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
             wanted.set("queue", destination(queue)?);

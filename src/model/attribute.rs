@@ -120,6 +120,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     }
     draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
     suits_array(&draft.spec)?;
+    agree(&mut draft.spec);
     Ok(draft)
 }
 
@@ -153,7 +154,13 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
         check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
     }
     suits_array(&draft.spec)?;
+    agree(&mut draft.spec);
     Ok(draft)
+}
+
+/// Who sat at the terminal of an interactive job is not there for a second run.
+fn agree(spec: &mut Spec) {
+    spec.rerunnable &= !spec.interactive;
 }
 
 /// Whether the attribute exists and the caller may set it: what a command can find out by itself
@@ -188,6 +195,7 @@ fn blank(origin: Origin) -> Draft {
         max_run_subjobs: None,
         retry: 0,
         retry_delay: Span(0),
+        interactive: false,
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

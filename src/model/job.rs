@@ -211,6 +211,9 @@ pub struct Spec {
     /// `-W retry_delay=`: how long it waits before that.
     #[serde(default)]
     pub retry_delay: Span,
+    /// `-I`: runs on a terminal that its `qsub` is attached to.
+    #[serde(default)]
+    pub interactive: bool,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.

@@ -270,7 +270,7 @@ impl Job {
 }
 
 /// `Exit_status` of an attempt that began; None for one that did not.
-fn exit_status(outcome: &Outcome) -> Option<i32> {
+pub fn exit_status(outcome: &Outcome) -> Option<i32> {
     match &outcome.how {
         How::Exited(code) => Some(*code),
         How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),

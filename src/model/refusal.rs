@@ -165,6 +165,11 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))
     }
 
+    /// The terminal of a running job cannot be reached now.
+    pub fn no_terminal(why: &str) -> Refusal {
+        Refusal::new(15041, format!("Execution server rejected request: {why}"))
+    }
+
     /// The spool cannot take it now: nothing of the request was kept.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))

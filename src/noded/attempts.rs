@@ -12,6 +12,7 @@ use super::poller::{Poller, Source};
 use super::shepherd::never;
 use super::site::Site;
 use super::spawner::{Building, Spawner, Word};
+use super::terminal::Door;
 use super::watch::Control;
 use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
 use crate::model::time::Span;
@@ -181,6 +182,14 @@ impl Attempts {
             Ok(()) => {}
             Err(_) if entry.kept.len() < KEPT => entry.kept.push(order),
             Err(e) => warn!("attempt {name} does not listen: {e}"),
+        }
+    }
+
+    /// The way to the terminal of an attempt that runs.
+    pub fn door(&self, name: Name) -> io::Result<Door> {
+        match self.entries.get(&name).map(Entry::over) {
+            Some(false) => Door::knock(&Folder::of(&self.site.state, name)),
+            _ => Err(io::Error::new(io::ErrorKind::NotFound, format!("attempt {name} does not run"))),
         }
     }
 

@@ -9,7 +9,7 @@ use super::program::Program;
 use crate::model::job::Join;
 use crate::model::text::Text;
 use crate::sys::user::{self, Account};
-use crate::sys::{packet, process};
+use crate::sys::{packet, process, terminal};
 use crate::wire::message::Launch;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -46,6 +46,8 @@ pub struct Plan<'a> {
     pub processors: Vec<u16>,
     /// The process that waits for it.
     pub shepherd: Pid,
+    /// Its terminal, for an interactive job.
+    pub screen: Option<BorrowedFd<'a>>,
 }
 
 /// What the child tells its shepherd.
@@ -108,7 +110,10 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
         stay_under(plan.shepherd)?;
     }
     umask(Mode::from_bits_truncate(plan.launch.umask.unwrap_or(0o077) & 0o777));
-    open_outputs(plan.launch)?;
+    match plan.screen {
+        Some(screen) => terminal::sit_down(screen).map_err(Fault::node("terminal"))?,
+        None => open_outputs(plan.launch)?,
+    }
     enter(plan)?;
     for (what, path) in &plan.program.needs {
         executable(path).map_err(|e| Fault::of(what, path, e))?;
@@ -119,7 +124,19 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
     process::close_all_but(&[start]);
     // Whoever started us may have raised it for its own needs.
     process::usual_descriptor_limit();
+    if plan.screen.is_some() {
+        await_person(start)?;
+    }
     execute(plan)
+}
+
+/// The program finds the window as large as it is, so it starts when somebody sits before it.
+fn await_person(start: BorrowedFd) -> Result<(), Fault> {
+    match packet::receive(start, &mut [0; 8], true) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => process::leave(1),
+        Err(e) => Err(Fault::node("terminal")(e)),
+    }
 }
 
 /// The job does not outlive its shepherd unseen. Becoming another user forgets this.

@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
@@ -250,13 +251,16 @@ impl Daemon {
         if let Order::Hello { epoch } = order {
             return self.greet(number, epoch);
         }
+        if let Order::Attach { epoch, job, attempt } = order {
+            return self.attach(number, epoch, Name { job, attempt });
+        }
         if self.schedd != Some(number) {
             let unsaid = std::io::Error::other("an order before a greeting");
             return self.close(number, &FrameError::Io(unsaid));
         }
         let attempts = &mut self.attempts;
         match order {
-            Order::Hello { .. } => {}
+            Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
             Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
             Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
@@ -288,6 +292,25 @@ impl Daemon {
         self.attempts.said();
         let (boot, nodes, attempts) = (self.boot.clone(), self.nodes.clone(), self.attempts.standings());
         self.send(number, &Report::Hello { boot, nodes, attempts });
+    }
+
+    /// Hands a connection on to the shepherd of an interactive job. It may have been dialled by no
+    /// schedd but the one that is followed.
+    fn attach(&mut self, number: u64, epoch: u64, name: Name) {
+        if epoch < self.epoch {
+            self.send(number, &Report::Fenced { epoch: self.epoch });
+        }
+        let door = match self.attempts.door(name) {
+            Ok(door) if epoch >= self.epoch && self.schedd != Some(number) => door,
+            Ok(_) => return self.close(number, &FrameError::Closed),
+            Err(e) => return self.close(number, &FrameError::Io(e)),
+        };
+        self.send(number, &Report::Attached);
+        let Some(guest) = self.guests.remove(&number) else { return };
+        self.poller.remove(&guest.link, Source::Guest(number));
+        if let Err(e) = door.hand_in(guest.link.as_fd()) {
+            warn!("the terminal of attempt {name} cannot be handed its connection: {e}");
+        }
     }
 
     fn tell_schedd(&mut self) {

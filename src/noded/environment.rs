@@ -38,8 +38,12 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("LOGNAME", account.name.as_bytes());
     set("USER", account.name.as_bytes());
     set("SHELL", account.shell.as_os_str().as_bytes());
-    set("PBS_ENVIRONMENT", b"PBS_BATCH");
-    set("ENVIRONMENT", b"BATCH");
+    if launch.interactive {
+        set("PBS_ENVIRONMENT", b"PBS_INTERACTIVE");
+    } else {
+        set("PBS_ENVIRONMENT", b"PBS_BATCH");
+        set("ENVIRONMENT", b"BATCH");
+    }
     set("PBS_JOBID", launch.full_id.as_bytes());
     if let Some((array, index)) = launch.job.parent().zip(launch.job.index()) {
         let server = launch.full_id.split_once('.').map_or("", |(_, server)| server);

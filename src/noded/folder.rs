@@ -6,6 +6,7 @@
 //!     script     the job's script, for its owner alone
 //!     nodes      PBS_NODEFILE
 //!     orders     one per line, from noded to the shepherd, which SIGUSR1 tells to look; made when needed
+//!     terminal   for an interactive job: a socket at which its shepherd listens
 //!     usage      what a longer job has used so far, rewritten now and then
 //! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; holds the grace in milliseconds
 //! ```
@@ -148,6 +149,11 @@ impl Folder {
         self.path.join("nodes")
     }
 
+    /// Where the shepherd of an interactive job listens for whoever sits at its terminal.
+    pub fn terminal(&self) -> PathBuf {
+        self.path.join("terminal")
+    }
+
     /// Who its shepherd is.
     pub fn identity(&self) -> io::Result<Identity> {
         // The version first: of another one nothing else need be as we know it.
@@ -230,7 +236,7 @@ impl Folder {
 
     /// Removes it and all in it.
     pub fn remove(&self) -> io::Result<()> {
-        for file in ["script", "nodes", "orders", "usage", "record"] {
+        for file in ["script", "nodes", "orders", "usage", "terminal", "record"] {
             let _ = fs::remove_file(self.path.join(file));
         }
         match fs::remove_dir(&self.path) {

@@ -48,6 +48,8 @@ pub mod tmpdir;
 
 pub mod child;
 
+pub mod terminal;
+
 pub mod watch;
 
 pub mod sweep;
@@ -100,6 +102,7 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         payload: crate::wire::message::Payload::Script(b"#!/bin/sh\n".to_vec()),
         shell: None,
         login: false,
+        interactive: false,
         environ: Vec::new(),
         workdir: "/".into(),
         output: "/dev/null".into(),

@@ -26,6 +26,9 @@ pub struct Program {
 pub fn of(launch: &Launch, account: &Account, host: &str, script: &Path) -> io::Result<Program> {
     match &launch.payload {
         Payload::Command(words) => command(words),
+        Payload::Script(_) if launch.interactive => {
+            shell(interpreter(launch.shell.as_ref(), host, b"", account), launch.login)
+        }
         Payload::Script(text) => {
             let mut words = interpreter(launch.shell.as_ref(), host, text, account);
             words.push(script.as_os_str().to_os_string());
@@ -40,15 +43,28 @@ fn command(words: &[Text]) -> io::Result<Program> {
     Ok(Program { file, arguments: strings(words)?, needs: Vec::new() })
 }
 
+/// A shell that takes its commands from the terminal.
+fn shell(mut words: Vec<OsString>, login: bool) -> io::Result<Program> {
+    let file = PathBuf::from(words[0].clone());
+    if login {
+        words[0] = as_login(&file);
+    }
+    Ok(Program { needs: vec![("shell", file.clone())], file, arguments: strings(words)? })
+}
+
+/// The name under which a shell knows that it is a login shell.
+fn as_login(shell: &Path) -> OsString {
+    let mut called = OsString::from("-");
+    called.push(shell.file_name().unwrap_or(OsStr::new("sh")));
+    called
+}
+
 fn directly(words: Vec<OsString>) -> io::Result<Program> {
     let file = PathBuf::from(words[0].clone());
     Ok(Program { needs: vec![("interpreter", file.clone())], file, arguments: strings(words)? })
 }
 
 fn under_login_shell(words: &[OsString], account: &Account) -> io::Result<Program> {
-    let name = account.shell.file_name().unwrap_or(OsStr::new("sh"));
-    let mut called = OsString::from("-");
-    called.push(name);
     let mut line = OsString::from("exec");
     for word in words {
         line.push(" ");
@@ -56,7 +72,7 @@ fn under_login_shell(words: &[OsString], account: &Account) -> io::Result<Progra
     }
     Ok(Program {
         file: account.shell.clone(),
-        arguments: strings(vec![called, "-c".into(), line])?,
+        arguments: strings(vec![as_login(&account.shell), "-c".into(), line])?,
         needs: vec![("interpreter", PathBuf::from(words[0].clone())), ("login shell", account.shell.clone())],
     })
 }
@@ -153,6 +169,20 @@ mod tests {
             launch.shell = Some(list.into());
             assert_eq!(arguments(&launch)[0], expected, "{list}");
         }
+    }
+
+    #[test]
+    fn an_interactive_job_is_a_shell_whatever_its_script_says() {
+        let mut launch = launch();
+        launch.payload = Payload::Script(b"#!/bin/cat\necho\n".to_vec());
+        (launch.interactive, launch.login) = (true, false);
+        assert_eq!(arguments(&launch), ["/bin/zsh"]);
+        launch.login = true;
+        assert_eq!(arguments(&launch), ["-zsh"]);
+        launch.shell = Some("/bin/bash".into());
+        assert_eq!(arguments(&launch), ["-bash"]);
+        launch.payload = Payload::Command(vec!["top".into()]);
+        assert_eq!(arguments(&launch), ["top"]);
     }
 
     #[test]

@@ -10,9 +10,11 @@ use super::folder::{self, Built, Contents, Identity, Name, Trace};
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
+use super::terminal::Terminal;
 use super::watch::Watch;
 use super::{program, tmpdir};
 use crate::model::job::{How, Outcome};
+use crate::model::life;
 use crate::model::text::Text;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
@@ -44,8 +46,13 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
         Ok((Some((built, cookie)), launch, account)) => {
             // Only now: a failure must be heard before nothing more is expected of this launch.
             drop((building, builder));
-            let (outcome, tmpdir) = herd(site, &launch, account, &built, &cookie, &noded);
+            let mut terminal = None;
+            let (outcome, tmpdir) = herd(site, &launch, account, &built, &cookie, (&noded, &mut terminal));
             write_outcome(&built, &outcome);
+            if let Some(terminal) = terminal {
+                say(&noded, &Word::Over(name), None, false);
+                terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
+            }
             // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
                 say(&noded, &Word::Over(name), None, false);
@@ -100,7 +107,7 @@ fn herd(
     account: Result<Account, Fault>,
     built: &Built,
     cookie: &str,
-    noded: &OwnedFd,
+    (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
 ) -> (Outcome, Option<PathBuf>) {
     if folder::buried(&site.state, Name::of(launch)).is_some() {
         return (never(How::Cancelled), None);
@@ -113,8 +120,14 @@ fn herd(
         Ok(tmpdir) => tmpdir,
         Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
     };
+    if launch.interactive {
+        match Terminal::open(&built.folder, other_owner(site, &account).map(|(uid, _)| uid)) {
+            Ok(made) => *terminal = Some(made),
+            Err(e) => return (never(How::NodeFault(format!("terminal: {e}"))), Some(tmpdir)),
+        }
+    }
     let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir };
-    let outcome = around.run(noded).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
+    let outcome = around.run(noded, terminal.as_mut()).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
     (outcome, Some(tmpdir))
 }
 
@@ -153,8 +166,9 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    fn run(&self, noded: &OwnedFd) -> io::Result<Outcome> {
-        let plan = self.plan()?;
+    fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
+        let mut plan = self.plan()?;
+        plan.screen = terminal.as_ref().and_then(|terminal| terminal.screen());
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
@@ -163,10 +177,13 @@ impl Around<'_> {
             Fork::Child => child::run(&plan, far.as_fd()),
             Fork::Parent(session) => session,
         };
-        drop(far);
+        drop((far, plan));
+        if let Some(terminal) = &mut terminal {
+            terminal.forked();
+        }
         self.write_trace(session.as_raw(), cgroup.as_ref());
         let meter = Meter::new(&self.launch.shares);
-        let watch = Watch::new(self.launch, self.built, noded, session, began);
+        let watch = Watch::new(self.launch, self.built, noded, session, began).at(terminal);
         Ok(watch.until_over(near, signals, cgroup, meter))
     }
 
@@ -190,6 +207,7 @@ impl Around<'_> {
             environment: environment::of(self.launch, &surroundings),
             processors: processors.collect(),
             shepherd: nix::unistd::getpid(),
+            screen: None,
         })
     }
 

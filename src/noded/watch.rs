@@ -4,14 +4,15 @@ use super::child::{Fault, Word};
 use super::folder::{Built, Name};
 use super::meter::Meter;
 use super::shepherd::unable;
+use super::terminal::{Terminal, Turn};
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
 use crate::sys::{clock, packet};
-use crate::wire::message::Launch;
-use nix::libc::{SIGKILL, SIGTERM};
+use crate::wire::message::{Launch, Payload};
+use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
@@ -52,6 +53,8 @@ pub struct Watch<'a> {
     next_sample: Span,
     /// How much of the orders has been read.
     orders_seen: u64,
+    /// That of an interactive job.
+    terminal: Option<&'a mut Terminal>,
 }
 
 /// The job has been told to end.
@@ -80,7 +83,13 @@ impl<'a> Watch<'a> {
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
             orders_seen: 0,
+            terminal: None,
         }
+    }
+
+    /// The job is at this terminal.
+    pub fn at(self, terminal: Option<&'a mut Terminal>) -> Watch<'a> {
+        Watch { terminal, ..self }
     }
 
     /// Watches until the job's script is over, then ends every process it left behind.
@@ -100,6 +109,7 @@ impl<'a> Watch<'a> {
             if ready.signals {
                 self.take_signals(&signals, cgroup.as_ref());
             }
+            self.attend_terminal(start.as_ref(), cgroup.as_ref());
             self.keep_time(cgroup.as_ref());
             if self.due(self.next_sample) && !self.over() {
                 self.next_sample = Span(clock::monotonic().0 + SAMPLES.0);
@@ -126,9 +136,10 @@ impl<'a> Watch<'a> {
     fn wait(&self, start: Option<&OwnedFd>, signals: &SignalFd) -> Ready {
         let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(start.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.terminal.iter().flat_map(|terminal| terminal.watched()));
         let _ = poll(&mut fds, self.timeout());
         let any = |at: usize| fds.get(at).is_some_and(|fd| fd.any() == Some(true));
-        Ready { signals: any(0), start: any(1) }
+        Ready { signals: any(0), start: start.is_some() && any(1) }
     }
 
     fn timeout(&self) -> PollTimeout {
@@ -136,7 +147,8 @@ impl<'a> Watch<'a> {
         let walltime = self.limit.filter(|_| self.ending.is_none()).map(|limit| self.began.0.saturating_add(limit.0));
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
         let word = self.unsaid.then_some(now + SAY_AGAIN.0);
-        let next = [walltime, kill, word, Some(self.next_sample.0)].into_iter().flatten().min();
+        let person = self.terminal.as_ref().and_then(|terminal| terminal.due()).map(|due| due.0);
+        let next = [walltime, kill, word, person, Some(self.next_sample.0)].into_iter().flatten().min();
         let left = next.unwrap_or(i64::MAX).saturating_sub(now).clamp(0, 3_600_000);
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
@@ -148,7 +160,12 @@ impl<'a> Watch<'a> {
         match packet::receive(start.as_fd(), &mut buffer, true) {
             Ok(Some((length, errors))) => {
                 match postcard::from_bytes(&buffer[..length]) {
-                    Ok(Word::Ready) => self.errors = errors,
+                    Ok(Word::Ready) => {
+                        self.errors = errors;
+                        // Its program is not there yet: it waits for a person, who waits for this word.
+                        self.unsaid = self.terminal.is_some();
+                        self.say_running();
+                    }
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
                     Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
                 }
@@ -156,7 +173,7 @@ impl<'a> Watch<'a> {
             }
             Ok(None) | Err(_) => {
                 // Closed by a successful exec, if it came as far as that.
-                self.unsaid = self.fault.is_none() && self.errors.is_some();
+                self.unsaid |= self.fault.is_none() && self.errors.is_some() && self.terminal.is_none();
                 self.say_running();
                 true
             }
@@ -221,6 +238,31 @@ impl<'a> Watch<'a> {
         self.sent = Some(SIGTERM);
         self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
         sweep::signal(cgroup, SIGTERM);
+        if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
+            // A shell that talks to a person ignores TERM.
+            process::send_signal(self.session.as_raw(), SIGHUP);
+        }
+    }
+
+    fn attend_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
+        match self.terminal.as_mut().map(|terminal| terminal.turn()) {
+            Some(Turn::Begins) => {
+                // Should it be gone already, its end tells why.
+                let _ = start.map(|start| packet::send(start.as_fd(), b"go", None, false));
+            }
+            Some(Turn::HungUp) => self.hang_up(cgroup),
+            Some(Turn::Quiet) | None => {}
+        }
+    }
+
+    /// HUP now, as from any terminal that hangs up, and KILL after the grace.
+    fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
+        if self.ending.is_none() {
+            self.sent = Some(SIGHUP);
+            let kill_at = Span(clock::monotonic().0.saturating_add(self.launch.grace.0.max(0)));
+            self.ending = Some(Ending { kill_at, overran: None });
+            sweep::signal(cgroup, SIGHUP);
+        }
     }
 
     fn keep_time(&mut self, cgroup: Option<&Cgroup>) {

@@ -297,6 +297,7 @@ fn spec(request: Request, queue: String) -> Spec {
         max_run_subjobs: None,
         retry: 0,
         retry_delay: Span(0),
+        interactive: false,
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

@@ -45,6 +45,8 @@ struct Connection {
     caller: Caller,
     /// The job whose end it awaits.
     awaits: Option<JobId>,
+    /// Whether it awaits a change.
+    watches: bool,
     /// When it last said or heard something whole.
     active: Span,
 }
@@ -72,7 +74,8 @@ impl Clients {
 
     fn keep(&mut self, link: Link, caller: Caller) {
         self.last += 1;
-        self.connections.insert(self.last, Connection { link, caller, awaits: None, active: clock::monotonic() });
+        self.connections
+            .insert(self.last, Connection { link, caller, awaits: None, watches: false, active: clock::monotonic() });
     }
 
     /// What to watch for reading, and whether also for writing.
@@ -132,10 +135,31 @@ impl Clients {
     /// Answers a client; one that takes no answers is let go.
     pub fn answer(&mut self, token: Token, reply: &Reply) {
         let Some(client) = self.connections.get_mut(&token) else { return };
-        client.active = clock::monotonic();
+        (client.active, client.watches) = (clock::monotonic(), false);
         if client.link.send(reply).is_err() || client.link.backlog() > BACKLOG {
             self.connections.remove(&token);
         }
+    }
+
+    /// Answers a client, and gives it a copy of a descriptor with the answer.
+    pub fn hand_over(&mut self, token: Token, reply: &Reply, passed: BorrowedFd) {
+        let Some(client) = self.connections.get_mut(&token) else { return };
+        client.active = clock::monotonic();
+        if client.link.send_with(reply, passed).is_err() {
+            self.connections.remove(&token);
+        }
+    }
+
+    /// This client is silent because it awaits a change.
+    pub fn await_change(&mut self, token: Token) {
+        if let Some(client) = self.connections.get_mut(&token) {
+            client.watches = true;
+        }
+    }
+
+    /// Whether this client is connected.
+    pub fn is_there(&self, token: Token) -> bool {
+        self.connections.contains_key(&token)
     }
 
     /// Answers a client when this job is over.
@@ -177,7 +201,8 @@ impl Clients {
         let now = clock::monotonic();
         self.connections.retain(|_, client| {
             let bound = if client.link.partial() > 0 || client.link.wants_write() { SLOWEST } else { IDLE };
-            (client.awaits.is_some() && client.link.partial() == 0) || now <= client.active + bound
+            let waits = client.awaits.is_some() || client.watches;
+            (waits && client.link.partial() == 0) || now <= client.active + bound
         });
     }
 }

@@ -32,6 +32,10 @@ pub mod tick;
 
 pub mod clients;
 
+pub mod watchers;
+
+pub mod attach;
+
 pub mod readers;
 
 pub mod nodes;
@@ -58,8 +62,9 @@ use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
-use crate::wire::message::{Reply, Request, Status};
+use crate::wire::message::{self, Reply, Request, Status};
 use anyhow::Result;
+use attach::Calls;
 use checkpoints::Checkpoints;
 use clients::{Clients, Token};
 use ledger::Ledger;
@@ -75,6 +80,7 @@ use std::sync::Arc;
 use tick::Input;
 use timers::Timers;
 use verdicts::Verdicts;
+use watchers::Watchers;
 
 /// The daemon.
 pub struct Schedd {
@@ -83,6 +89,8 @@ pub struct Schedd {
     listener: Listener,
     clients: Clients,
     nodes: Nodes,
+    watchers: Watchers,
+    calls: Calls,
     readers: Readers,
     checkpoints: Checkpoints,
     reserve: Reserve,
@@ -109,6 +117,7 @@ enum Watched {
     Readers,
     Client(Token),
     Node(usize),
+    Call(Token),
 }
 
 impl Schedd {
@@ -118,6 +127,8 @@ impl Schedd {
         let now = machine::monotonic();
         Ok(Schedd {
             nodes: Nodes::new(&ledger.setup, epoch),
+            watchers: Watchers::new(epoch),
+            calls: Calls::default(),
             readers: Readers::start(crate::spool::file(home))?,
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
@@ -144,6 +155,7 @@ impl Schedd {
             self.nodes.dial();
             let ready = self.watch();
             self.gather(ready);
+            self.answer_watchers();
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
@@ -155,7 +167,7 @@ impl Schedd {
     /// Whether what has arrived is better written together with what comes next: nobody waits for
     /// the news that a job has begun, and what a short job does next is to end.
     fn lingers(&mut self) -> bool {
-        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) {
+        if self.inbox.is_empty() || !self.inbox.iter().all(Input::may_linger) || self.somebody_sits_waiting() {
             self.timers.linger = None;
             return false;
         }
@@ -164,6 +176,14 @@ impl Schedd {
         let lingers = now < until;
         self.timers.linger = Some(until).filter(|_| lingers);
         lingers
+    }
+
+    /// Whether a person waits for the news that an interactive job has begun.
+    fn somebody_sits_waiting(&self) -> bool {
+        let is_interactive = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
+        let begun =
+            |input: &Input| matches!(input, Input::Report(_, message::Report::Attempt(id, ..)) if is_interactive(id));
+        self.inbox.iter().any(begun)
     }
 
     fn begin_log_anew(&self) {
@@ -184,6 +204,10 @@ impl Schedd {
         for (index, fd, writes) in self.nodes.watched() {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
+        }
+        for (token, fd) in self.calls.watched() {
+            watched.push(Watched::Call(token));
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
         for (token, fd, writes) in self.clients.watched() {
             watched.push(Watched::Client(token));
@@ -211,7 +235,7 @@ impl Schedd {
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let first = timers.into_iter().flatten().chain(fixed).min().unwrap_or(now);
+        let first = timers.into_iter().flatten().chain(self.watchers.next()).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
@@ -226,6 +250,7 @@ impl Schedd {
                         self.clients.take_back(stream, caller);
                     }
                 }
+                Watched::Call(token) => self.hear_call(token),
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
                     self.note(news);
@@ -248,6 +273,8 @@ impl Schedd {
                     self.readers.serve(stream, caller, question);
                 }
             }
+            Request::Attach(id) => self.attach(token, &caller, id),
+            Request::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
             Request::Status => {
                 let status = self.status();
                 self.clients.answer(token, &Reply::Status(status));
@@ -260,6 +287,19 @@ impl Schedd {
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
             request => self.inbox.push(Input::Request(token, caller, request)),
+        }
+    }
+
+    fn watch_jobs(&mut self, token: Token, caller: &caller::Caller, of: &message::Watched, since: u64) {
+        match self.watchers.open(token, caller.owner.uid, of, since, machine::monotonic()) {
+            Some(reply) => self.clients.answer(token, &reply),
+            None => self.clients.await_change(token),
+        }
+    }
+
+    fn answer_watchers(&mut self) {
+        for (token, reply) in self.watchers.answers(machine::monotonic()) {
+            self.clients.answer(token, &reply);
         }
     }
 
@@ -289,6 +329,8 @@ impl Schedd {
         }
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
+        self.end_late_calls();
+        self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
         self.reserve.renew();
         let news = self.nodes.ping();

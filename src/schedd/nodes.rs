@@ -7,7 +7,7 @@ use crate::sys::{clock, daemon, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a noded may be silent before its connection counts as lost.
@@ -146,6 +146,17 @@ impl Nodes {
     pub fn send(&mut self, node: &str, order: &Order) -> Vec<News> {
         let target = self.targets.iter_mut().find(|target| target.presents.iter().any(|name| name == node));
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
+    }
+
+    /// Where the connected noded that presents `node` listens.
+    pub fn socket_of(&self, node: &str) -> Option<&Path> {
+        let presents = |target: &&Target| target.link.is_some() && target.presents.iter().any(|name| name == node);
+        self.targets.iter().find(presents).map(|target| target.socket.as_path())
+    }
+
+    /// This schedd's epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Sends an order to one noded.

@@ -61,7 +61,9 @@ pub fn apply(
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
-        Request::Ask(_) | Request::Status | Request::Stop => Err(Refusal::invalid_request()),
+        Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
+            Err(Refusal::invalid_request())
+        }
     }
 }
 

@@ -104,12 +104,17 @@ impl Schedd {
         if changes.is_empty() && !verdicts_due {
             return Ok(self.ledger.settle());
         }
-        changes.append(&mut self.verdicts.changes());
+        let mut reasons = self.verdicts.changes();
+        let reasoned = !reasons.is_empty();
+        changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());
         changes.push(Change::Meta("clock", serde_json::to_string(&saved)?));
         match self.spool.commit(&changes) {
             Ok(()) => {
                 self.verdicts.written();
+                if reasoned {
+                    self.watchers.note_reasons(monotonic());
+                }
                 self.checkpoints.committed();
                 Ok(self.ledger.settle())
             }
@@ -128,6 +133,7 @@ impl Schedd {
             self.clients.await_end(token, job);
             self.tell_end(job);
         }
+        self.watchers.note_jobs(touched.iter().map(Arc::as_ref), monotonic());
         for job in touched {
             self.tell_node(job);
             self.tell_end(job.id);
@@ -332,7 +338,7 @@ impl Effects {
                 let own = used.iter().filter(|(job, ..)| noded.may_speak_of(ledger, *job)).collect::<Vec<_>>();
                 own.into_iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used));
             }
-            Report::Attempt(..) | Report::Pong | Report::Fenced { .. } => {}
+            Report::Attempt(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
     }

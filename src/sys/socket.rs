@@ -5,6 +5,7 @@
 
 use super::{env, fault};
 use nix::fcntl::{OFlag, open};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr};
 use nix::sys::stat::Mode;
 use std::ffi::OsStr;
 use std::io;
@@ -54,6 +55,16 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short)
 }
 
+/// Connects to the socket at `path` without waiting: a listener whose queue is full refuses.
+pub fn knock(path: &Path) -> io::Result<UnixStream> {
+    fault::point("socket.connect")?;
+    let (_folder, short) = reachable(path)?;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = nix::sys::socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    nix::sys::socket::connect(socket.as_raw_fd(), &UnixAddr::new(&short)?)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// A path of bearable length to the same place, good while the folder is held open.
 fn reachable(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
     // Room for the name that `bind` uses before it renames.
@@ -83,6 +94,8 @@ mod tests {
         for path in [folder.path().join("s.sock"), deep.join("s.sock")] {
             let listener = bind(&path, 0o600).unwrap();
             let _near = connect(&path).unwrap();
+            listener.accept().unwrap();
+            let _near = knock(&path).unwrap();
             listener.accept().unwrap();
             let mode = std::fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);

@@ -1,13 +1,15 @@
 //! A client's side of the conversation with schedd.
 
 use super::frame::{self, FrameError};
-use super::message::{Answer, Question, Reply, Request};
+use super::message::{Answer, Question, Reply, Request, Watched};
 use super::peer;
 use crate::sys::home::Home;
 use crate::sys::{daemon, record, socket};
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// How often a request is told anew to a schedd that left before it had read it.
 const RETRIES: usize = 5;
@@ -107,6 +109,43 @@ impl Client {
             }
             reply = frame::read(&mut self.stream)?;
         }
+    }
+
+    /// Asks for a change of these jobs since `seen` was told, and waits for it: what is then to be
+    /// told next.
+    pub fn watch(&mut self, of: &Watched, seen: u64) -> Result<u64, ClientError> {
+        self.begin(&Request::Watch { of: of.clone(), since: seen })?;
+        self.changed()
+    }
+
+    /// Asks and does not wait: the answer is there when [`Client::stream`] can be read.
+    pub fn begin(&mut self, request: &Request) -> Result<(), ClientError> {
+        Ok(frame::write(&mut self.stream, request)?)
+    }
+
+    /// The answer to what was begun.
+    pub fn reply(&mut self) -> Result<Reply, ClientError> {
+        Ok(frame::read(&mut self.stream)?)
+    }
+
+    /// The answer to a [`Request::Watch`].
+    pub fn changed(&mut self) -> Result<u64, ClientError> {
+        match self.reply()? {
+            Reply::Changed { seen } => Ok(seen),
+            Reply::Refused(refusal) => Err(ClientError::Protocol(refusal.text)),
+            other => Err(ClientError::Protocol(format!("schedd: an unexpected answer: {other:?}"))),
+        }
+    }
+
+    /// Asks for a descriptor, which comes with the reply.
+    pub fn call_for_descriptor(&mut self, request: &Request) -> Result<(Reply, Option<OwnedFd>), ClientError> {
+        frame::write(&mut self.stream, request)?;
+        Ok(frame::read_with(&self.stream)?)
+    }
+
+    /// Gives up waiting for schedd after so long, from now on.
+    pub fn be_impatient(&self, patience: Duration) {
+        let _ = self.stream.set_read_timeout(Some(patience));
     }
 
     /// The socket, to watch it beside other things.

@@ -5,11 +5,11 @@
 //! [`LARGEST`] ends the conversation; memory grows only as bytes really arrive.
 
 use super::message::VERSION;
-use crate::sys::fault;
+use crate::sys::{fault, packet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// The largest payload: a script of 16 MiB, its environment and room to spare.
@@ -100,6 +100,27 @@ fn read_exactly(stream: &mut impl Read, buffer: &mut [u8]) -> Result<(), FrameEr
     }
 }
 
+/// Reads one message from a blocking stream, and the descriptor that came with it.
+pub fn read_with<T: DeserializeOwned>(stream: &UnixStream) -> Result<(T, Option<OwnedFd>), FrameError> {
+    let mut catcher = Catcher { stream, caught: None };
+    let message = read(&mut catcher)?;
+    Ok((message, catcher.caught))
+}
+
+/// Reads a stream and keeps the last descriptor that came with its bytes.
+struct Catcher<'a> {
+    stream: &'a UnixStream,
+    caught: Option<OwnedFd>,
+}
+
+impl Read for Catcher<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some((length, passed)) = packet::receive(self.stream.as_fd(), buffer, true)? else { return Ok(0) };
+        self.caught = passed.or(self.caught.take());
+        Ok(length)
+    }
+}
+
 /// Writes one message to a blocking stream.
 pub fn write<T: Serialize>(stream: &mut impl Write, message: &T) -> Result<(), FrameError> {
     Ok(stream.write_all(&encode(message)?)?)
@@ -130,6 +151,23 @@ impl Link {
     pub fn send<T: Serialize>(&mut self, message: &T) -> Result<(), FrameError> {
         self.outgoing.extend_from_slice(&encode(message)?);
         Ok(self.flush()?)
+    }
+
+    /// Sends a message with a copy of a descriptor. Only when nothing else is on its way: the
+    /// descriptor arrives with the first byte of its message.
+    pub fn send_with<T: Serialize>(&mut self, message: &T, passed: BorrowedFd) -> Result<(), FrameError> {
+        let bytes = encode(message)?;
+        if self.wants_write() {
+            return Err(FrameError::Io(ErrorKind::WouldBlock.into()));
+        }
+        packet::send(self.stream.as_fd(), &bytes[..1], Some(passed), false)?;
+        self.outgoing.extend_from_slice(&bytes[1..]);
+        Ok(self.flush()?)
+    }
+
+    /// The stream, once no message is on its way in either direction.
+    pub fn into_stream(self) -> Option<UnixStream> {
+        (self.incoming.is_empty() && !self.wants_write()).then_some(self.stream)
     }
 
     /// Tells a peer of another version ours: a frame with nothing in it.
@@ -274,6 +312,22 @@ mod tests {
         assert_eq!(link.receive_some::<u8>(2).unwrap(), [4]);
         assert!(!link.has_more());
         assert!(matches!(link.receive_some::<u8>(2), Err(FrameError::Closed)));
+    }
+
+    #[test]
+    fn a_descriptor_comes_with_its_message_and_no_other() {
+        let (mut link, far) = pair();
+        let (passed, other) = UnixStream::pair().unwrap();
+        link.send(&1u8).unwrap();
+        link.send_with(&2u8, passed.as_fd()).unwrap();
+        drop(passed);
+        assert!(read_with::<u8>(&far).unwrap().1.is_none());
+        let (number, caught) = read_with::<u8>(&far).unwrap();
+        assert_eq!(number, 2);
+        UnixStream::from(caught.unwrap()).write_all(b"x").unwrap();
+        let mut byte = [0];
+        (&other).read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
     }
 
     #[test]

@@ -76,6 +76,17 @@ pub enum Request {
         /// The comment; empty clears it.
         comment: Option<String>,
     },
+    /// Connects the caller, who must be its owner, to the terminal of a running interactive job
+    /// (`qsub -I`): answered by [`Reply::Attached`], and a descriptor with it.
+    Attach(JobId),
+    /// Answered by [`Reply::Changed`] once something visible has changed: the client need not ask
+    /// again and again. At most one is open on a connection, the last.
+    Watch {
+        /// Of which jobs.
+        of: Watched,
+        /// What the last answer told; 0 is answered at once.
+        since: u64,
+    },
     /// `schedd --status`.
     Status,
     /// `schedd --stop`: leave; running jobs go on.
@@ -98,6 +109,13 @@ pub enum Reply {
         /// Who deleted it, if somebody did.
         deleted_by: Option<String>,
     },
+    /// With it comes a descriptor: at its other end is the job's shepherd ([`super::terminal`]).
+    Attached,
+    /// To [`Request::Watch`].
+    Changed {
+        /// To be told with the next [`Request::Watch`]: what changes from now on is not missed.
+        seen: u64,
+    },
     /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
     Part(Answer),
     /// To [`Request::Status`].
@@ -109,6 +127,17 @@ impl Request {
     pub fn is_repeatable(&self) -> bool {
         !matches!(self, Request::Signal { .. } | Request::Rerun { .. } | Request::Delete { .. } | Request::Stop)
     }
+}
+
+/// The jobs whose changes a client wants to hear of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Watched {
+    /// These; an element stands for its whole array.
+    Jobs(Vec<JobId>),
+    /// The caller's own.
+    Mine,
+    /// Anybody's.
+    Any,
 }
 
 /// A new job, before the server has looked at it.
@@ -345,6 +374,17 @@ pub enum Order {
         /// schedd's epoch.
         epoch: u64,
     },
+    /// Instead of a greeting: this connection is for whoever sits at the terminal of an interactive
+    /// job. Answered by [`Report::Attached`], and from then on the job's shepherd speaks
+    /// ([`super::terminal`]), once it is spoken to.
+    Attach {
+        /// schedd's epoch.
+        epoch: u64,
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+    },
     /// Start an attempt. Repeating it changes nothing; below the highest attempt seen of the job
     /// it is refused.
     Start(Box<Launch>),
@@ -411,6 +451,8 @@ pub struct Launch {
     pub shell: Option<Text>,
     /// Whether the owner's login shell reads its profile first.
     pub login: bool,
+    /// Runs on a terminal: the owner's shell instead of a script, no output files.
+    pub interactive: bool,
     /// The environment handed on: `K=V` entries, each ended by a zero byte.
     pub environ: Vec<u8>,
     /// Where the job starts: absolute; empty for the home folder.
@@ -451,6 +493,8 @@ pub enum Report {
     Usage(Vec<(JobId, Attempt, Usage)>),
     /// The answer to [`Order::Ping`].
     Pong,
+    /// The answer to [`Order::Attach`]: the last that noded says on this connection.
+    Attached,
     /// This noded follows a schedd of a higher epoch.
     Fenced {
         /// That epoch.

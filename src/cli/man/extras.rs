@@ -127,6 +127,23 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     Extra {
         on: Programs(&["qsub"]),
+        heading: "INTERACTIVE JOBS",
+        parts: &[
+            Text(
+                "With -I, qsub waits until the job starts, says in one line why it still waits, and then becomes the \
+                  terminal of the job's shell: the login shell, or -S, or the command behind --. The job has the \
+                  window's size and TERM. qsub ends with the shell's exit status, modulo 256 (15 for a job that was \
+                  deleted); 1 if the job ends before it starts. An interactive job is not run twice and has no \
+                  output files. Its session goes on while schedd or noded restarts. When qsub goes away the job's \
+                  terminal hangs up, and what is left of the job is killed after the grace of lanai.toml.",
+            ),
+            Term("~.", "At the start of a line: ends the session and deletes the job."),
+            Term("~^Z", "At the start of a line: suspends qsub."),
+            Term("^C", "While it waits: asks whether to delete the job. In the session: a key like any other."),
+        ],
+    },
+    Extra {
+        on: Programs(&["qsub"]),
         heading: "EXAMPLES",
         parts: &[
             Example(
@@ -142,6 +159,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                 &["echo 'sleep 60; hostname' | qsub -j oe -o result.txt"],
             ),
             Example(
+                "A shell on four processors, for an hour; it ends with the shell's exit status:",
+                &["qsub -I -l ncpus=4 -l walltime=1:00:00"],
+            ),
+            Example(
                 "Two nodes of their own, with all that is on them:",
                 &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"],
             ),
@@ -154,6 +175,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("All jobs, and why the waiting ones wait:", &["qstat -s"]),
             Example("All that is known of a job, also when it is over:", &["qstat -x -f 17"]),
             Example("The exit status of a job, for a program:", &["qstat -x -f -F json 17"]),
+            Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],
     },
     Extra {

@@ -67,7 +67,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("group_list", Who::Owner, false, Effect::Kept(check::mail_users)),
     row("User_List", Who::Owner, false, Effect::Draft(users)),
     row("Hold_Types", Who::Owner, true, Effect::Draft(holds)),
-    row("interactive", Who::Submitter, false, Effect::Draft(interactive)),
+    row("interactive", Who::Submitter, false, Effect::Spec(interactive)),
     row("block", Who::Submitter, false, Effect::Spec(block)),
     row("Join_Path", Who::Owner, false, Effect::Spec(join)),
     row("Keep_Files", Who::Owner, false, Effect::Kept(check::keep_files)),
@@ -216,12 +216,9 @@ fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
     Ok(())
 }
 
-fn interactive(_: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
-    match check::boolean(text) {
-        Some(false) => Ok(()),
-        Some(true) => Err(Refusal::unsupported("interactive")),
-        None => Err(Refusal::illegal_value("interactive")),
-    }
+fn interactive(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.interactive = check::boolean(text)?;
+    Some(())
 }
 
 fn block(spec: &mut Spec, text: &str) -> Option<()> {

@@ -128,3 +128,13 @@ fn every_attribute_of_the_table_is_there_once() {
     names.dedup();
     assert_eq!(names.len(), count);
 }
+
+#[test]
+fn an_interactive_job_is_never_run_again_whatever_is_asked() {
+    for text in ["interactive=True", "interactive=true | Rerunable=y", "Rerunable=y | interactive=1"] {
+        let spec = made(text).unwrap().spec;
+        assert!(spec.interactive && !spec.rerunnable, "{text}");
+    }
+    assert!(!altered("interactive=True", "Rerunable=y", OPERATOR).unwrap().spec.rerunnable);
+    assert!(altered("", "interactive=True", OPERATOR).is_err(), "a job has its terminal from the start");
+}

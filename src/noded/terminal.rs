@@ -1,0 +1,373 @@
+//! The terminal of an interactive job, as its shepherd keeps it.
+//!
+//! The shepherd listens in the attempt's folder. For each call of [`crate::wire::message::Order::Attach`]
+//! noded knocks there and hands in a connection at whose other end `qsub -I` will speak; from then
+//! on the two need neither noded nor schedd. What qsub does not read stays in the terminal, and the
+//! job's programs wait; what they do not read stays with qsub. When qsub goes away, the terminal
+//! hangs up.
+
+use super::folder::Folder;
+use crate::model::time::Span;
+use crate::sys::terminal::{self, Pair};
+use crate::sys::{clock, packet, socket};
+use crate::wire::frame::Link;
+use crate::wire::terminal::{AHEAD, Input, Output};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// How long the job's program waits for somebody to sit down before the terminal hangs up.
+const PATIENCE: Span = Span::seconds(120);
+/// How long whoever sits there has, once the job is over, to take what is left.
+const FAREWELL: Span = Span::seconds(5);
+/// What is read of a terminal at once, and how often in one turn.
+const GULP: usize = 16 << 10;
+const GULPS: usize = 8;
+
+/// Hands a connection to the shepherd whose attempt lies in `folder`.
+#[derive(Debug)]
+pub struct Door(UnixStream);
+
+impl Door {
+    /// Knocks; an error when no shepherd of an interactive job listens there.
+    pub fn knock(folder: &Folder) -> io::Result<Door> {
+        Ok(Door(socket::knock(&folder.terminal())?))
+    }
+
+    /// Hands it in.
+    pub fn hand_in(&self, connection: BorrowedFd) -> io::Result<()> {
+        packet::send(self.0.as_fd(), b"t", Some(connection), false)
+    }
+}
+
+/// What a turn has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing that concerns others.
+    Quiet,
+    /// Somebody has sat down, for the first time: the program may start.
+    Begins,
+    /// Nobody sits there any more, or nobody ever came.
+    HungUp,
+}
+
+/// The terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    /// None once hung up.
+    keyboard: Option<OwnedFd>,
+    /// None once the job is forked.
+    screen: Option<OwnedFd>,
+    listener: UnixListener,
+    /// Knocked, and has not yet handed anything in.
+    knocking: Option<UnixStream>,
+    link: Option<Link>,
+    /// Whether whoever is at the other end of the link has spoken.
+    seated: bool,
+    /// Typed, and not yet taken by the terminal.
+    typed: Vec<u8>,
+    /// When waiting for somebody ends.
+    until: Span,
+}
+
+impl Terminal {
+    /// Makes it, its device owned by `owner` if that is somebody else, and listens in `folder`.
+    pub fn open(folder: &Folder, owner: Option<u32>) -> io::Result<Terminal> {
+        let Pair { keyboard, screen } = terminal::pair(owner)?;
+        Ok(Terminal {
+            keyboard: Some(keyboard),
+            screen: Some(screen),
+            listener: socket::bind(&folder.terminal(), 0o600)?,
+            knocking: None,
+            link: None,
+            seated: false,
+            typed: Vec::new(),
+            until: clock::monotonic() + PATIENCE,
+        })
+    }
+
+    /// The end for the job, until [`Terminal::forked`].
+    pub fn screen(&self) -> Option<BorrowedFd<'_>> {
+        self.screen.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The job has got its end.
+    pub fn forked(&mut self) {
+        self.screen = None;
+    }
+
+    /// What to wait for.
+    pub fn watched(&self) -> Vec<PollFd<'_>> {
+        let Some(keyboard) = &self.keyboard else { return Vec::new() };
+        let mut fds = vec![PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        fds.extend(self.knocking.as_ref().map(|stream| PollFd::new(stream.as_fd(), PollFlags::POLLIN)));
+        let Some(link) = &self.link else { return fds };
+        let when = |so: bool, flag: PollFlags| if so { flag } else { PollFlags::empty() };
+        let reads = when(self.typed.len() < AHEAD, PollFlags::POLLIN);
+        fds.push(PollFd::new(link.as_fd(), reads | when(link.wants_write(), PollFlags::POLLOUT)));
+        let shows = when(self.seated && link.backlog() < AHEAD, PollFlags::POLLIN);
+        let wants = shows | when(!self.typed.is_empty(), PollFlags::POLLOUT);
+        // Without a wish the kernel would still tell of a program that has closed its end.
+        if !wants.is_empty() {
+            fds.push(PollFd::new(keyboard.as_fd(), wants));
+        }
+        fds
+    }
+
+    /// When something is to be done though nothing happens.
+    pub fn due(&self) -> Option<Span> {
+        (self.keyboard.is_some() && !self.seated).then_some(self.until)
+    }
+
+    /// Does what can be done without waiting.
+    pub fn turn(&mut self) -> Turn {
+        if self.keyboard.is_none() {
+            return Turn::Quiet;
+        }
+        self.admit();
+        let before = self.seated;
+        if self.link.is_some() && self.converse().is_err() {
+            self.link = None;
+            if self.seated {
+                return self.hang_up();
+            }
+        }
+        match (before, self.seated) {
+            (false, true) => Turn::Begins,
+            (_, false) if clock::monotonic() >= self.until => self.hang_up(),
+            _ => Turn::Quiet,
+        }
+    }
+
+    fn hang_up(&mut self) -> Turn {
+        (self.keyboard, self.link) = (None, None);
+        Turn::HungUp
+    }
+
+    /// Lets in whom noded brings, unless somebody is there: another one finds the line closed.
+    fn admit(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.knocking = stream.set_nonblocking(true).is_ok().then_some(stream);
+        }
+        let Some(stream) = &self.knocking else { return };
+        let passed = match packet::receive(stream.as_fd(), &mut [0; 8], false) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+            received => received.ok().flatten().and_then(|(_, passed)| passed),
+        };
+        self.knocking = None;
+        if let Some(connection) = passed.filter(|_| !self.seated) {
+            self.link = Link::new(UnixStream::from(connection)).ok();
+            self.until = clock::monotonic() + PATIENCE;
+        }
+    }
+
+    fn converse(&mut self) -> io::Result<()> {
+        self.listen()?;
+        self.type_in()?;
+        if self.seated { self.show() } else { Ok(()) }
+    }
+
+    fn listen(&mut self) -> io::Result<()> {
+        let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else { return Ok(()) };
+        link.flush()?;
+        if self.typed.len() >= AHEAD {
+            return if is_closed(link) { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) };
+        }
+        for input in link.receive::<Input>().map_err(io::Error::other)? {
+            match input {
+                Input::Window(window) => {
+                    terminal::set_window(keyboard, window);
+                    self.seated = true;
+                }
+                Input::Typed(bytes) => self.typed.extend(bytes),
+            }
+        }
+        // One message of a qsub of ours is never that large.
+        if link.partial() > 2 * AHEAD { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+    }
+
+    fn type_in(&mut self) -> io::Result<()> {
+        let Some(keyboard) = &self.keyboard else { return Ok(()) };
+        while !self.typed.is_empty() {
+            match nix::unistd::write(keyboard, &self.typed) {
+                Ok(written) => drop(self.typed.drain(..written)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                // Nobody can read it any more: the job is about to end.
+                Err(_) => self.typed.clear(),
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&mut self) -> io::Result<()> {
+        for _ in 0..GULPS {
+            let (Some(link), Some(keyboard)) = (&mut self.link, &self.keyboard) else { break };
+            if link.backlog() >= AHEAD {
+                break;
+            }
+            let mut buffer = [0; GULP];
+            match nix::unistd::read(keyboard, &mut buffer) {
+                Ok(length) if length > 0 => {
+                    link.send(&Output::Shown(buffer[..length].to_vec())).map_err(io::Error::other)?;
+                }
+                Err(Errno::EINTR) => {}
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The job is over: shows what it has left on the terminal and tells how it ended, but
+    /// waits for no reader for long.
+    pub fn say_farewell(mut self, status: i32) {
+        if !self.seated {
+            return;
+        }
+        let until = clock::monotonic() + FAREWELL;
+        while self.left_to_show() && clock::monotonic() < until {
+            if self.show().is_err() || !self.drain(until) {
+                return;
+            }
+        }
+        let told = self.link.as_mut().is_some_and(|link| link.send(&Output::Over { status }).is_ok());
+        if told {
+            self.drain(until);
+        }
+    }
+
+    fn left_to_show(&self) -> bool {
+        let Some(keyboard) = &self.keyboard else { return false };
+        let mut fds = [PollFd::new(keyboard.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok()
+            && fds[0].revents().is_some_and(|what| what.contains(PollFlags::POLLIN))
+    }
+
+    /// Waits until all that was said is taken; false when it was waited for in vain.
+    fn drain(&mut self, until: Span) -> bool {
+        while let Some(link) = self.link.as_mut().filter(|link| link.wants_write()) {
+            let left = (until.0 - clock::monotonic().0).max(0);
+            let mut fds = [PollFd::new(link.as_fd(), PollFlags::POLLOUT)];
+            let waited = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO));
+            if left == 0 || waited.is_err() || link.flush().is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Whether the other end has gone away, though what it said last has not been read.
+fn is_closed(link: &Link) -> bool {
+    let mut fds = [PollFd::new(link.as_fd(), PollFlags::empty())];
+    let gone = PollFlags::POLLHUP | PollFlags::POLLERR;
+    poll(&mut fds, PollTimeout::ZERO).is_ok() && fds[0].revents().is_some_and(|what| what.intersects(gone))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::terminal::Window;
+    use crate::wire::frame;
+    use std::io::{Read, Write};
+
+    const SIZE: Window = Window { rows: 30, columns: 90 };
+
+    /// A terminal, the far end of its connection, and the job's end.
+    struct Seat {
+        _folder: tempfile::TempDir,
+        at: Folder,
+        terminal: Terminal,
+        person: UnixStream,
+        job: std::fs::File,
+    }
+
+    impl Seat {
+        fn new() -> Seat {
+            let folder = tempfile::tempdir().unwrap();
+            let name = super::super::folder::Name { job: crate::model::job::JobId::job(1), attempt: 1 };
+            std::fs::create_dir_all(folder.path().join("attempts/1.1")).unwrap();
+            let at = Folder::of(folder.path(), name);
+            let mut terminal = Terminal::open(&at, None).unwrap();
+            let job = std::fs::File::from(terminal.screen().unwrap().try_clone_to_owned().unwrap());
+            terminal.forked();
+            let person = call(&at);
+            Seat { _folder: folder, at, terminal, person, job }
+        }
+
+        fn say(&mut self, input: &Input) -> Turn {
+            frame::write(&mut self.person, input).unwrap();
+            self.terminal.turn()
+        }
+    }
+
+    fn call(at: &Folder) -> UnixStream {
+        let (person, near) = UnixStream::pair().unwrap();
+        Door::knock(at).unwrap().hand_in(near.as_fd()).unwrap();
+        person
+    }
+
+    #[test]
+    fn what_is_typed_is_read_by_the_job_and_what_it_writes_is_shown() {
+        let mut seat = Seat::new();
+        assert_eq!(seat.terminal.turn(), Turn::Quiet);
+        assert_eq!(seat.say(&Input::Window(SIZE)), Turn::Begins);
+        assert_eq!(terminal::window(&seat.job), Some(SIZE));
+        seat.say(&Input::Typed(b"hello\n".to_vec()));
+        let mut line = [0; 6];
+        seat.job.read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"hello\n");
+        seat.job.write_all(b"bye").unwrap();
+        drop(seat.job);
+        seat.terminal.say_farewell(7);
+        let mut shown = Vec::new();
+        while let Ok(Output::Shown(bytes)) = frame::read(&mut seat.person) {
+            shown.extend(bytes);
+        }
+        assert_eq!(String::from_utf8(shown).unwrap(), "hello\r\nbye");
+    }
+
+    #[test]
+    fn one_who_leaves_before_he_speaks_is_followed_by_another_and_a_second_person_is_not_let_in() {
+        let mut seat = Seat::new();
+        seat.terminal.turn();
+        seat.person = call(&seat.at);
+        assert_eq!(seat.terminal.turn(), Turn::Quiet);
+        assert_eq!(seat.say(&Input::Window(SIZE)), Turn::Begins);
+        let mut late = call(&seat.at);
+        assert_eq!(seat.terminal.turn(), Turn::Quiet);
+        assert_eq!(late.read(&mut [0; 8]).unwrap(), 0);
+        drop(std::mem::replace(&mut seat.person, late));
+        assert_eq!(seat.terminal.turn(), Turn::HungUp);
+        assert!(seat.terminal.watched().is_empty());
+    }
+
+    #[test]
+    fn a_person_who_reads_nothing_stops_the_job_and_costs_no_memory() {
+        let mut seat = Seat::new();
+        seat.say(&Input::Window(SIZE));
+        nix::fcntl::fcntl(&seat.job, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).unwrap();
+        let mut written = 0;
+        for _ in 0..100_000 {
+            seat.terminal.turn();
+            match seat.job.write(&[b'x'; 1000]) {
+                Ok(length) => written += length,
+                Err(_) if seat.terminal.link.as_ref().unwrap().backlog() >= AHEAD => break,
+                Err(_) => {}
+            }
+        }
+        assert!(written < 4 << 20, "{written}");
+        assert!(seat.terminal.link.as_ref().unwrap().backlog() < 2 * AHEAD);
+    }
+
+    #[test]
+    fn one_who_hangs_up_is_noticed_though_nobody_reads_what_he_typed() {
+        let mut seat = Seat::new();
+        seat.say(&Input::Window(SIZE));
+        seat.terminal.typed = vec![b'x'; 2 * AHEAD];
+        drop(seat.person);
+        assert_eq!(seat.terminal.turn(), Turn::HungUp);
+    }
+}

@@ -1,0 +1,267 @@
+//! Clients that want to hear when jobs change ([`crate::wire::message::Request::Watch`]).
+//!
+//! Every change has a number, and an answer tells the latest: a client that looks at the jobs and
+//! then asks again with that number misses nothing, and asks nothing twice. The numbers of a
+//! schedd are all above those of the one before it, so after a restart every client is answered at
+//! once and looks again. While nobody watches, nothing is kept.
+
+use super::clients::Token;
+use crate::model::job::{Job, JobId};
+use crate::model::refusal::Refusal;
+use crate::model::time::Span;
+use crate::wire::message::{Reply, Watched};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Changes remembered for clients that are about to ask again.
+const REMEMBERED: usize = 4096;
+/// A client that named more jobs than this hears of any job's change.
+const LARGEST: usize = 1000;
+/// What one user may have open.
+const OF_ONE: usize = 100;
+/// How long one change is kept back for others to come with it, where many jobs are watched.
+const BURST: Span = Span(50);
+/// How long changes are remembered though nobody watches.
+const LINGER: Span = Span::seconds(60);
+
+/// All watching clients.
+#[derive(Debug)]
+pub struct Watchers {
+    open: BTreeMap<Token, Watcher>,
+    /// Number of the latest change.
+    count: u64,
+    /// The latest changes, older ones first.
+    recent: VecDeque<Trace>,
+    /// Up to this change they are not known.
+    forgotten: u64,
+    /// Until when they are remembered; None while nobody watches.
+    until: Option<Span>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    of: Scope,
+    uid: u32,
+    /// When it is to be answered, once there is something to tell.
+    due: Option<Span>,
+}
+
+#[derive(Debug)]
+enum Scope {
+    /// Jobs and arrays by their numbers.
+    Jobs(BTreeSet<u64>),
+    Of(u32),
+    Any,
+}
+
+/// A change: whose job it was, or that of the reasons of all that wait.
+#[derive(Clone, Copy, Debug)]
+enum Trace {
+    Job { number: u64, uid: u32 },
+    Reasons,
+}
+
+impl Scope {
+    fn of(watched: &Watched, uid: u32) -> Scope {
+        match watched {
+            Watched::Mine => Scope::Of(uid),
+            Watched::Jobs(ids) if ids.len() <= LARGEST => Scope::Jobs(ids.iter().map(|id: &JobId| id.number).collect()),
+            Watched::Jobs(_) | Watched::Any => Scope::Any,
+        }
+    }
+
+    fn holds(&self, change: Trace) -> bool {
+        match (self, change) {
+            (Scope::Any, _) | (_, Trace::Reasons) => true,
+            (Scope::Jobs(numbers), Trace::Job { number, .. }) => numbers.contains(&number),
+            (Scope::Of(owner), Trace::Job { uid, .. }) => *owner == uid,
+        }
+    }
+
+    /// One job's watcher is told at once: somebody waits for it to start.
+    fn delay(&self) -> Span {
+        match self {
+            Scope::Jobs(numbers) if numbers.len() == 1 => Span(0),
+            _ => BURST,
+        }
+    }
+}
+
+impl Watchers {
+    /// Nobody yet; `epoch` is this schedd's.
+    pub fn new(epoch: u64) -> Watchers {
+        let count = epoch << 40;
+        Watchers { open: BTreeMap::new(), count, recent: VecDeque::new(), forgotten: count, until: None }
+    }
+
+    /// Takes a client's question: the answer, if there is one already.
+    pub fn open(&mut self, token: Token, uid: u32, watched: &Watched, since: u64, now: Span) -> Option<Reply> {
+        if self.until.is_none() {
+            // What has changed while nobody watched is not known.
+            self.count += 1;
+            self.forgotten = self.count;
+        }
+        self.until = Some(now + LINGER);
+        let of = Scope::of(watched, uid);
+        if since < self.forgotten || since > self.count || self.since(since).any(|change| of.holds(change)) {
+            self.open.remove(&token);
+            return Some(Reply::Changed { seen: self.count });
+        }
+        let own = self.open.values().filter(|watcher| watcher.uid == uid).count();
+        if own >= OF_ONE {
+            return Some(Reply::Refused(Refusal::spool("too many commands of yours watch jobs; end some")));
+        }
+        self.open.insert(token, Watcher { of, uid, due: None });
+        None
+    }
+
+    /// The changes after this number that are remembered.
+    fn since(&self, number: u64) -> impl Iterator<Item = Trace> {
+        let newer = usize::try_from(self.count - number).unwrap_or(usize::MAX).min(self.recent.len());
+        self.recent.range(self.recent.len() - newer..).copied()
+    }
+
+    /// These jobs have changed, on disk.
+    pub fn note_jobs<'a>(&mut self, jobs: impl Iterator<Item = &'a Job>, now: Span) {
+        if self.until.is_some() {
+            jobs.for_each(|job| self.note(Trace::Job { number: job.id.number, uid: job.owner.uid }, now));
+        }
+    }
+
+    /// Why jobs wait has changed, on disk.
+    pub fn note_reasons(&mut self, now: Span) {
+        if self.until.is_some() {
+            self.note(Trace::Reasons, now);
+        }
+    }
+
+    fn note(&mut self, change: Trace, now: Span) {
+        self.count += 1;
+        self.recent.push_back(change);
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+            self.forgotten = self.count - REMEMBERED as u64;
+        }
+        for watcher in self.open.values_mut().filter(|watcher| watcher.due.is_none() && watcher.of.holds(change)) {
+            watcher.due = Some(now + watcher.of.delay());
+        }
+    }
+
+    /// When the next answer is due.
+    pub fn next(&self) -> Option<Span> {
+        self.open.values().filter_map(|watcher| watcher.due).min()
+    }
+
+    /// The answers that are due.
+    pub fn answers(&mut self, now: Span) -> Vec<(Token, Reply)> {
+        let due = |watcher: &Watcher| watcher.due.is_some_and(|due| due <= now);
+        let tokens: Vec<Token> =
+            self.open.iter().filter(|(_, watcher)| due(watcher)).map(|(&token, _)| token).collect();
+        let answer = |token| (token, Reply::Changed { seen: self.count });
+        let answers = tokens.into_iter().map(answer).collect::<Vec<_>>();
+        self.open.retain(|_, watcher| !due(watcher));
+        answers
+    }
+
+    /// Forgets clients that are gone and, when there is none left for long, the changes.
+    pub fn rest(&mut self, now: Span, is_there: impl Fn(Token) -> bool) {
+        self.open.retain(|&token, _| is_there(token));
+        if !self.open.is_empty() {
+            self.until = Some(now + LINGER);
+        }
+        if self.until.is_some_and(|until| until <= now) {
+            self.until = None;
+            self.recent = VecDeque::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Span = Span(1000);
+
+    fn job(number: u64) -> Watched {
+        Watched::Jobs(vec![JobId::element(number, 3)])
+    }
+
+    fn seen(reply: Option<Reply>) -> u64 {
+        match reply {
+            Some(Reply::Changed { seen }) => seen,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn told(watchers: &mut Watchers, now: Span) -> Vec<Token> {
+        watchers.answers(now).into_iter().map(|(token, _)| token).collect()
+    }
+
+    #[test]
+    fn the_first_question_is_answered_at_once_and_the_next_by_a_change_of_that_job() {
+        let mut watchers = Watchers::new(3);
+        let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
+        assert!(watchers.open(1, 10, &job(5), since, NOW).is_none());
+        watchers.note(Trace::Job { number: 6, uid: 10 }, NOW);
+        assert_eq!(watchers.next(), None);
+        watchers.note(Trace::Job { number: 5, uid: 11 }, NOW);
+        assert_eq!(told(&mut watchers, NOW), [1]);
+        assert!(told(&mut watchers, NOW).is_empty());
+    }
+
+    #[test]
+    fn what_changes_between_two_questions_is_not_missed() {
+        let mut watchers = Watchers::new(3);
+        let since = seen(watchers.open(1, 10, &Watched::Mine, 0, NOW));
+        watchers.note(Trace::Job { number: 6, uid: 11 }, NOW);
+        assert!(watchers.open(1, 10, &Watched::Mine, since, NOW).is_none());
+        watchers.note(Trace::Job { number: 6, uid: 10 }, NOW);
+        watchers.open.clear();
+        let later = seen(watchers.open(1, 10, &Watched::Mine, since, NOW));
+        assert!(later > since && watchers.open(1, 10, &Watched::Mine, later, NOW).is_none());
+    }
+
+    #[test]
+    fn a_burst_is_one_answer() {
+        let mut watchers = Watchers::new(3);
+        let since = seen(watchers.open(1, 10, &Watched::Any, 0, NOW));
+        watchers.open(1, 10, &Watched::Any, since, NOW);
+        (0..100).for_each(|number| watchers.note(Trace::Job { number, uid: 9 }, NOW));
+        assert!(told(&mut watchers, NOW).is_empty());
+        assert_eq!(watchers.next(), Some(NOW + BURST));
+        assert_eq!(told(&mut watchers, NOW + BURST), [1]);
+    }
+
+    #[test]
+    fn numbers_of_another_schedd_or_too_old_ones_are_answered_at_once() {
+        let mut watchers = Watchers::new(3);
+        let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
+        (0..=REMEMBERED as u64).for_each(|_| watchers.note(Trace::Job { number: 6, uid: 10 }, NOW));
+        assert!(watchers.recent.len() <= REMEMBERED);
+        let now = seen(watchers.open(1, 10, &job(5), since, NOW));
+        assert!(watchers.open(1, 10, &job(5), now, NOW).is_none());
+        let mut next = Watchers::new(4);
+        assert!(seen(next.open(1, 10, &job(5), now, NOW)) > now);
+    }
+
+    #[test]
+    fn while_nobody_watches_nothing_is_kept_and_nothing_missed() {
+        let mut watchers = Watchers::new(3);
+        watchers.note_reasons(NOW);
+        let since = seen(watchers.open(1, 10, &job(5), 0, NOW));
+        watchers.rest(NOW + LINGER, |_| false);
+        watchers.note_reasons(NOW + LINGER);
+        assert!(watchers.recent.is_empty() && watchers.until.is_none());
+        seen(watchers.open(1, 10, &job(5), since, NOW + LINGER));
+    }
+
+    #[test]
+    fn nobody_watches_without_bound() {
+        let mut watchers = Watchers::new(3);
+        let since = seen(watchers.open(0, 10, &Watched::Any, 0, NOW));
+        (0..OF_ONE as u64).for_each(|token| assert!(watchers.open(token, 10, &Watched::Any, since, NOW).is_none()));
+        assert!(matches!(watchers.open(1000, 10, &Watched::Any, since, NOW), Some(Reply::Refused(_))));
+        assert!(watchers.open(1001, 11, &Watched::Any, since, NOW).is_none());
+        watchers.rest(NOW, |token| token == 1001);
+        assert_eq!(watchers.open.len(), 1);
+    }
+}

@@ -1,0 +1,139 @@
+//! Terminals: those made for jobs, and the one that a person sits at.
+
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::libc;
+use nix::pty::openpty;
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+use nix::unistd::{Uid, dup2_stderr, dup2_stdin, dup2_stdout, fchown};
+use serde::{Deserialize, Serialize};
+use std::io::{self, stdin};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// The size of a window, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Its height.
+    pub rows: u16,
+    /// Its width.
+    pub columns: u16,
+}
+
+impl Window {
+    /// What is assumed of a terminal that does not know.
+    pub const USUAL: Window = Window { rows: 24, columns: 80 };
+}
+
+/// Both ends of a new terminal.
+#[derive(Debug)]
+pub struct Pair {
+    /// The end that sees what is shown, and types. Never waited for.
+    pub keyboard: OwnedFd,
+    /// The end that programs have as their terminal.
+    pub screen: OwnedFd,
+}
+
+/// Makes a terminal; its device is given to `owner`, if that is somebody else.
+pub fn pair(owner: Option<u32>) -> io::Result<Pair> {
+    let made = openpty(None, None)?;
+    for end in [&made.master, &made.slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    if let Some(uid) = owner {
+        fchown(&made.slave, Some(Uid::from_raw(uid)), None)?;
+    }
+    Ok(Pair { keyboard: made.master, screen: made.slave })
+}
+
+/// Makes `screen` the controlling terminal of this process, which must lead a session that has
+/// none, and its standard input, output and error.
+pub fn sit_down(screen: BorrowedFd) -> io::Result<()> {
+    // SAFETY: a plain number goes in.
+    if unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSCTTY, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    dup2_stdin(screen)?;
+    dup2_stdout(screen)?;
+    Ok(dup2_stderr(screen)?)
+}
+
+/// The size of a terminal's window; None for what is no terminal, or one that does not know.
+pub fn window(terminal: impl AsFd) -> Option<Window> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel writes one winsize, which lives through the call.
+    let asked = unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    let window = Window { rows: size.ws_row, columns: size.ws_col };
+    (asked == 0 && window.rows > 0 && window.columns > 0).then_some(window)
+}
+
+/// Tells a terminal the size of its window; the programs in its foreground hear of a change.
+pub fn set_window(terminal: impl AsFd, window: Window) {
+    let size = libc::winsize { ws_row: window.rows, ws_col: window.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel reads one winsize, which lives through the call.
+    unsafe { libc::ioctl(terminal.as_fd().as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+}
+
+/// How the person's terminal was before it was made raw.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// While this lives, every key goes to the program as it is. However the program ends, short of
+/// being killed, the terminal is as it was before.
+#[derive(Debug)]
+pub struct Raw(());
+
+impl Raw {
+    /// Makes standard input raw.
+    pub fn enter() -> io::Result<Raw> {
+        static HOOK: Once = Once::new();
+        // A release does not unwind, so nothing is dropped when it panics.
+        HOOK.call_once(|| {
+            let next = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                next(panic);
+            }));
+        });
+        let modes = tcgetattr(stdin())?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(modes);
+        let raw = Raw(());
+        raw.renew();
+        Ok(raw)
+    }
+
+    /// Makes it raw again, after somebody else has had it.
+    pub fn renew(&self) {
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(mut modes) = before {
+            cfmakeraw(&mut modes);
+            let _ = tcsetattr(stdin(), SetArg::TCSANOW, &modes);
+        }
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn restore() {
+    if let Some(modes) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let _ = tcsetattr(stdin(), SetArg::TCSANOW, &modes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_terminal_has_the_size_it_is_told() {
+        let pair = pair(None).unwrap();
+        assert_eq!(window(&pair.screen), None);
+        let size = Window { rows: 33, columns: 77 };
+        set_window(&pair.keyboard, size);
+        assert_eq!(window(&pair.screen), Some(size));
+        assert_eq!(window(tempfile::tempfile().unwrap()), None);
+    }
+}
