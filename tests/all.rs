@@ -11,6 +11,7 @@ mod faults;
 mod first_light;
 mod generated;
 mod hostile;
+mod limits;
 mod noded;
 mod personal;
 mod recovery;

@@ -1,6 +1,7 @@
 //! The real noded, in a folder of its own, running real jobs.
 
 use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share};
+use lanai::model::limits::Times;
 use lanai::model::resource::Value;
 use lanai::model::time::Span;
 use lanai::sys::{procfs, user};
@@ -153,6 +154,9 @@ impl Node {
             grace: Span(300),
             shares: vec![share],
             threads: 1,
+            limits: Default::default(),
+            files: Default::default(),
+            groups: None,
         }
     }
 
@@ -302,7 +306,7 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     let mut node = Node::start();
     node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
-    node.order(Order::Walltime { job: JobId::job(1), attempt: 1, limit: Some(Span(100)) });
+    node.order(Order::Walltime { job: JobId::job(1), attempt: 1, times: Times { walltime: Some(Span(100)), ..Times::default() } });
     assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
 }
 

@@ -86,6 +86,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         etime: Some(SUBMITTED),
         not_before: None,
         obittime: None,
+        ending: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life };

@@ -18,6 +18,12 @@ pub mod state;
 
 pub mod signal;
 
+pub mod limits;
+
+pub mod staging;
+
+pub mod hosts;
+
 pub mod job;
 
 pub mod digest;

@@ -291,5 +291,6 @@ fn life() -> Life {
         etime: Some(Time(0)),
         not_before: None,
         obittime: None,
+        ending: None,
     }
 }

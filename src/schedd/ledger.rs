@@ -5,6 +5,7 @@
 //! asked.
 
 use super::clock::{Clock, Reading};
+use super::mail::{self, Letter};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -36,6 +37,8 @@ pub struct Ledger {
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
+    /// What is to be mailed of ticks that are on disk.
+    letters: Vec<Letter>,
     cycle_due: bool,
 }
 
@@ -46,6 +49,7 @@ struct Tick {
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Change>,
+    letters: Vec<Letter>,
 }
 
 /// A job changed in this tick.
@@ -80,6 +84,7 @@ impl Ledger {
             next,
             tick: Tick::default(),
             steps: Vec::new(),
+            letters: Vec::new(),
             cycle_due: true,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
@@ -168,10 +173,12 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let before = job.life.state;
         job.apply(&event, moment);
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
+        self.tick.letters.extend(mail::letter(&self.setup, before, job, &event));
         self.tick.changes.push(Change::Event(moment.now, id, event));
         self.reschedule(id);
     }
@@ -272,8 +279,9 @@ impl Ledger {
 
     /// The tick is on disk: what it changed. Jobs that are over leave memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
-        let tick = std::mem::take(&mut self.tick);
+        let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
+        self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
@@ -281,6 +289,11 @@ impl Ledger {
             }
         }
         touched
+    }
+
+    /// What is to be mailed of ticks that are on disk; asked once.
+    pub fn take_letters(&mut self) -> Vec<Letter> {
+        std::mem::take(&mut self.letters)
     }
 
     /// The tick could not be written: everything is as it was before it.

@@ -39,6 +39,26 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
+/// Has the groups under `folder` bound memory, where the kernel lets them. It does not while a
+/// process lives in `folder` itself; where that is only this one, it moves into a group below.
+pub fn offer_memory(folder: &Path) {
+    let offers = |file: &str| {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        text.split_ascii_whitespace().any(|name| name == "memory")
+    };
+    let enable = || fs::write(folder.join("cgroup.subtree_control"), "+memory").is_ok();
+    if !offers("cgroup.controllers") || offers("cgroup.subtree_control") || enable() {
+        return;
+    }
+    let own = std::process::id();
+    let alone = Cgroup::at(folder).processes().iter().all(|&pid| pid.unsigned_abs() == own);
+    let below = folder.join("lanai-noded");
+    if alone && (below.exists() || fs::create_dir(&below).is_ok()) {
+        let _ = fs::write(below.join("cgroup.procs"), own.to_string());
+        enable();
+    }
+}
+
 impl Cgroup {
     /// Makes a group under `parent`.
     pub fn create(parent: &Path, name: &str) -> io::Result<Cgroup> {
@@ -96,6 +116,29 @@ impl Cgroup {
             Err(e) if e.kind() == io::ErrorKind::NotFound => true,
             Err(_) => remove_below(&self.folder) && fs::remove_dir(&self.folder).is_ok(),
         }
+    }
+
+    /// Bounds the memory of all in it, in kilobytes, without recourse to swap: who needs more is
+    /// ended with all the others. False where the kernel offers no such bound.
+    pub fn bound_memory(&self, kb: u64) -> bool {
+        let write = |file: &str, text: String| fs::write(self.folder.join(file), text).is_ok();
+        let bounded = write("memory.max", kb.saturating_mul(1024).to_string());
+        // There is none of these on older kernels, or without swap.
+        let _ = write("memory.swap.max", "0".into());
+        let _ = write("memory.oom.group", "1".into());
+        bounded
+    }
+
+    /// Whether a process in it was ended because the group was out of memory: then the most it had
+    /// taken, in kilobytes; 0 where the kernel does not say.
+    pub fn out_of_memory(&self) -> Option<u64> {
+        let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        if kills.trim().parse::<u64>().ok()? == 0 {
+            return None;
+        }
+        let peak = fs::read_to_string(self.folder.join("memory.peak")).unwrap_or_default();
+        Some(peak.trim().parse::<u64>().unwrap_or(0) / 1024)
     }
 
     /// Processor time of all that ever ran in it.

@@ -76,6 +76,44 @@ pub fn descendants(of: i32) -> Vec<Process> {
     all.into_iter().filter(|p| p.pid != of && p.lives() && family.contains(&p.pid)).collect()
 }
 
+/// The living descendants of a process as far as they can be found by going from parent to child,
+/// which takes no look at anybody else's processes. One that is being forked may be missed.
+pub fn family(of: i32) -> Vec<Process> {
+    let (mut found, mut unseen) = (Vec::new(), vec![of]);
+    while let Some(pid) = unseen.pop() {
+        match children(pid) {
+            Some(pids) => unseen.extend(&pids),
+            // A kernel that does not list children.
+            None if pid == of => return descendants(of),
+            None => continue,
+        }
+        found.extend(process(pid).filter(|p| pid != of && p.lives()));
+    }
+    found
+}
+
+/// The children of a process by all its threads; None where the kernel does not tell.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut pids = Vec::new();
+    for thread in threads {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => pids.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && thread.path().exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(pids)
+}
+
+/// Resident memory of a process in kilobytes, of what it shares with others only its part; None
+/// where that cannot be told.
+pub fn proportional_kb(pid: i32) -> Option<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
 /// Whether the process was started with this entry, `NAME=value`, in its environment.
 pub fn carries(pid: i32, entry: &[u8]) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -128,5 +166,13 @@ mod tests {
         let me = own().unwrap();
         assert!(descendants(me.parent).iter().any(|p| p.pid == me.pid));
         assert!(!descendants(me.pid).iter().any(|p| p.pid == me.pid));
+        assert!(family(me.parent).iter().any(|p| p.pid == me.pid));
+        assert!(!family(me.pid).iter().any(|p| p.pid == me.pid));
+    }
+
+    #[test]
+    fn the_part_of_shared_memory_is_no_more_than_the_whole() {
+        let me = own().unwrap();
+        assert!(proportional_kb(me.pid).is_none_or(|part| part > 0 && part <= own().unwrap().mem_kb + 4096));
     }
 }
