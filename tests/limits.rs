@@ -328,7 +328,10 @@ fn a_job_whose_files_are_not_there_does_not_start() {
     let job = sandbox.ended(&id);
     assert_eq!(job["Exit_status"], -1, "{job}");
     let said = comment(&job);
-    assert!(said.starts_with("Job could not be started: stage-in failed: ") && said.contains("/none: No such"), "{said}");
+    assert!(
+        said.starts_with("Job could not be started: stage-in failed: ") && said.contains("/none: No such"),
+        "{said}"
+    );
     assert!(!sandbox.file("ran").exists());
     let done = sandbox.run("qsub", &["-W", "stagein=x@far.away:/y", "--", "true"]);
     refused(done, 166, "stagein: far.away is no host of this cluster");
@@ -407,7 +410,8 @@ impl Mailbox {
     fn new(_: &str) -> Mailbox {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("mailer");
-        let script = "#!/bin/sh\nd=$(dirname $0)/$(date +%s%N)\n{ echo \"args: $*\"; cat; } > $d.tmp && mv $d.tmp $d.mail\n";
+        let script =
+            "#!/bin/sh\nd=$(dirname $0)/$(date +%s%N)\n{ echo \"args: $*\"; cat; } > $d.tmp && mv $d.tmp $d.mail\n";
         fs::write(&program, script).unwrap();
         fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         Mailbox { folder, program }
@@ -505,4 +509,3 @@ fn who_deletes_anothers_job_is_named_to_its_owner() {
     assert!(letters[0].contains("\nJob deleted at request of root@"), "{letters:?}");
     assert_eq!(mailbox.all().len(), 1);
 }
-

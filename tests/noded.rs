@@ -306,7 +306,11 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     let mut node = Node::start();
     node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
-    node.order(Order::Walltime { job: JobId::job(1), attempt: 1, times: Times { walltime: Some(Span(100)), ..Times::default() } });
+    node.order(Order::Walltime {
+        job: JobId::job(1),
+        attempt: 1,
+        times: Times { walltime: Some(Span(100)), ..Times::default() },
+    });
     assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
 }
 
@@ -446,11 +450,6 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
             Launch { shell: Some("/etc/passwd".into()), login: true, ..node.script(3, "") },
             127,
             "interpreter: /etc/passwd: Permission",
-        ),
-        (
-            Launch { output: "/no/such/file".into(), ..node.script(4, "") },
-            127,
-            "output file: /no/such/file: No such file",
         ),
         (
             Launch { payload: Payload::Command(vec!["no-such-cmd".into()]), ..node.script(5, "") },

@@ -190,8 +190,13 @@ fn output_goes_nowhere_its_owner_could_not_write() {
         ("no/such/folder/out", "No such file or directory"),
     ] {
         for option in ["-o", "-e"] {
-            let said = comment(&ann, &sandbox, &[option, place]);
+            let id = ann.submit(&sandbox, &["-N", "kept", option, place], "echo text; echo text >&2");
+            let job = sandbox.ended(&id);
+            let said = job["comment"].as_str().unwrap_or_default();
+            assert_eq!(job["Exit_status"], 0, "{job}");
             assert!(said.contains(why) && said.contains(place.trim_end_matches('/')), "{place}: {said}");
+            let name = format!("kept.{}{}", &option[1..], id.split('.').next().unwrap());
+            assert_eq!(ann.read(&name), "text\n", "{said}");
         }
     }
     assert_eq!(bob.read("diary"), "kept");

@@ -18,7 +18,8 @@ mod tests {
 
     #[test]
     fn the_entry_for_a_host_counts_more_than_the_one_for_all() {
-        let found = |list: &'static str| for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap());
+        let found =
+            |list: &'static str| for_host(list.as_bytes(), "n1").map(|entry| std::str::from_utf8(entry).unwrap());
         assert_eq!(found("a@n2,b,c@n1.some.where"), Some("c"));
         assert_eq!(found("a@n2,b"), Some("b"));
         assert_eq!(found("a@n2"), None);

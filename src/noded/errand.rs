@@ -89,7 +89,8 @@ impl Errand<'_> {
             process::end(worker.as_raw());
         }
         loop {
-            let mut fds = [PollFd::new(near.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            let mut fds =
+                [PollFd::new(near.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
             let _ = poll(&mut fds, PollTimeout::NONE);
             let [speaks, told] = fds.map(|fd| fd.any() == Some(true));
             if told {

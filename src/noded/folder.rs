@@ -399,7 +399,12 @@ mod tests {
         let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
-        let outcome = Outcome { how: How::NodeFault("ä\"\n".into()), sent: Some(15), used: Usage::default(), notes: vec!["n".into()] };
+        let outcome = Outcome {
+            how: How::NodeFault("ä\"\n".into()),
+            sent: Some(15),
+            used: Usage::default(),
+            notes: vec!["n".into()],
+        };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
         let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };

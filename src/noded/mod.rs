@@ -116,8 +116,8 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         grace: Span::seconds(1),
         shares: vec![share],
         threads: 1,
-            limits: Default::default(),
-            files: Default::default(),
-            groups: None,
+        limits: Default::default(),
+        files: Default::default(),
+        groups: None,
     }
 }

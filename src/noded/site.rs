@@ -65,7 +65,8 @@ impl Site {
         let Some(name) = name.map(String::from_utf8_lossy) else { return Ok(account) };
         let (user, host) = (&account.name, &self.host);
         let found = user::group_of(&account, &name).map_err(|e| Fault::Node(format!("group {name}: {e}")))?;
-        let gid = found.ok_or_else(|| Fault::Owner(format!("user {user} is not a member of group {name} on {host}")))?;
+        let gid =
+            found.ok_or_else(|| Fault::Owner(format!("user {user} is not a member of group {name} on {host}")))?;
         if account.uid == self.own.uid && !user::may_take_group(gid) {
             return Err(Fault::Owner(format!("only root's noded can give a job the group {name}")));
         }

@@ -264,7 +264,7 @@ mod tests {
         place.write("d/e/x", "");
         place.write("1", "");
         place.write("2", "");
-        std::process::Command::new("mkfifo").arg(place.home().join("pipe")).status().unwrap();
+        nix::unistd::mkfifo(&place.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for (list, why) in [
             ("x@elsewhere:y", "files are copied within a host only, and this one is n1"),
             ("x@n1:no/such", "No such file or directory"),

@@ -197,7 +197,13 @@ mod tests {
 
     fn letter(job: usize) -> Letter {
         let text = |text: &str| text.to_string();
-        Letter { user: text("ann"), to: vec![text("ann")], job: format!("{job}.here"), what: text("x"), body: text("x") }
+        Letter {
+            user: text("ann"),
+            to: vec![text("ann")],
+            job: format!("{job}.here"),
+            what: text("x"),
+            body: text("x"),
+        }
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Desk<'_> {
             short == "localhost" || is(&setup.host) || self.ledger.nodes().any(|node| is(&node.facts.host))
         };
         for name in ["stagein", "stageout"] {
-            let list = newly(before, after, name).and_then(|list| transfers(list)).unwrap_or_default();
+            let list = newly(before, after, name).and_then(transfers).unwrap_or_default();
             if let Some(transfer) = list.iter().find(|transfer| !known(&transfer.host)) {
                 return Err(Refusal::other_host(name, &transfer.host));
             }
