@@ -1,8 +1,8 @@
 //! The real noded, in a folder of its own, running real jobs.
 
 use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share};
-use lanai::model::limits::Times;
-use lanai::model::resource::Value;
+use lanai::model::limits::{Bound, Times};
+use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;
 use lanai::sys::{procfs, user};
 use lanai::wire::frame;
@@ -476,6 +476,31 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
         _ => assert!(matches!(outcome.how, How::CannotStart { status: 127, .. }), "{outcome:?}"),
     }
     assert!(!node.path("ran").exists());
+}
+
+#[test]
+fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
+    for options in FENCES {
+        let mut node = Node::with(options);
+        // What takes the memory has lost its parent.
+        let mut hog = node.script(1, "(head -c 400m /dev/zero | tail &) ; sleep 60");
+        hog.shares[0].taken.push(("mem".into(), Value::Size(Size::megabytes(60))));
+        let outcome = node.run(hog);
+        match outcome.how {
+            How::Exceeded { bound: Bound::Mem, used, limit: 61_440 } if used > 61_440 => {
+                assert!(outcome.used.mem_kb >= used.unsigned_abs(), "{outcome:?}");
+            }
+            _ => panic!("{options:?}: {outcome:?}"),
+        }
+        let mut busy = node.script(2, "while :; do :; done & while :; do :; done");
+        busy.limits.cput = Some(Span(1500));
+        let outcome = node.run(busy);
+        match outcome.how {
+            How::Exceeded { bound: Bound::Cput, used, limit: 1500 } => assert!(used > 1500, "{outcome:?}"),
+            _ => panic!("{options:?}: {outcome:?}"),
+        }
+        assert!(node.read("2.e").starts_with("=>> PBS: job killed: cput 1 exceeded limit 1\n"), "{}", node.read("2.e"));
+    }
 }
 
 #[test]

@@ -298,7 +298,8 @@ impl<'a> View<'a> {
         }
         if life.state == State::Finished {
             if life.run.is_some() {
-                self.out.number("Stageout_status", 1);
+                let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
+                self.out.number("Stageout_status", i64::from(!failed));
             }
             self.out.number("Exit_status", life.exit.map_or(DELETED, |exit| exit.status));
         }

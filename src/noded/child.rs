@@ -9,7 +9,7 @@ use super::program::Program;
 use super::shepherd::UMASK;
 use super::{limits, staging};
 use crate::model::job::Join;
-use crate::model::text::Text;
+use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
 use crate::sys::{packet, process};
 use crate::wire::message::Launch;
@@ -30,6 +30,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// The most that is said of one stream, in characters.
+const LONGEST_NOTE: usize = 400;
 
 /// All the child needs, made ready by the shepherd.
 #[derive(Debug)]
@@ -195,7 +198,8 @@ impl Streams<'_> {
         let place = home.join(launch.job.output_file(&launch.name, letter));
         match (fault, open_output(&place)) {
             (Fault::Owner(why), Ok(file)) => {
-                let note = Word::Note(format!("{why}; it is left in {}", place.display()));
+                let note = format!("{why}; it is left in {}", place.display());
+                let note = Word::Note(shortened(note, LONGEST_NOTE));
                 let bytes = postcard::to_stdvec(&note).unwrap_or_default();
                 packet::send(self.start, &bytes, None, true).map_err(Fault::node("shepherd"))?;
                 Ok(file)

@@ -96,7 +96,7 @@ impl Daemon {
         let hardware = Hardware::detect();
         let nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
-        let cgroup = cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
+        let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
         cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
         let site = Site {
             state: state_folder.to_path_buf(),

@@ -40,7 +40,8 @@ impl Meter {
     }
 
     /// Looks at the job's living processes. Memory that seems to be more than `suspect` kilobytes is
-    /// measured again with what processes share counted once, which takes the kernel longer.
+    /// measured again with what processes share counted once and without pages of files, which takes
+    /// the kernel longer.
     pub fn look(&mut self, cgroup: Option<&Cgroup>, walltime: Span, suspect: u64) -> Reading {
         let alive: Vec<Process> = match cgroup {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),

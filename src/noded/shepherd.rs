@@ -15,8 +15,9 @@ use super::spawner::{Seat, Word, say};
 use super::staging::{self, Staging};
 use super::watch::Watch;
 use super::{program, tmpdir};
-use crate::model::job::{How, Outcome};
-use crate::model::text::Text;
+use crate::model::hosts::for_host;
+use crate::model::job::{How, Join, Outcome};
+use crate::model::text::{Text, shortened};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::{self, Account};
@@ -33,6 +34,8 @@ use std::time::Duration;
 
 /// `Exit_status` of a job whose files could not be copied to it: it never began.
 const STAGE_IN_FAILED: i32 = -1;
+/// The most that is said of files, in characters: a record has not room for much more.
+const LONGEST_NOTE: usize = 600;
 /// The umask of a job that names none.
 pub const UMASK: u32 = 0o077;
 
@@ -206,7 +209,7 @@ impl Around<'_> {
             Ok(Done::Cancelled) => "stage-out was cancelled".to_string(),
             Err(e) => format!("files could not be delivered: {e}"),
         };
-        outcome.notes.push(note);
+        outcome.notes.push(shortened(note, LONGEST_NOTE));
         outcome
     }
 
@@ -220,10 +223,11 @@ impl Around<'_> {
 
     /// The output that nobody wants of a job that went well.
     fn unwanted(&self) -> Vec<PathBuf> {
-        let Launch { files, output, error, full_id, .. } = self.launch;
+        let Launch { files, output, error, join, full_id, .. } = self.launch;
         let place = |path: &Text, ending| staging::output_file(&path.0, &self.account.home, full_id, ending);
-        let output = files.remove_output.then(|| place(output, "OU"));
-        let error = files.remove_error.then(|| place(error, "ER"));
+        // What lies at the place of a stream that was joined to the other is none of this job's.
+        let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
+        let error = (files.remove_error && *join != Join::Output).then(|| place(error, "ER"));
         output.into_iter().chain(error).collect()
     }
 
@@ -256,7 +260,8 @@ impl Around<'_> {
 
     /// The group to take without becoming anybody.
     fn group(&self) -> Option<u32> {
-        self.launch.groups.as_ref().map(|_| self.account.gid)
+        let asked = self.launch.groups.as_ref().and_then(|list| for_host(list.as_bytes(), &self.site.host));
+        asked.map(|_| self.account.gid)
     }
 
     fn run(&self, noded: &OwnedFd) -> io::Result<Outcome> {

@@ -5,6 +5,7 @@
 //! was the job's own folder: the copy and the original may be one file.
 
 use crate::model::staging::{Files, Transfer, fits, is_pattern};
+use crate::model::text::shortened;
 use nix::errno::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Metadata};
@@ -13,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// The most that is said of what went wrong with one file.
-const LONGEST: usize = 200;
+/// The most that is said of what went wrong with one file, in characters.
+const LONGEST: usize = 300;
 
 /// The files of one job and where they are.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Staging<'_> {
         }
         for transfer in &self.files.before {
             self.copy(transfer, &self.home.join(&transfer.remote), &self.folder.join(&transfer.local))
-                .map_err(|e| shortened(format!("stage-in failed: {}: {e}", shown(transfer))))?;
+                .map_err(|e| shortened(format!("stage-in failed: {}: {e}", shown(transfer)), LONGEST))?;
         }
         Ok(())
     }
@@ -60,13 +61,15 @@ impl Staging<'_> {
         let mut faults = Vec::new();
         for transfer in &self.files.after {
             let copied = self.copy(transfer, &self.folder.join(&transfer.local), &self.home.join(&transfer.remote));
-            faults.extend(copied.err().map(|e| shortened(format!("stage-out failed: {}: {e}", shown(transfer)))));
+            faults.extend(
+                copied.err().map(|e| shortened(format!("stage-out failed: {}: {e}", shown(transfer)), LONGEST)),
+            );
         }
         let kept = !faults.is_empty();
         // What is no file (`/dev/null`) is not the job's to remove.
         for path in unwanted.iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file())) {
             let removed = fs::remove_file(path);
-            faults.extend(removed.err().map(|e| shortened(format!("{} not removed: {e}", path.display()))));
+            faults.extend(removed.err().map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)));
         }
         match self.files.private {
             true if kept => faults.push(format!("the job's files are left in {}", self.folder.display())),
@@ -176,13 +179,6 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
 fn shown(transfer: &Transfer) -> String {
     let Transfer { local, host, remote } = transfer;
     format!("{local}@{host}:{remote}")
-}
-
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
 }
 
 /// The file a stream goes to: in a folder, `<full id>.<ending>`; a path that is not absolute begins

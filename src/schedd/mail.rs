@@ -99,8 +99,9 @@ fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
     let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
     let list = job.spec.other.get("Mail_Users").cloned().unwrap_or_else(owner);
     let names = list.split(',').map(|name| name.strip_suffix(&here).unwrap_or(name));
-    // To a mailer one that begins with a dash is an option.
-    names.filter(|name| !name.is_empty() && !name.starts_with('-')).map(str::to_string).collect()
+    // To a mailer one that begins with a dash is an option; a line end would begin a header.
+    let is_plain = |name: &&str| !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    names.filter(|name| !name.is_empty() && !name.starts_with('-')).filter(is_plain).map(str::to_string).collect()
 }
 
 fn body(setup: &Setup, job: &Job, what: &str) -> String {

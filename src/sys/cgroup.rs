@@ -39,24 +39,24 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
-/// Has the groups under `folder` bound memory, where the kernel lets them. It does not while a
-/// process lives in `folder` itself; where that is only this one, it moves into a group below.
+/// The group below which jobs get theirs: this process's own, or, where that is set apart for it
+/// ([`SET_APART`]), the one above.
+pub fn base() -> Option<PathBuf> {
+    let own = own()?;
+    match own.parent() {
+        Some(above) if own.ends_with(SET_APART) => Some(above.to_path_buf()),
+        _ => Some(own),
+    }
+}
+
+/// The group in which a service of systemd's with `DelegateSubgroup=` keeps noded itself: the kernel
+/// bounds memory only below groups in which no process lives.
+const SET_APART: &str = "lanai-noded";
+
+/// Has the groups under `folder` bound memory, where the kernel lets them.
 pub fn offer_memory(folder: &Path) {
-    let offers = |file: &str| {
-        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
-        text.split_ascii_whitespace().any(|name| name == "memory")
-    };
-    let enable = || fs::write(folder.join("cgroup.subtree_control"), "+memory").is_ok();
-    if !offers("cgroup.controllers") || offers("cgroup.subtree_control") || enable() {
-        return;
-    }
-    let own = std::process::id();
-    let alone = Cgroup::at(folder).processes().iter().all(|&pid| pid.unsigned_abs() == own);
-    let below = folder.join("lanai-noded");
-    if alone && (below.exists() || fs::create_dir(&below).is_ok()) {
-        let _ = fs::write(below.join("cgroup.procs"), own.to_string());
-        enable();
-    }
+    // It says so itself where it does not: no such controller, not ours to give, processes in it.
+    let _ = fs::write(folder.join("cgroup.subtree_control"), "+memory");
 }
 
 impl Cgroup {
@@ -176,6 +176,29 @@ pub fn tidy(parent: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_out_of_memory_tells_so_and_how_much_it_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = Cgroup::at(folder.path());
+        assert_eq!(group.out_of_memory(), None, "no memory controller");
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.events", "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n");
+        assert_eq!(group.out_of_memory(), None);
+        write("memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n");
+        assert_eq!(group.out_of_memory(), Some(0), "a kernel without memory.peak");
+        write("memory.peak", "62914560\n");
+        assert_eq!(group.out_of_memory(), Some(61_440));
+    }
+
+    #[test]
+    fn memory_is_bounded_in_bytes_where_there_is_a_group() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!Cgroup::at(&folder.path().join("none")).bound_memory(1024));
+        assert!(Cgroup::at(folder.path()).bound_memory(1024));
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!((read("memory.max"), read("memory.oom.group")), ("1048576".into(), "1".into()));
+    }
 
     #[test]
     fn version_2_is_found_alone_and_beside_version_1() {

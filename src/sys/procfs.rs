@@ -106,12 +106,22 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// Resident memory of a process in kilobytes, of what it shares with others only its part; None
-/// where that cannot be told.
+/// Resident memory of a process in kilobytes: of what it shares with others only its part, and
+/// nothing of files, which the kernel can read again. None where that cannot be told.
 pub fn proportional_kb(pid: i32) -> Option<u64> {
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
+    proportional(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+fn proportional(rollup: &str) -> Option<u64> {
+    let line = |name: &str| {
+        let value = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    match (line("Pss_Anon"), line("Pss_Shmem")) {
+        (Some(own), Some(shared)) => Some(own + shared),
+        // Kernels before 5.9 do not tell files apart.
+        _ => line("Pss"),
+    }
 }
 
 /// Whether the process was started with this entry, `NAME=value`, in its environment.
@@ -174,5 +184,10 @@ mod tests {
     fn the_part_of_shared_memory_is_no_more_than_the_whole() {
         let me = own().unwrap();
         assert!(proportional_kb(me.pid).is_none_or(|part| part > 0 && part <= own().unwrap().mem_kb + 4096));
+        let new =
+            "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
+        assert_eq!(proportional(new), Some(45));
+        assert_eq!(proportional("Rss: 90 kB\nPss:   70 kB\n"), Some(70));
+        assert_eq!(proportional(""), None);
     }
 }
