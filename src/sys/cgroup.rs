@@ -42,10 +42,13 @@ pub fn usable(folder: &Path) -> bool {
 /// The group below which jobs get theirs: this process's own, or, where that is set apart for it
 /// ([`SET_APART`]), the one above.
 pub fn base() -> Option<PathBuf> {
-    let own = own()?;
+    own().map(beside_this)
+}
+
+fn beside_this(own: PathBuf) -> PathBuf {
     match own.parent() {
-        Some(above) if own.ends_with(SET_APART) => Some(above.to_path_buf()),
-        _ => Some(own),
+        Some(above) if own.ends_with(SET_APART) => above.to_path_buf(),
+        _ => own,
     }
 }
 
@@ -176,6 +179,12 @@ pub fn tidy(parent: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_live_below_this_group_unless_it_is_set_apart() {
+        assert_eq!(beside_this("/c/noded.service/lanai-noded".into()), Path::new("/c/noded.service"));
+        assert_eq!(beside_this("/c/session.scope".into()), Path::new("/c/session.scope"));
+    }
 
     #[test]
     fn a_group_out_of_memory_tells_so_and_how_much_it_had() {
