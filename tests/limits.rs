@@ -274,7 +274,7 @@ fn output_is_kept_at_home_if_asked_for() {
 #[test]
 fn output_that_cannot_be_delivered_is_left_at_home_and_said_so() {
     let Some([ann, _]) = two_people("undel") else { return };
-    let mailbox = Mailbox::new("ann-letters");
+    let mailbox = Mailbox::new();
     let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
     let id = ann.submit(&sandbox, &["-N", "u", "-o", "no/such/place"], "echo precious; sleep 0.1");
     let job = sandbox.ended(&id);
@@ -407,7 +407,7 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn new(_: &str) -> Mailbox {
+    fn new() -> Mailbox {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("mailer");
         let script =
@@ -438,7 +438,7 @@ impl Mailbox {
 
 #[test]
 fn begin_and_end_are_mailed_as_asked_for() {
-    let mailbox = Mailbox::new("");
+    let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let id = sandbox.submit(&["-N", "told", "-m", "abe", "-M", "ann@far,bob"], "sleep 0.2; exit 4\n");
     sandbox.ended(&id);
@@ -452,7 +452,7 @@ fn begin_and_end_are_mailed_as_asked_for() {
 
 #[test]
 fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
-    let mailbox = Mailbox::new("");
+    let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     let quiet = sandbox.submit(&["-m", "n", "-l", "walltime=1"], "sleep 60\n");
     let fine = sandbox.submit(&[], "sleep 0.1; exit 1\n");
@@ -470,7 +470,7 @@ fn by_default_only_what_went_wrong_is_mailed_to_the_owner() {
 
 #[test]
 fn a_flood_of_mail_is_folded_and_nobody_waits_for_the_mailer() {
-    let mailbox = Mailbox::new("");
+    let mailbox = Mailbox::new();
     let sandbox = mailbox.sandbox();
     sandbox.run("schedd", &[]).ok();
     let line = "for i in $(seq 60); do qsub -m b -o /dev/null -e /dev/null -- true || exit 1; done";
@@ -484,7 +484,7 @@ fn a_flood_of_mail_is_folded_and_nobody_waits_for_the_mailer() {
 
 #[test]
 fn a_mailer_that_hangs_or_is_not_there_disturbs_nobody() {
-    let mailbox = Mailbox::new("");
+    let mailbox = Mailbox::new();
     fs::write(&mailbox.program, "#!/bin/sh\nexec sleep 60\n").unwrap();
     for program in [mailbox.program.display().to_string(), "/no/such/mailer".into()] {
         let sandbox = Sandbox::configured(&format!("[server]\nmailer = \"{program}\"\n"));
@@ -498,7 +498,7 @@ fn a_mailer_that_hangs_or_is_not_there_disturbs_nobody() {
 #[test]
 fn who_deletes_anothers_job_is_named_to_its_owner() {
     let Some([ann, _]) = two_people("mail") else { return };
-    let mailbox = Mailbox::new("");
+    let mailbox = Mailbox::new();
     let sandbox = shared(&format!("mailer = \"{}\"\n", mailbox.program.display()));
     let own = ann.submit(&sandbox, &["-h"], "true");
     let other = ann.submit(&sandbox, &["-h"], "true");
