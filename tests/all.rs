@@ -13,6 +13,7 @@ mod first_light;
 mod generated;
 mod hostile;
 mod interactive;
+mod limits;
 mod noded;
 mod personal;
 mod recovery;

@@ -93,7 +93,14 @@ fn the_example_configuration_shows_the_defaults() {
     let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
     let default = Config::default();
     assert_eq!((taken.launch, taken.cycle), (default.launch, default.cycle));
-    let unnamed =
-        ServerConfig { name: None, max_array_size: None, operators: Vec::new(), managers: Vec::new(), ..taken.server };
+    let unnamed = ServerConfig {
+        name: None,
+        max_array_size: None,
+        operators: Vec::new(),
+        managers: Vec::new(),
+        mailer: None,
+        mail_from: None,
+        ..taken.server
+    };
     assert_eq!(unnamed, default.server);
 }

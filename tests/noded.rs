@@ -1,7 +1,8 @@
 //! The real noded, in a folder of its own, running real jobs.
 
 use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share};
-use lanai::model::resource::Value;
+use lanai::model::limits::{Bound, Times};
+use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;
 use lanai::sys::{procfs, user};
 use lanai::wire::frame;
@@ -154,6 +155,9 @@ impl Node {
             grace: Span(300),
             shares: vec![share],
             threads: 1,
+            limits: Default::default(),
+            files: Default::default(),
+            groups: None,
         }
     }
 
@@ -303,7 +307,11 @@ fn a_walltime_can_be_changed_while_the_job_runs() {
     let mut node = Node::start();
     node.order(Order::Start(Box::new(node.script(1, "sleep 60"))));
     node.running(1);
-    node.order(Order::Walltime { job: JobId::job(1), attempt: 1, limit: Some(Span(100)) });
+    node.order(Order::Walltime {
+        job: JobId::job(1),
+        attempt: 1,
+        times: Times { walltime: Some(Span(100)), ..Times::default() },
+    });
     assert!(matches!(node.ended(1).how, How::Overran { limit: Span(100), .. }));
 }
 
@@ -445,11 +453,6 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
             "interpreter: /etc/passwd: Permission",
         ),
         (
-            Launch { output: "/no/such/file".into(), ..node.script(4, "") },
-            127,
-            "output file: /no/such/file: No such file",
-        ),
-        (
             Launch { payload: Payload::Command(vec!["no-such-cmd".into()]), ..node.script(5, "") },
             254,
             "command: no-such-cmd: No such file",
@@ -474,6 +477,31 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
         _ => assert!(matches!(outcome.how, How::CannotStart { status: 127, .. }), "{outcome:?}"),
     }
     assert!(!node.path("ran").exists());
+}
+
+#[test]
+fn memory_and_processor_time_are_bounded_with_and_without_control_groups() {
+    for options in FENCES {
+        let mut node = Node::with(options);
+        // What takes the memory has lost its parent.
+        let mut hog = node.script(1, "(head -c 400m /dev/zero | tail &) ; sleep 60");
+        hog.shares[0].taken.push(("mem".into(), Value::Size(Size::megabytes(60))));
+        let outcome = node.run(hog);
+        match outcome.how {
+            How::Exceeded { bound: Bound::Mem, used, limit: 61_440 } if used > 61_440 => {
+                assert!(outcome.used.mem_kb >= used.unsigned_abs(), "{outcome:?}");
+            }
+            _ => panic!("{options:?}: {outcome:?}"),
+        }
+        let mut busy = node.script(2, "while :; do :; done & while :; do :; done");
+        busy.limits.cput = Some(Span(1500));
+        let outcome = node.run(busy);
+        match outcome.how {
+            How::Exceeded { bound: Bound::Cput, used, limit: 1500 } => assert!(used > 1500, "{outcome:?}"),
+            _ => panic!("{options:?}: {outcome:?}"),
+        }
+        assert!(node.read("2.e").starts_with("=>> PBS: job killed: cput 1 exceeded limit 1\n"), "{}", node.read("2.e"));
+    }
 }
 
 #[test]

@@ -61,7 +61,8 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
 #[test]
 fn nobody_reads_what_is_anothers() {
     let Some([ann, bob]) = two_people("read") else { return };
-    let sandbox = shared("");
+    // A name of its own, so that no other test has a TMPDIR of the same name.
+    let sandbox = shared("name = \"reading\"\n");
     let id = ann.submit(&sandbox, &["-v", "SECRET=env-secret"], "# script-secret\ntouch $TMPDIR/x; sleep 60");
     let job = sandbox.running(&id);
     let number = id.split('.').next().unwrap();
@@ -190,8 +191,13 @@ fn output_goes_nowhere_its_owner_could_not_write() {
         ("no/such/folder/out", "No such file or directory"),
     ] {
         for option in ["-o", "-e"] {
-            let said = comment(&ann, &sandbox, &[option, place]);
+            let id = ann.submit(&sandbox, &["-N", "kept", option, place], "echo text; echo text >&2");
+            let job = sandbox.ended(&id);
+            let said = job["comment"].as_str().unwrap_or_default();
+            assert_eq!(job["Exit_status"], 0, "{job}");
             assert!(said.contains(why) && said.contains(place.trim_end_matches('/')), "{place}: {said}");
+            let name = format!("kept.{}{}", &option[1..], id.split('.').next().unwrap());
+            assert_eq!(ann.read(&name), "text\n", "{said}");
         }
     }
     assert_eq!(bob.read("diary"), "kept");

@@ -3,17 +3,17 @@ complete -c qalter -s A -d 'Account to charge, any text' -r
 complete -c qalter -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES; kept and shown, without effect' -r
 complete -c qalter -s e -d 'File for standard error: [host:]path; a folder gets <job id>.ER in it' -r
 complete -c qalter -s j -d 'Join output and errors: oe into the output file, eo into the error file, n not at all' -r
-complete -c qalter -s k -d 'Files to keep on the node: n, or letters of o e d; kept and shown, without effect' -r
+complete -c qalter -s k -d 'Output to keep in the home folder on the node: n, or letters of o e; with d it goes straight to its place, as it always does' -r
 complete -c qalter -s l -d 'Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...; sizes take b, kb, mb, gb, tb, pb' -r
-complete -c qalter -s m -d 'Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent' -r
-complete -c qalter -s M -d 'Whom to mail: user[@host],...; kept and shown, no mail is sent' -r
+complete -c qalter -s m -d 'Mail on abort, begin, end: n, or letters of a b e; j too for each element of an array' -r
+complete -c qalter -s M -d 'Whom to mail: user[@host],...; the owner if not given' -r
 complete -c qalter -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qalter -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
 complete -c qalter -s p -d 'Priority, -1024 to 1023' -r
 complete -c qalter -s P -d 'Project' -r
 complete -c qalter -s r -d 'Whether the job may be started again from the beginning' -r
-complete -c qalter -s R -d 'Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect' -r
+complete -c qalter -s R -d 'Output to remove if the job ends with status 0: letters of o e' -r
 complete -c qalter -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qalter -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qalter -s W -d 'Other attributes: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), or any attribute by name, joined by commas' -r
+complete -c qalter -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, or any attribute by name' -r
 complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n for none' -r

@@ -219,7 +219,8 @@ impl<'a> View<'a> {
             Some(path) => path.lossy(),
             None => {
                 let folder = spec.workdir.lossy();
-                format!("{}:{}/{}.{letter}{id}", spec.submit_host, folder.trim_end_matches('/'), spec.name).into()
+                let file = id.output_file(&spec.name, letter);
+                format!("{}:{}/{file}", spec.submit_host, folder.trim_end_matches('/')).into()
             }
         }
     }
@@ -264,7 +265,9 @@ impl<'a> View<'a> {
         }
         self.out.text_if("Shell_Path_List", spec.shell.as_ref().map(Text::lossy));
         self.given("sandbox");
-        self.out.text_if("jobdir", session.map(|_| spec.workdir.lossy()));
+        // Only its node knows the name of a folder of its own.
+        let known = session.filter(|_| spec.other.get("sandbox").is_none_or(|sandbox| sandbox != "PRIVATE"));
+        self.out.text_if("jobdir", known.map(|_| spec.workdir.lossy()));
         self.given("stagein");
         self.given("stageout");
         self.out.number("substate", self.substate());
@@ -308,7 +311,8 @@ impl<'a> View<'a> {
         }
         if life.state == State::Finished {
             if life.run.is_some() {
-                self.out.number("Stageout_status", 1);
+                let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
+                self.out.number("Stageout_status", i64::from(!failed));
             }
             self.out.number("Exit_status", life.exit.map_or(DELETED, |exit| exit.status));
         }

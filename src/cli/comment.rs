@@ -10,8 +10,8 @@ use crate::model::time::ClockTable;
 use crate::wire::message::{Record, ServerFacts};
 use std::borrow::Cow;
 
-/// The `Exit_status` of a job ended over its walltime.
-const OVER_WALLTIME: i32 = -29;
+/// The `Exit_status` of jobs ended over a limit, and the resource of each.
+const LIMITS: [(i32, &str); 4] = [(-26, "vmem"), (-27, "mem"), (-28, "cput"), (-29, "walltime")];
 
 /// The comment of a job.
 pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
@@ -85,14 +85,20 @@ fn started(said: &str, run: &Run, clock: &ClockTable) -> String {
     format!("Job {said} at {at} on {}", place::exec_vnode(&run.shares))
 }
 
-/// How it ended, by its exit status.
+/// How it ended: by its exit status, then with figures and what became of its files.
 fn ending(job: &Job) -> String {
+    by_status(job) + job.life.ending.as_deref().unwrap_or_default()
+}
+
+fn by_status(job: &Job) -> String {
     match (job.life.exit, &job.life.want) {
         (Some(Exit { deleted: true, .. }) | None, Want::Gone(by)) => format!(" and terminated by {by}"),
         (Some(Exit { deleted: true, .. }) | None, _) => " and terminated".to_string(),
         (Some(Exit { status: 0, .. }), _) => " and finished".to_string(),
-        (Some(Exit { status: OVER_WALLTIME, .. }), _) => " and exceeded resource walltime".to_string(),
-        (Some(_), _) => " and failed".to_string(),
+        (Some(Exit { status, .. }), _) => match LIMITS.iter().find(|(limit, _)| *limit == status) {
+            Some((_, resource)) => format!(" and exceeded resource {resource}"),
+            None => " and failed".to_string(),
+        },
     }
 }
 
@@ -117,6 +123,10 @@ mod tests {
         assert_eq!(shown(&finished(job.clone(), 0, false)), format!("{ran} and finished"));
         assert_eq!(shown(&finished(job.clone(), 3, false)), format!("{ran} and failed"));
         assert_eq!(shown(&finished(job.clone(), -29, false)), format!("{ran} and exceeded resource walltime"));
+        let mut over = finished(job.clone(), -27, false);
+        over.job.life.ending = Some(" (mem 600kb exceeded limit 500kb); not removed".into());
+        let expected = format!("{ran} and exceeded resource mem (mem 600kb exceeded limit 500kb); not removed");
+        assert_eq!(shown(&over), expected);
         let mut deleted = finished(job, 271, true);
         deleted.job.life.want = Want::Gone("alice@head".into());
         assert_eq!(shown(&deleted), format!("{ran} and terminated by alice@head"));

@@ -96,6 +96,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         not_before: None,
         obittime: None,
         bars: Default::default(),
+        ending: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };

@@ -8,6 +8,7 @@ use super::{date, paths, resources, script};
 use crate::model::attribute::{self, Setting};
 use crate::model::check;
 use crate::model::depend::{Fault, Wish};
+use crate::model::limits::Warning;
 use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Wall;
@@ -34,17 +35,18 @@ pub struct JobOptions {
     /// Join output and errors: oe into the output file, eo into the error file, n not at all
     #[arg(short = 'j', value_name = "oe|eo|n")]
     pub join: Option<OsString>,
-    /// Files to keep on the node: n, or letters of o e d; kept and shown, without effect
+    /// Output to keep in the home folder on the node: n, or letters of o e; with d it goes straight to
+    /// its place, as it always does
     #[arg(short = 'k', value_name = "keep")]
     pub keep: Option<OsString>,
     /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...;
     /// sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
-    /// Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent
+    /// Mail on abort, begin, end: n, or letters of a b e; j too for each element of an array
     #[arg(short = 'm', value_name = "mail_options")]
     pub mail_points: Option<OsString>,
-    /// Whom to mail: user[@host],...; kept and shown, no mail is sent
+    /// Whom to mail: user[@host],...; the owner if not given
     #[arg(short = 'M', value_name = "user_list")]
     pub mail_users: Option<OsString>,
     /// Name of the job: up to 230 letters, digits and - _ + .
@@ -62,7 +64,7 @@ pub struct JobOptions {
     /// Whether the job may be started again from the beginning
     #[arg(short = 'r', value_name = "y|n")]
     pub rerunnable: Option<OsString>,
-    /// Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect
+    /// Output to remove if the job ends with status 0: letters of o e
     #[arg(short = 'R', value_name = "o|e|oe")]
     pub remove: Option<OsString>,
     /// Shell to run the script: path[@host],...
@@ -71,8 +73,9 @@ pub struct JobOptions {
     /// Users to run as: user[@host],...; only the owner is accepted
     #[arg(short = 'u', value_name = "user_list")]
     pub users: Option<OsString>,
-    /// Other attributes: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), or any attribute by name,
-    /// joined by commas
+    /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
+    /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
+    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }
@@ -224,6 +227,7 @@ fn is_well_formed(name: &str, value: &str) -> bool {
         "sandbox" => check::sandbox(value),
         "stagein" | "stageout" => check::staging(value),
         "tolerate_node_failures" => check::tolerance(value),
+        Warning::ATTRIBUTE => value.is_empty() || Warning::parse(value).is_some(),
         _ => true,
     }
 }
@@ -342,6 +346,7 @@ mod tests {
             ('W', "stagein=x"),
             ('W', "block=maybe"),
             ('W', "tolerate_node_failures=x"),
+            ('W', "warn=USR1"),
             ('W', "depend="),
             ('W', "depend=afterok"),
             ('W', "depend=afterok:1,"),

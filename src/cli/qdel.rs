@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qdel")]
 pub struct Args {
-    /// force: over at once, whatever the node says; suppress_email=N is accepted, no mail is sent
+    /// force: over at once, whatever the node says; suppress_email=N is accepted: mail is bounded in any case
     #[arg(short = 'W', value_name = "force|suppress_email=X")]
     pub how: Option<OsString>,
     /// Also delete finished jobs, out of the history

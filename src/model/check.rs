@@ -135,11 +135,7 @@ pub fn sandbox(text: &str) -> bool {
 
 /// `local@host:remote` joined by commas.
 pub fn staging(text: &str) -> bool {
-    text.split(',').all(|entry| {
-        let (local, remote) = entry.split_once('@').unwrap_or_default();
-        let (host, path) = remote.split_once(':').unwrap_or_default();
-        !local.is_empty() && !host.is_empty() && !path.is_empty()
-    })
+    super::staging::transfers(text).is_some() && !text.contains('\0')
 }
 
 /// `X-Y[:Z][%M]` with X below Y and Z at least 1.

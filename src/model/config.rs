@@ -33,6 +33,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "shared",
             "idle",
             "min_uid",
+            "mailer",
+            "mail_from",
         ],
     ),
     ("launch", &["login", "grace", "max_failed_starts", "retry"]),
@@ -82,6 +84,10 @@ pub struct ServerConfig {
     pub idle: Span,
     /// Jobs of users below this number are not run in a shared installation.
     pub min_uid: u32,
+    /// The program that sends mail, absolute; empty for none, None for the usual one.
+    pub mailer: Option<PathBuf>,
+    /// In whose name mail is sent; None for that of schedd's user.
+    pub mail_from: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -98,6 +104,8 @@ impl Default for ServerConfig {
             shared: false,
             idle: Span::seconds(600),
             min_uid: 1000,
+            mailer: None,
+            mail_from: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::array::{Elements, Indices};
 use super::depend::Bars;
+use super::limits::Bound;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -66,6 +67,17 @@ impl JobId {
     /// Whether it names an array.
     pub fn is_array(self) -> bool {
         self.part == Part::Array
+    }
+
+    /// The file that a stream of this job's goes to by default: `STDIN.o12`, for an element
+    /// `STDIN.o12.3`, for an array `STDIN.o12.^array_index^`. `letter` is `o` or `e`.
+    pub fn output_file(self, name: &str, letter: char) -> String {
+        let number = self.number;
+        match self.part {
+            Part::Whole => format!("{name}.{letter}{number}"),
+            Part::Array => format!("{name}.{letter}{number}.^array_index^"),
+            Part::Element(index) => format!("{name}.{letter}{number}.{index}"),
+        }
     }
 
     /// The id as clients see it: `12.head`, `12[].head`, `12[3].head`.
@@ -226,8 +238,8 @@ pub struct Spec {
     pub submit_host: String,
     /// `Submit_arguments`.
     pub arguments: Text,
-    /// Attributes that are kept and shown as given and decide nothing here: `Mail_Points`,
-    /// `Checkpoint`, ...; PBS attribute name to text.
+    /// Attributes kept and shown as given, read where they count (`Mail_Points`, `stagein`,
+    /// `warn`, ...) if they count at all (`Checkpoint`); PBS attribute name to text.
     pub other: BTreeMap<String, String>,
 }
 
@@ -285,6 +297,9 @@ pub struct Life {
     /// What of its dependencies bars it from starting.
     #[serde(default)]
     pub bars: Bars,
+    /// What is said of its end beyond its status: figures, and what became of its files.
+    #[serde(default)]
+    pub ending: Option<String>,
 }
 
 /// One attempt: where it runs and what is known of it.
@@ -377,6 +392,9 @@ pub struct Outcome {
     pub sent: Option<i32>,
     /// What it used.
     pub used: Usage,
+    /// What else its owner should know: files that could not be delivered or copied.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What happened to an attempt.
@@ -393,6 +411,15 @@ pub enum How {
         /// Its limit.
         limit: Span,
     },
+    /// Ended by its shepherd or the kernel: over another of its limits.
+    Exceeded {
+        /// Which.
+        bound: Bound,
+        /// The most it had when it was ended: kilobytes or milliseconds.
+        used: i64,
+        /// Its limit, likewise.
+        limit: i64,
+    },
     /// Never started, by its owner's fault: no such interpreter, not executable, no such directory.
     CannotStart {
         /// 254 for a command, 127 for a script.
@@ -406,4 +433,34 @@ pub enum How {
     Cancelled,
     /// The shepherd itself was killed; its exit status is not known.
     ShepherdLost,
+}
+
+impl How {
+    /// Whether the job began.
+    pub fn ran(&self) -> bool {
+        !matches!(self, How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled)
+    }
+
+    /// What is said of an end at a limit: `mem 600kb exceeded limit 500kb`. None for any other end.
+    pub fn excess(&self) -> Option<String> {
+        match self {
+            How::Overran { used, limit } => {
+                Some(format!("walltime {} exceeded limit {}", used.as_seconds(), limit.as_seconds()))
+            }
+            How::Exceeded { bound, used, limit } => {
+                let (name, used, limit) = (bound.name(), bound.figure(*used), bound.figure(*limit));
+                Some(format!("{name} {used} exceeded limit {limit}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Outcome {
+    /// What is said of the end beyond its status, if anything: figures, then notes.
+    pub fn remark(&self) -> Option<String> {
+        let figures = self.how.excess().map(|text| format!(" ({text})"));
+        let notes = self.notes.iter().map(|note| format!("; {note}"));
+        Some(figures.into_iter().chain(notes).collect::<String>()).filter(|text| !text.is_empty())
+    }
 }

@@ -55,6 +55,7 @@ impl Life {
             not_before: None,
             obittime: None,
             bars: Default::default(),
+            ending: None,
         }
     }
 
@@ -184,6 +185,7 @@ impl Job {
         self.life.run_count = self.life.run_count.saturating_add(1);
         self.life.want = Want::Run;
         self.life.used = Default::default();
+        self.life.ending = None;
         self.life.not_before = None;
         self.life.run = Some(run);
     }
@@ -195,6 +197,7 @@ impl Job {
             return;
         }
         self.life.used = outcome.used;
+        self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.start_failed(moment),
@@ -276,6 +279,7 @@ pub fn exit_status(outcome: &Outcome) -> Option<i32> {
         How::Signaled(signal) if outcome.sent == Some(*signal) => Some(256 + signal),
         How::Signaled(signal) => Some(128 + signal),
         How::Overran { .. } => Some(OVER_WALLTIME),
+        How::Exceeded { bound, .. } => Some(bound.exit_status()),
         How::CannotStart { status, .. } => Some(*status),
         How::NodeFault(_) | How::Cancelled | How::ShepherdLost => None,
     }

@@ -21,6 +21,11 @@ pub mod signal;
 pub mod spans;
 
 pub mod array;
+pub mod limits;
+
+pub mod staging;
+
+pub mod hosts;
 
 pub mod job;
 

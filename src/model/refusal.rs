@@ -53,6 +53,8 @@ refusals! {
     queue_disabled = 15021, "Queue is not enabled";
     /// The owner has no account here, or may not run jobs.
     bad_uid = 15023, "Bad UID for job execution";
+    /// The owner is not a member of the group asked for.
+    bad_gid = 15045, "Bad GID for job execution";
     /// No `-q` and no default queue.
     no_default_queue = 15037, "No default queue specified";
     /// `-r n` forbids it.
@@ -158,6 +160,12 @@ impl Refusal {
     /// A dependency on a job that is over and can never meet it; which, and how that job ended.
     pub fn unmet_dependency(which: &str) -> Refusal {
         Refusal::new(15229, format!("Finished job did not satisfy dependency: {which}"))
+    }
+
+    /// Files to be copied from or to a host that is not of this cluster.
+    pub fn other_host(attribute: &str, host: &str) -> Refusal {
+        let why = format!("{host} is no host of this cluster, and files are copied within a host only");
+        Refusal::new(15014, format!("Illegal attribute or resource value {attribute}: {why}"))
     }
 
     /// Larger than a job may be; `what` and its bound in bytes.

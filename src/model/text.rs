@@ -104,6 +104,14 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
+/// A text of at most so many characters, with dots for what is left out.
+pub fn shortened(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,10 @@
 
 use super::environment::{self, Environment};
 use super::program::Program;
+use super::shepherd::UMASK;
+use super::{limits, staging};
 use crate::model::job::Join;
-use crate::model::text::Text;
+use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
 use crate::sys::{packet, process, terminal};
 use crate::wire::message::Launch;
@@ -29,6 +31,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// The most that is said of one stream, in characters.
+const LONGEST_NOTE: usize = 400;
+
 /// All the child needs, made ready by the shepherd.
 #[derive(Debug)]
 pub struct Plan<'a> {
@@ -38,6 +43,10 @@ pub struct Plan<'a> {
     pub account: &'a Account,
     /// All the owner's groups, when the child must become the owner first.
     pub groups: Option<Vec<Gid>>,
+    /// The group to take when it already is.
+    pub group: Option<u32>,
+    /// The job's own folder, where it starts, if it has one.
+    pub jobdir: Option<&'a Path>,
     /// What to execute.
     pub program: Program,
     /// With which variables.
@@ -55,6 +64,8 @@ pub struct Plan<'a> {
 pub enum Word {
     /// About to exec; comes with the job's standard error.
     Ready,
+    /// Something its owner should know, though it goes on.
+    Note(String),
     /// It cannot.
     Failed(Fault),
 }
@@ -109,10 +120,11 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
         user::become_user(plan.account, groups).map_err(Fault::node("identity"))?;
         stay_under(plan.shepherd)?;
     }
-    umask(Mode::from_bits_truncate(plan.launch.umask.unwrap_or(0o077) & 0o777));
+    plan.group.map_or(Ok(()), user::take_group).map_err(Fault::node("group"))?;
+    umask(Mode::from_bits_truncate(plan.launch.umask.unwrap_or(UMASK) & 0o777));
     match plan.screen {
         Some(screen) => terminal::sit_down(screen).map_err(Fault::node("terminal"))?,
-        None => open_outputs(plan.launch)?,
+        None => open_outputs(plan, start)?,
     }
     enter(plan)?;
     for (what, path) in &plan.program.needs {
@@ -127,6 +139,7 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
     if plan.screen.is_some() {
         await_person(start)?;
     }
+    limits::impose(&plan.launch.limits).map_err(Fault::node("limits"))?;
     execute(plan)
 }
 
@@ -159,18 +172,20 @@ fn bind(processors: &[u16]) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
-fn open_outputs(launch: &Launch) -> Result<(), Fault> {
+fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
+    let launch = plan.launch;
+    let streams = Streams { plan, start };
     // Errors first, so that what fails from here on can be read there.
     let errors = match launch.join {
         Join::Output => None,
-        Join::No | Join::Error => Some(open_output("error file", &launch.error, &launch.full_id, "ER")?),
+        Join::No | Join::Error => Some(streams.open("error file", &launch.error, 'e')?),
     };
     if let Some(file) = &errors {
         process::as_standard(file, true).map_err(Fault::node("error file"))?;
     }
     let output = match launch.join {
         Join::Error => errors,
-        Join::No | Join::Output => Some(open_output("output file", &launch.output, &launch.full_id, "OU")?),
+        Join::No | Join::Output => Some(streams.open("output file", &launch.output, 'o')?),
     };
     if let Some(file) = &output {
         process::as_standard(file, false).map_err(Fault::node("output file"))?;
@@ -181,25 +196,44 @@ fn open_outputs(launch: &Launch) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Opens a file for output; in a folder, the file `<full id>.<ending>`. Always at its end, so that
-/// joined streams do not overwrite each other.
-fn open_output(what: &str, path: &Text, full_id: &str, ending: &str) -> Result<File, Fault> {
-    let path = PathBuf::from(OsStr::from_bytes(&path.0));
-    let open = |path: &Path| {
-        // A FIFO that nobody reads is an error, not something to wait for.
-        let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
-        let file = File::options().write(true).create(true).truncate(true).mode(0o666).custom_flags(flags).open(path);
-        let file = file.map_err(errno)?;
-        fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
-        Ok(file)
-    };
-    match open(&path) {
-        Err(Errno::EISDIR) => {
-            let inside = path.join(format!("{full_id}.{ending}"));
-            open(&inside).map_err(|e| Fault::of(what, &inside, e))
+/// The files for output, opened as the owner.
+struct Streams<'a> {
+    plan: &'a Plan<'a>,
+    start: BorrowedFd<'a>,
+}
+
+impl Streams<'_> {
+    /// Opens one; where that fails by the owner's fault, its namesake in the home folder, which is
+    /// said: a path mistyped must not cost what the job computes.
+    fn open(&self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
+        let (launch, home) = (self.plan.launch, &self.plan.account.home);
+        let path = staging::output_file(&path.0, home, &launch.full_id, if letter == 'o' { "OU" } else { "ER" });
+        let fault = match open_output(&path) {
+            Ok(file) => return Ok(file),
+            Err(errno) => Fault::of(what, &path, errno),
+        };
+        let place = home.join(launch.job.output_file(&launch.name, letter));
+        match (fault, open_output(&place)) {
+            (Fault::Owner(why), Ok(file)) => {
+                let note = format!("{why}; it is left in {}", place.display());
+                let note = Word::Note(shortened(note, LONGEST_NOTE));
+                let bytes = postcard::to_stdvec(&note).unwrap_or_default();
+                packet::send(self.start, &bytes, None, true).map_err(Fault::node("shepherd"))?;
+                Ok(file)
+            }
+            (fault, _) => Err(fault),
         }
-        other => other.map_err(|e| Fault::of(what, &path, e)),
     }
+}
+
+/// Opens a file for output: always at its end, so that joined streams do not overwrite each other.
+fn open_output(path: &Path) -> Result<File, Errno> {
+    // A FIFO that nobody reads is an error, not something to wait for.
+    let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
+    let file = File::options().write(true).create(true).truncate(true).mode(0o666).custom_flags(flags).open(path);
+    let file = file.map_err(errno)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    Ok(file)
 }
 
 fn errno(error: io::Error) -> Errno {
@@ -208,7 +242,11 @@ fn errno(error: io::Error) -> Errno {
 
 fn enter(plan: &Plan) -> Result<(), Fault> {
     let workdir = &plan.launch.workdir;
-    let path = if workdir.is_empty() { &plan.account.home } else { Path::new(OsStr::from_bytes(&workdir.0)) };
+    let path = match plan.jobdir {
+        Some(own) => own,
+        None if workdir.is_empty() => &plan.account.home,
+        None => Path::new(OsStr::from_bytes(&workdir.0)),
+    };
     chdir(path).map_err(|e| Fault::of("working directory", path, e))
 }
 

@@ -97,13 +97,15 @@ impl Daemon {
         let hardware = Hardware::detect();
         let nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
+        let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
+        cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
         let site = Site {
             state: state_folder.to_path_buf(),
             boot: boot.clone(),
             tmp: tmpdir::base(state_folder),
             host: hardware.host.clone(),
             gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
-            cgroup: cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder)),
+            cgroup,
             shared: rules.shared,
             min_uid: rules.min_uid,
             own: own.clone(),
@@ -264,7 +266,7 @@ impl Daemon {
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
             Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
             Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
-            Order::Walltime { job, attempt, limit } => attempts.tell(Name { job, attempt }, Control::Walltime(limit)),
+            Order::Walltime { job, attempt, times } => attempts.tell(Name { job, attempt }, Control::Times(times)),
             Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,

@@ -18,6 +18,8 @@ pub struct Surroundings<'a> {
     pub account: &'a Account,
     /// Its node file.
     pub nodes: &'a Path,
+    /// Where its files are: the home folder, or a folder of its own.
+    pub jobdir: &'a Path,
     /// Its private folder for temporary files.
     pub tmpdir: &'a Path,
     /// Its secret.
@@ -57,7 +59,7 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_TASKNUM", b"1");
     // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
-    set("PBS_JOBDIR", account.home.as_os_str().as_bytes());
+    set("PBS_JOBDIR", around.jobdir.as_os_str().as_bytes());
     set("PBS_JOBCOOKIE", around.cookie.as_bytes());
     set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
     let threads = launch.threads.to_string();
@@ -119,7 +121,7 @@ mod tests {
     fn built(launch: &Launch, gpus: bool) -> Environment {
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
-        of(launch, &Surroundings { account: &account, nodes, tmpdir, cookie: "c", gpus })
+        of(launch, &Surroundings { account: &account, nodes, jobdir: Path::new("/j"), tmpdir, cookie: "c", gpus })
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {

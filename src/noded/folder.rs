@@ -370,6 +370,7 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 mod tests {
     use super::*;
     use crate::model::job::How;
+    use crate::model::limits::Times;
 
     fn identity(pid: i32) -> Identity {
         let name = Name { job: JobId::job(7), attempt: 2 };
@@ -404,7 +405,12 @@ mod tests {
         let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
-        let outcome = Outcome { how: How::NodeFault("ä\"\n".into()), sent: Some(15), used: Usage::default() };
+        let outcome = Outcome {
+            how: How::NodeFault("ä\"\n".into()),
+            sent: Some(15),
+            used: Usage::default(),
+            notes: vec!["n".into()],
+        };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
         let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
@@ -419,9 +425,9 @@ mod tests {
         let folder = build(state.path(), &contents).unwrap().unwrap().folder;
         fs::write(folder.path.join("orders"), "canc").unwrap();
         folder.append(&Control::Signal(10)).unwrap();
-        folder.append(&Control::Walltime(None)).unwrap();
+        folder.append(&Control::Times(Times::default())).unwrap();
         let mut seen = 0;
-        assert_eq!(folder.orders(&mut seen), [Control::Signal(10), Control::Walltime(None)]);
+        assert_eq!(folder.orders(&mut seen), [Control::Signal(10), Control::Times(Times::default())]);
         assert!(folder.orders(&mut seen).is_empty());
     }
 

@@ -12,6 +12,19 @@ pub struct Meter {
     so_far: Usage,
 }
 
+/// What the living processes of a job had at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Resident memory, in kilobytes.
+    pub mem_kb: u64,
+    /// That of the largest process.
+    pub largest_kb: u64,
+    /// Address space, in kilobytes.
+    pub vmem_kb: u64,
+    /// Processor time of all, also of those that are gone.
+    pub cput: Span,
+}
+
 impl Meter {
     /// For a job that holds these.
     pub fn new(shares: &[Share]) -> Meter {
@@ -20,16 +33,41 @@ impl Meter {
         Meter { so_far: Usage { ncpus: u32::try_from(ncpus).unwrap_or(0), ..Usage::default() } }
     }
 
-    /// Looks at the job's living processes.
+    /// Looks at the job's living processes; what has been used so far.
     pub fn sample(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
+        self.look(cgroup, walltime, u64::MAX);
+        self.so_far
+    }
+
+    /// Looks at the job's living processes. Memory that seems to be more than `suspect` kilobytes is
+    /// measured again with what processes share counted once and without pages of files, which takes
+    /// the kernel longer.
+    pub fn look(&mut self, cgroup: Option<&Cgroup>, walltime: Span, suspect: u64) -> Reading {
         let alive: Vec<Process> = match cgroup {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
-            None => procfs::descendants(nix::unistd::getpid().as_raw()),
+            None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        self.so_far.mem_kb = self.so_far.mem_kb.max(alive.iter().map(|p| p.mem_kb).sum());
-        self.so_far.vmem_kb = self.so_far.vmem_kb.max(alive.iter().map(|p| p.vmem_kb).sum());
+        let mut sizes: Vec<u64> = alive.iter().map(|p| p.mem_kb).collect();
+        if sizes.iter().sum::<u64>() > suspect {
+            let own = |p: &Process| procfs::proportional_kb(p.pid).unwrap_or(p.mem_kb);
+            sizes = alive.iter().map(own).collect();
+        }
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        self.note(cgroup, running, walltime)
+        let mut reading = Reading {
+            mem_kb: sizes.iter().sum(),
+            largest_kb: sizes.iter().copied().max().unwrap_or(0),
+            vmem_kb: alive.iter().map(|p| p.vmem_kb).sum(),
+            cput: Span(0),
+        };
+        self.so_far.mem_kb = self.so_far.mem_kb.max(reading.mem_kb);
+        self.so_far.vmem_kb = self.so_far.vmem_kb.max(reading.vmem_kb);
+        reading.cput = self.note(cgroup, running, walltime).cput;
+        reading
+    }
+
+    /// Notes what somebody else has measured: the largest resident memory, in kilobytes.
+    pub fn note_peak(&mut self, mem_kb: u64) {
+        self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
     }
 
     /// The sum, once all its processes are gone but before its control group is.

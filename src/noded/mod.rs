@@ -56,6 +56,12 @@ pub mod sweep;
 
 pub mod meter;
 
+pub mod limits;
+
+pub mod errand;
+
+pub mod staging;
+
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 
@@ -113,5 +119,8 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         grace: Span::seconds(1),
         shares: vec![share],
         threads: 1,
+        limits: Default::default(),
+        files: Default::default(),
+        groups: None,
     }
 }

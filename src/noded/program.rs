@@ -3,6 +3,7 @@
 //! Whatever the interpreter is, it replaces the login shell (`bash -c "exec ..."`): no outer shell
 //! stays that would swallow the job's signals or change its exit status.
 
+use crate::model::hosts::for_host;
 use crate::model::text::Text;
 use crate::sys::user::Account;
 use crate::wire::message::{Launch, Payload};
@@ -84,20 +85,8 @@ fn strings(words: Vec<OsString>) -> io::Result<Vec<CString>> {
 /// The interpreter and the argument it is given before the script: `-S`, else the script's first
 /// line, else the owner's login shell.
 fn interpreter(shell: Option<&Text>, host: &str, script: &[u8], account: &Account) -> Vec<OsString> {
-    let asked = shell.and_then(|list| for_host(&list.0, host)).map(|path| vec![OsString::from_vec(path)]);
+    let asked = shell.and_then(|list| for_host(&list.0, host)).map(|path| vec![OsString::from_vec(path.to_vec())]);
     asked.or_else(|| first_line(script)).unwrap_or_else(|| vec![account.shell.clone().into()])
-}
-
-/// The entry of `path[@host],...` for this host, else the one without a host.
-fn for_host(list: &[u8], host: &str) -> Option<Vec<u8>> {
-    let entries = || list.split(|&b| b == b',').filter(|entry| !entry.is_empty());
-    let at = |entry: &[u8]| entry.iter().rposition(|&b| b == b'@');
-    let names_host = |entry: &&[u8]| {
-        let name = at(entry).map(|at| &entry[at + 1..]);
-        name.is_some_and(|name| name.split(|&b| b == b'.').next() == Some(host.as_bytes()))
-    };
-    let named = entries().find(names_host).map(|entry| &entry[..at(entry).unwrap_or(entry.len())]);
-    named.or_else(|| entries().find(|entry| at(entry).is_none())).map(<[u8]>::to_vec)
 }
 
 /// What the kernel would make of `#! path argument`: all after the path is one argument.

@@ -6,16 +6,20 @@
 
 use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
+use super::errand::{Done, Errand};
 use super::folder::{self, Built, Contents, Identity, Name, Trace};
+use super::limits::Room;
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
+use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
 use super::{program, tmpdir};
-use crate::model::job::{How, Outcome};
+use crate::model::hosts::for_host;
+use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
-use crate::model::text::Text;
+use crate::model::text::{Text, shortened};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::{self, Account};
@@ -23,11 +27,19 @@ use crate::sys::{clock, packet, procfs};
 use crate::wire::message::{Launch, Payload};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::unistd::Gid;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// `Exit_status` of a job whose files could not be copied to it: it never began.
+const STAGE_IN_FAILED: i32 = -1;
+/// The most that is said of files, in characters: a record has not room for much more.
+const LONGEST_NOTE: usize = 600;
+/// The umask of a job that names none.
+pub const UMASK: u32 = 0o077;
 
 /// Runs one attempt, in the process just forked for it.
 pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> ! {
@@ -36,6 +48,7 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
     let begun = launch.and_then(|bytes| {
         let launch: Launch = postcard::from_bytes(&bytes).map_err(io::Error::other)?;
         let account = site.admit(&launch.owner);
+        let account = account.and_then(|account| site.in_group(account, launch.groups.as_deref()));
         Ok((record(site, &launch, account.as_ref().ok())?, launch, account))
     });
     match begun {
@@ -126,9 +139,20 @@ fn herd(
             Err(e) => return (never(How::NodeFault(format!("terminal: {e}"))), Some(tmpdir)),
         }
     }
-    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir };
-    let outcome = around.run(noded, terminal.as_mut()).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
+    let jobdir = jobdir(launch, &account, cookie);
+    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir, jobdir: &jobdir };
+    let outcome =
+        around.run_with_files(noded, terminal.as_mut()).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
     (outcome, Some(tmpdir))
+}
+
+/// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
+/// nobody else's can be.
+fn jobdir(launch: &Launch, account: &Account, cookie: &str) -> PathBuf {
+    match launch.files.private {
+        true => account.home.join(format!("pbs.{}.{}", launch.full_id, cookie.get(..6).unwrap_or(cookie))),
+        false => account.home.clone(),
+    }
 }
 
 fn not_started(error: &io::Error) -> Fault {
@@ -152,7 +176,7 @@ pub fn unable(launch: &Launch, fault: Fault) -> How {
 
 /// The outcome of a job that never ran.
 pub fn never(how: How) -> Outcome {
-    Outcome { how, sent: None, used: Default::default() }
+    Outcome { how, sent: None, used: Default::default(), notes: Vec::new() }
 }
 
 /// Everything around the job that is ready before it is forked.
@@ -163,16 +187,104 @@ struct Around<'a> {
     account: &'a Account,
     cookie: &'a str,
     tmpdir: &'a PathBuf,
+    jobdir: &'a Path,
 }
 
 impl Around<'_> {
+    /// Runs the job between what is to be done about its files before and after it.
+    fn run_with_files(&self, noded: &OwnedFd, terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
+        let files = &self.launch.files;
+        let before = match files.come_first() {
+            true => self.errand(true, |staging| staging.before())?,
+            false => Done::Well,
+        };
+        match before {
+            Done::Well => {}
+            Done::Failed(why) => return Ok(never(How::CannotStart { status: STAGE_IN_FAILED, why })),
+            Done::Cancelled => {
+                self.discard()?;
+                return Ok(never(How::Cancelled));
+            }
+        }
+        let ran = self.run(noded, terminal);
+        match ran {
+            Ok(outcome) if files.come_last() && outcome.how.ran() => Ok(self.after(outcome)),
+            ran if files.private => self.discard().and(ran),
+            ran => ran,
+        }
+    }
+
+    /// Delivers and removes files; what cannot be is said in the outcome.
+    fn after(&self, mut outcome: Outcome) -> Outcome {
+        let unwanted = if outcome.how == How::Exited(0) { self.unwanted() } else { Vec::new() };
+        let note = match self.errand(false, |staging| staging.after(&unwanted)) {
+            Ok(Done::Well) => return outcome,
+            Ok(Done::Failed(why)) => why,
+            Ok(Done::Cancelled) => "stage-out was cancelled".to_string(),
+            Err(e) => format!("files could not be delivered: {e}"),
+        };
+        outcome.notes.push(shortened(note, LONGEST_NOTE));
+        outcome
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        self.errand(false, |staging| {
+            staging.discard();
+            Ok(())
+        })
+        .map(drop)
+    }
+
+    /// The output that nobody wants of a job that went well.
+    fn unwanted(&self) -> Vec<PathBuf> {
+        let Launch { files, output, error, join, full_id, .. } = self.launch;
+        let place = |path: &Text, ending| staging::output_file(&path.0, &self.account.home, full_id, ending);
+        // What lies at the place of a stream that was joined to the other is none of this job's.
+        let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
+        let error = (files.remove_error && *join != Join::Output).then(|| place(error, "ER"));
+        output.into_iter().chain(error).collect()
+    }
+
+    fn errand(&self, first: bool, work: impl FnOnce(&Staging) -> Result<(), String>) -> io::Result<Done> {
+        let groups = self.groups()?;
+        let errand = Errand {
+            account: self.account,
+            groups: groups.as_deref(),
+            group: self.group(),
+            umask: self.launch.umask.unwrap_or(UMASK),
+            folder: &self.built.folder,
+            from_the_first: first,
+        };
+        let home = &self.account.home;
+        let staging = Staging { files: &self.launch.files, home, folder: self.jobdir, host: &self.site.host };
+        errand.run(|| work(&staging))
+    }
+
+    /// All groups of an owner whom a process must become: the group it asked for, and all it had.
+    fn groups(&self) -> io::Result<Option<Vec<Gid>>> {
+        if self.account.uid == self.site.own.uid {
+            return Ok(None);
+        }
+        let mut groups = user::groups(self.account)?;
+        if self.launch.groups.is_some() {
+            groups.extend(user::named(&self.account.name)?.map(|account| Gid::from_raw(account.gid)));
+        }
+        Ok(Some(groups))
+    }
+
+    /// The group to take without becoming anybody.
+    fn group(&self) -> Option<u32> {
+        let asked = self.launch.groups.as_ref().and_then(|list| for_host(list.as_bytes(), &self.site.host));
+        asked.map(|_| self.account.gid)
+    }
+
     fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
         let mut plan = self.plan()?;
         plan.screen = terminal.as_ref().and_then(|terminal| terminal.screen());
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
-        let (forked, cgroup) = self.fork()?;
+        let (forked, cgroup, fenced) = self.fork()?;
         let session = match forked {
             Fork::Child => child::run(&plan, far.as_fd()),
             Fork::Parent(session) => session,
@@ -183,7 +295,7 @@ impl Around<'_> {
         }
         self.write_trace(session.as_raw(), cgroup.as_ref());
         let meter = Meter::new(&self.launch.shares);
-        let watch = Watch::new(self.launch, self.built, noded, session, began).at(terminal);
+        let watch = Watch::new(self.launch, self.built, noded, session, began, fenced).at(terminal);
         Ok(watch.until_over(near, signals, cgroup, meter))
     }
 
@@ -192,17 +304,18 @@ impl Around<'_> {
         let surroundings = Surroundings {
             account: self.account,
             nodes: &folder.nodes(),
+            jobdir: self.jobdir,
             tmpdir: self.tmpdir,
             cookie: self.cookie,
             gpus: self.site.gpus,
         };
-        let other = self.account.uid != self.site.own.uid;
-        let groups = if other { Some(user::groups(self.account)?) } else { None };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {
             launch: self.launch,
             account: self.account,
-            groups,
+            groups: self.groups()?,
+            group: self.group(),
+            jobdir: self.launch.files.private.then_some(self.jobdir),
             program: program::of(self.launch, self.account, &self.site.host, &folder.script())?,
             environment: environment::of(self.launch, &surroundings),
             processors: processors.collect(),
@@ -211,17 +324,19 @@ impl Around<'_> {
         })
     }
 
-    /// Forks into a control group of the job's own, or, where none can be had, just forks.
-    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>)> {
+    /// Forks into a control group of the job's own, or, where none can be had, just forks. True if
+    /// the kernel holds the group to the job's memory.
+    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, bool)> {
         let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
         let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
+            let fenced = Room::of(self.launch).fence(&group);
             if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
-                return Ok((forked, Some(group)));
+                return Ok((forked, Some(group), fenced));
             }
             group.remove();
         }
-        Ok((process::fork()?, None))
+        Ok((process::fork()?, None, false))
     }
 
     fn write_trace(&self, session: i32, cgroup: Option<&Cgroup>) {

@@ -1,6 +1,7 @@
 //! What holds for every attempt of one noded.
 
 use super::child::Fault;
+use crate::model::hosts::for_host;
 use crate::model::job::Owner;
 use crate::sys::user::{self, Account};
 use std::path::PathBuf;
@@ -56,6 +57,20 @@ impl Site {
             return Err(Fault::Owner(why));
         }
         Ok(account)
+    }
+
+    /// The account with the group that a list, `group[@host],...`, names for this host.
+    pub fn in_group(&self, account: Account, list: Option<&str>) -> Result<Account, Fault> {
+        let name = list.and_then(|list| for_host(list.as_bytes(), &self.host));
+        let Some(name) = name.map(String::from_utf8_lossy) else { return Ok(account) };
+        let (user, host) = (&account.name, &self.host);
+        let found = user::group_of(&account, &name).map_err(|e| Fault::Node(format!("group {name}: {e}")))?;
+        let gid =
+            found.ok_or_else(|| Fault::Owner(format!("user {user} is not a member of group {name} on {host}")))?;
+        if account.uid == self.own.uid && !user::may_take_group(gid) {
+            return Err(Fault::Owner(format!("only root's noded can give a job the group {name}")));
+        }
+        Ok(Account { gid, ..account })
     }
 }
 

@@ -2,11 +2,13 @@
 
 use super::child::{Fault, Word};
 use super::folder::{Built, Name};
+use super::limits::{Guard, Room};
 use super::meter::Meter;
 use super::shepherd::unable;
 use super::terminal::{Terminal, Turn};
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
+use crate::model::limits::{Bound, Times, Warning};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
@@ -36,7 +38,12 @@ pub struct Watch<'a> {
     noded: &'a OwnedFd,
     session: Pid,
     began: Span,
-    limit: Option<Span>,
+    times: Times,
+    guard: Guard,
+    /// The signal that has warned it of its walltime's end.
+    warned: Option<i32>,
+    /// What its owner should know.
+    notes: Vec<String>,
     /// How its first process ended, once it has.
     status: Option<End>,
     /// Why it could not start.
@@ -65,15 +72,26 @@ struct Ending {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to watch the job whose first process is `session`, forked at `began`.
-    pub fn new(launch: &'a Launch, built: &'a Built, noded: &'a OwnedFd, session: Pid, began: Span) -> Watch<'a> {
+    /// Begins to watch the job whose first process is `session`, forked at `began`. `fenced`: the
+    /// kernel holds it to its memory.
+    pub fn new(
+        launch: &'a Launch,
+        built: &'a Built,
+        noded: &'a OwnedFd,
+        session: Pid,
+        began: Span,
+        fenced: bool,
+    ) -> Watch<'a> {
         Watch {
             launch,
             built,
             noded,
             session,
             began,
-            limit: launch.walltime,
+            times: Times { walltime: launch.walltime, cput: launch.limits.cput, warning: launch.limits.warning },
+            guard: Guard::new(launch, fenced, began),
+            warned: None,
+            notes: Vec::new(),
             status: None,
             fault: None,
             errors: None,
@@ -111,6 +129,7 @@ impl<'a> Watch<'a> {
             }
             self.attend_terminal(start.as_ref(), cgroup.as_ref());
             self.keep_time(cgroup.as_ref());
+            self.keep_bounds(cgroup.as_ref(), &mut meter);
             if self.due(self.next_sample) && !self.over() {
                 self.next_sample = Span(clock::monotonic().0 + SAMPLES.0);
                 self.built.folder.write_usage(&meter.sample(cgroup.as_ref(), self.elapsed()));
@@ -144,11 +163,15 @@ impl<'a> Watch<'a> {
 
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
-        let walltime = self.limit.filter(|_| self.ending.is_none()).map(|limit| self.began.0.saturating_add(limit.0));
+        let untold = self.ending.is_none();
+        let walltime = self.times.walltime.filter(|_| untold).map(|limit| self.began.0.saturating_add(limit.0));
+        let warning = self.warning().map(|(_, moment)| moment.0);
+        let look = self.guard.next().filter(|_| untold && self.status.is_none()).map(|moment| moment.0);
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
         let word = self.unsaid.then_some(now + SAY_AGAIN.0);
         let person = self.terminal.as_ref().and_then(|terminal| terminal.due()).map(|due| due.0);
-        let next = [walltime, kill, word, person, Some(self.next_sample.0)].into_iter().flatten().min();
+        let next = [walltime, warning, look, kill, word, person, Some(self.next_sample.0)];
+        let next = next.into_iter().flatten().min();
         let left = next.unwrap_or(i64::MAX).saturating_sub(now).clamp(0, 3_600_000);
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
@@ -166,6 +189,7 @@ impl<'a> Watch<'a> {
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
+                    Ok(Word::Note(text)) => self.notes.push(text),
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
                     Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
                 }
@@ -217,10 +241,15 @@ impl<'a> Watch<'a> {
                 match order {
                     Control::Cancel(grace) => self.end(cgroup, grace, None),
                     Control::Signal(number) => self.signal(cgroup, number),
-                    Control::Walltime(limit) => self.limit = limit,
+                    Control::Times(times) => self.bound(times),
                 }
             }
         }
+    }
+
+    fn bound(&mut self, times: Times) {
+        self.times = times;
+        self.guard.bound_cput(times.cput);
     }
 
     fn signal(&mut self, cgroup: Option<&Cgroup>, number: i32) {
@@ -267,11 +296,12 @@ impl<'a> Watch<'a> {
 
     fn keep_time(&mut self, cgroup: Option<&Cgroup>) {
         self.say_running();
-        match (&self.ending, self.limit) {
+        self.warn(cgroup);
+        match (&self.ending, self.times.walltime) {
             (None, Some(limit)) if self.elapsed() >= limit && self.status.is_none() => {
-                let used = self.elapsed();
-                self.tell_owner(used, limit);
-                self.end(cgroup, self.launch.grace, Some(How::Overran { used, limit }));
+                let overran = How::Overran { used: self.elapsed(), limit };
+                self.tell_owner(&overran);
+                self.end(cgroup, self.launch.grace, Some(overran));
             }
             // The first process first, so that its status is there to be recorded.
             (Some(ending), _) if self.status.is_none() && self.due(ending.kill_at) => {
@@ -279,6 +309,36 @@ impl<'a> Watch<'a> {
                 self.status = Some(self.last_status());
             }
             _ => {}
+        }
+    }
+
+    /// The warning that is still to be given, and when.
+    fn warning(&self) -> Option<(Warning, Span)> {
+        // Before its exec a signal would end it unseen.
+        let runs = self.warned.is_none() && self.ending.is_none() && self.errors.is_some() && self.status.is_none();
+        let warning = self.times.warning.filter(|_| runs)?;
+        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(0);
+        Some((warning, Span(self.began.0.saturating_add(left))))
+    }
+
+    fn warn(&mut self, cgroup: Option<&Cgroup>) {
+        if let Some((warning, _)) = self.warning().filter(|&(_, moment)| self.due(moment)) {
+            self.warned = Some(warning.signal);
+            sweep::signal(cgroup, warning.signal);
+        }
+    }
+
+    fn keep_bounds(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
+        let due = self.guard.next().is_some_and(|moment| self.due(moment));
+        if !due || self.ending.is_some() || self.status.is_some() {
+            return;
+        }
+        if let Some(excess) = self.guard.look(meter, cgroup, self.elapsed()) {
+            self.tell_owner(&excess);
+            // Who takes too much memory may take all of it before the grace is over.
+            let patient = matches!(excess, How::Exceeded { bound: Bound::Cput, .. });
+            let grace = if patient { self.launch.grace } else { Span(0) };
+            self.end(cgroup, grace, Some(excess));
         }
     }
 
@@ -296,23 +356,40 @@ impl<'a> Watch<'a> {
     }
 
     /// Writes why it is ended to the job's standard error, unless that would block.
-    fn tell_owner(&self, used: Span, limit: Span) {
-        let Some(errors) = &self.errors else { return };
+    fn tell_owner(&self, how: &How) {
+        let (Some(errors), Some(excess)) = (&self.errors, how.excess()) else { return };
         let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLOUT)];
         if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
-            let (used, limit) = (used.as_seconds(), limit.as_seconds());
-            let line = format!("=>> PBS: job killed: walltime {used} exceeded limit {limit}\n");
+            let line = format!("=>> PBS: job killed: {excess}\n");
             let _ = nix::unistd::write(errors, line.as_bytes());
         }
     }
 
-    fn finish(self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Outcome {
+    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Outcome {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the group.
         meter.total(cgroup.as_ref(), elapsed);
+        self.note_denial(cgroup.as_ref(), &mut meter);
         sweep::end(cgroup.as_ref(), children);
         let used = meter.total(None, elapsed);
-        Outcome { how: self.how(), sent: self.sent, used }
+        let how = self.how();
+        let sent = match how {
+            How::Signaled(number) if self.warned == Some(number) => self.warned,
+            _ => self.sent,
+        };
+        Outcome { how, sent, used, notes: self.notes }
+    }
+
+    /// The kernel has ended it for its memory: that is why, whatever its script made of it.
+    fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
+        let denied = cgroup.and_then(|group| Room::of(self.launch).denied(group));
+        if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
+            if let How::Exceeded { used, .. } = denied {
+                meter.note_peak(used.unsigned_abs());
+            }
+            self.tell_owner(&denied);
+            self.ending = Some(Ending { kill_at: clock::monotonic(), overran: Some(denied) });
+        }
     }
 
     fn how(&self) -> How {
@@ -339,8 +416,8 @@ pub enum Control {
     Cancel(Span),
     /// Send this signal.
     Signal(i32),
-    /// A new walltime; None for none.
-    Walltime(Option<Span>),
+    /// New limits on its time.
+    Times(Times),
 }
 
 impl Control {
@@ -349,8 +426,11 @@ impl Control {
         match self {
             Control::Cancel(grace) => format!("cancel {}", grace.0),
             Control::Signal(number) => format!("signal {number}"),
-            Control::Walltime(Some(limit)) => format!("walltime {}", limit.0),
-            Control::Walltime(None) => "walltime none".into(),
+            Control::Times(Times { walltime, cput, warning }) => {
+                let span = |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
+                let warning = warning.map_or("none".to_string(), |w| format!("{}@{}", w.signal, w.before.0));
+                format!("times {} {} {warning}", span(*walltime), span(*cput))
+            }
         }
     }
 
@@ -359,11 +439,27 @@ impl Control {
         match line.split_once(' ')? {
             ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
-            ("walltime", "none") => Some(Control::Walltime(None)),
-            ("walltime", limit) => Some(Control::Walltime(Some(Span(limit.parse().ok()?)))),
+            ("times", times) => parse_times(times).map(Control::Times),
             _ => None,
         }
     }
+}
+
+fn parse_times(text: &str) -> Option<Times> {
+    let words: Vec<Option<&str>> = text.split(' ').map(|word| Some(word).filter(|word| *word != "none")).collect();
+    let [walltime, cput, warning] = words[..] else { return None };
+    let span = |word: Option<&str>| word.map(|word| word.parse().map(Span)).transpose().ok();
+    let warning = warning.map(|word| {
+        let (signal, before) = word.split_once('@')?;
+        Some(Warning { signal: signal.parse().ok()?, before: Span(before.parse().ok()?) })
+    });
+    // One that is there and cannot be read makes nothing of the whole.
+    let warning = match warning {
+        Some(None) => return None,
+        Some(warning) => warning,
+        None => None,
+    };
+    Some(Times { walltime: span(walltime)?, cput: span(cput)?, warning })
 }
 
 #[cfg(test)]
@@ -375,12 +471,17 @@ mod tests {
         for order in [
             Control::Cancel(Span(10_000)),
             Control::Signal(10),
-            Control::Walltime(None),
-            Control::Walltime(Some(Span(1))),
+            Control::Times(Times::default()),
+            Control::Times(Times { walltime: Some(Span(1)), ..Times::default() }),
+            Control::Times(Times {
+                cput: Some(Span(7)),
+                warning: Some(Warning { signal: 10, before: Span(5) }),
+                ..Times::default()
+            }),
         ] {
             assert_eq!(Control::parse(&order.line()), Some(order));
         }
-        for junk in ["", "cancel", "cancel x", "dance 5"] {
+        for junk in ["", "cancel", "cancel x", "dance 5", "times 5", "times 5 5 x", "times x none none"] {
             assert_eq!(Control::parse(junk), None, "{junk}");
         }
     }

@@ -329,5 +329,6 @@ fn life() -> Life {
         not_before: None,
         obittime: None,
         bars: Default::default(),
+        ending: None,
     }
 }

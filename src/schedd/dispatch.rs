@@ -6,6 +6,8 @@ use super::reports::first_node;
 use super::setup::Setup;
 use crate::model::config::Workdir;
 use crate::model::job::{Job, Program, Run, Want};
+use crate::model::limits::{Limits, Times};
+use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::spool::{Spool, SpoolError};
 use crate::wire::message::{Launch, Order, Payload};
@@ -22,10 +24,10 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
     Ok(Some((node.to_string(), order)))
 }
 
-/// The walltime of a running job, told anew: it may have been altered.
+/// The limits on the time of a running job, told anew: they may have been altered.
 pub fn walltime(job: &Job) -> Option<(String, Order)> {
     let (run, node) = (job.life.open_run()?, first_node(job)?);
-    let order = Order::Walltime { job: job.id, attempt: run.attempt, limit: job.spec.walltime() };
+    let order = Order::Walltime { job: job.id, attempt: run.attempt, times: Times::of(&job.spec) };
     Some((node.to_string(), order))
 }
 
@@ -63,19 +65,55 @@ fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, 
         grace: setup.config.launch.grace,
         shares: run.shares.clone(),
         threads: u32::try_from(threads).unwrap_or(1),
+        limits: Limits::of(&job.spec),
+        files: Files::of(&job.spec.other),
+        groups: job.spec.other.get("group_list").cloned(),
     })
 }
 
-/// Where a stream goes: the path behind `host:`, else `<name>.o<number>` where qsub ran.
+/// Where a stream goes: to the home folder if it is kept there, else to the path behind `host:`,
+/// else to its default place where qsub ran.
 fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
+    let own = job.id.output_file(&job.spec.name, letter);
+    let keep = job.spec.other.get("Keep_Files").map_or("", String::as_str);
+    if keep.contains(letter) && !keep.contains('d') {
+        return own.as_str().into();
+    }
     let Some(given) = given else {
-        let mut path = job.spec.workdir.0.clone();
-        path.extend_from_slice(format!("/{}.{letter}{}", job.spec.name, job.id).as_bytes());
-        return Text(path);
+        return Text([job.spec.workdir.0.as_slice(), b"/", own.as_bytes()].concat());
     };
     let host_ends = given.0.iter().position(|&byte| byte == b':' || byte == b'/');
-    match host_ends {
-        Some(at) if given.0[at] == b':' => Text(given.0[at + 1..].to_vec()),
-        _ => given.clone(),
+    let path = match host_ends {
+        Some(at) if given.0[at] == b':' => &given.0[at + 1..],
+        _ => &given.0,
+    };
+    Text(with_index(path, job.id.index()))
+}
+
+/// What stands in a path for the index of an array's element.
+const INDEX: &[u8] = b"^array_index^";
+
+fn with_index(path: &[u8], index: Option<u32>) -> Vec<u8> {
+    let Some(index) = index else { return path.to_vec() };
+    let (mut filled, mut rest) = (Vec::new(), path);
+    while let Some(at) = rest.windows(INDEX.len()).position(|part| part == INDEX) {
+        filled.extend_from_slice(&rest[..at]);
+        filled.extend_from_slice(index.to_string().as_bytes());
+        rest = &rest[at + INDEX.len()..];
+    }
+    filled.extend_from_slice(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_of_an_element_is_filled_in_wherever_it_is_asked_for() {
+        let filled = |path: &str, index| String::from_utf8(with_index(path.as_bytes(), index)).unwrap();
+        assert_eq!(filled("/d/^array_index^/x.^array_index^", Some(7)), "/d/7/x.7");
+        assert_eq!(filled("/d/^array_inde", Some(7)), "/d/^array_inde");
+        assert_eq!(filled("/d/^array_index^", None), "/d/^array_index^");
     }
 }

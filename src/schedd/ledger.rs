@@ -7,6 +7,7 @@
 use super::clock::{Clock, Reading};
 use super::dependencies;
 use super::dependencies::ties::Ties;
+use super::mail::{self, Letter};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -43,6 +44,8 @@ pub struct Ledger {
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
+    /// What is to be mailed of ticks that are on disk.
+    letters: Vec<Letter>,
     cycle_due: bool,
 }
 
@@ -53,6 +56,7 @@ struct Tick {
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Change>,
+    letters: Vec<Letter>,
 }
 
 /// A job changed in this tick.
@@ -89,6 +93,7 @@ impl Ledger {
             next,
             tick: Tick::default(),
             steps: Vec::new(),
+            letters: Vec::new(),
             cycle_due: true,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
@@ -195,6 +200,7 @@ impl Ledger {
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
+        self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));
         self.tick.changes.push(Change::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
@@ -262,6 +268,7 @@ impl Ledger {
             let (was, begins) = (array.life.state, !array.has_begun());
             array.element_stands(index, standing, moment);
             self.ties.observe(was, array);
+            self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
             if begins {
                 array.life.comment = Some(remarks::array_began(self.clock.wall(moment.now)));
             }
@@ -388,9 +395,10 @@ impl Ledger {
 
     /// The tick is on disk: what it changed. Jobs that are over leave memory.
     pub fn settle(&mut self) -> Vec<Arc<Job>> {
-        let tick = std::mem::take(&mut self.tick);
+        let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
         self.ties.settle();
+        self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
@@ -398,6 +406,11 @@ impl Ledger {
             }
         }
         touched
+    }
+
+    /// What is to be mailed of ticks that are on disk; asked once.
+    pub fn take_letters(&mut self) -> Vec<Letter> {
+        std::mem::take(&mut self.letters)
     }
 
     /// The tick could not be written: everything is as it was before it.

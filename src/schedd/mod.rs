@@ -14,6 +14,10 @@ pub mod sharing;
 
 pub mod remarks;
 
+pub mod mail;
+
+pub mod postman;
+
 pub mod caller;
 
 pub mod requests;
@@ -71,6 +75,7 @@ use ledger::Ledger;
 use listen::Listener;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nodes::{News, Nodes};
+use postman::Postman;
 use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
@@ -96,6 +101,7 @@ pub struct Schedd {
     reserve: Reserve,
     verdicts: Verdicts,
     timers: Timers,
+    postman: Postman,
     signals: Signals,
     /// Jobs whose node could not be told.
     untold: BTreeSet<JobId>,
@@ -134,6 +140,7 @@ impl Schedd {
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
+            postman: Postman::new(&ledger.setup),
             clients: Clients::default(),
             untold: BTreeSet::new(),
             inbox: Vec::new(),
@@ -383,6 +390,7 @@ impl Schedd {
     /// Leaves in order: running jobs go on under their shepherds.
     fn leave(&mut self) {
         tracing::info!("leaving");
+        self.postman.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();
         }

@@ -3,6 +3,7 @@
 use super::ledger::Ledger;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run};
+use crate::model::limits::Times;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::time::Span;
 use crate::wire::message::{Order, Standing};
@@ -87,8 +88,8 @@ pub fn attempt_stands(
             if run.silent {
                 ledger.happen(id, Event::ContactRegained);
             }
-            let limit = ledger.job(id).and_then(|job| job.spec.walltime());
-            orders.push(Order::Walltime { job: id, attempt, limit });
+            let times = ledger.job(id).map(|job| Times::of(&job.spec)).unwrap_or_default();
+            orders.push(Order::Walltime { job: id, attempt, times });
         }
         (Standing::Starting, Some(_)) => {}
     }

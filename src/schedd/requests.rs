@@ -9,11 +9,14 @@ use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::depend::Wish;
 use crate::model::event::Event;
+use crate::model::hosts::for_host;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
+use crate::model::staging::transfers;
 use crate::model::state::{Holds, State};
 use crate::spool::Spool;
 use crate::spool::commit::Change;
+use crate::sys::user;
 use crate::wire::message::{Payload, Request, Submission};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
@@ -82,6 +85,8 @@ impl Desk<'_> {
         }
         let origin = self.origin(submission)?;
         let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
+        self.grant_group(&owner, None, &draft.spec)?;
+        self.check_hosts(None, &draft.spec)?;
         let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
@@ -158,6 +163,37 @@ impl Desk<'_> {
         }
     }
 
+    /// Refuses a group that the owner is not a member of. `before`: the job unaltered.
+    fn grant_group(&self, owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+        let setup = &self.ledger.setup;
+        let Some(list) = newly(before, after, "group_list") else { return Ok(()) };
+        let Some(name) = for_host(list.as_bytes(), &setup.host) else { return Ok(()) };
+        let group = user::named(&owner.user).and_then(|account| match account {
+            Some(account) => user::group_of(&account, &String::from_utf8_lossy(name)),
+            None => Ok(None),
+        });
+        let gid = group.map_err(Refusal::spool)?.ok_or_else(Refusal::bad_gid)?;
+        // The noded of one user is that user, and cannot become what that user is not.
+        if setup.shared || user::may_take_group(gid) { Ok(()) } else { Err(Refusal::bad_gid()) }
+    }
+
+    /// Refuses copies from and to hosts that no node is on.
+    fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+        let setup = &self.ledger.setup;
+        let known = |host: &str| {
+            let short = host.split('.').next().unwrap_or_default();
+            let is = |name: &str| attribute::same_server(name, short);
+            short == "localhost" || is(&setup.host) || self.ledger.nodes().any(|node| is(&node.facts.host))
+        };
+        for name in ["stagein", "stageout"] {
+            let list = newly(before, after, name).and_then(transfers).unwrap_or_default();
+            if let Some(transfer) = list.iter().find(|transfer| !known(&transfer.host)) {
+                return Err(Refusal::other_host(name, &transfer.host));
+            }
+        }
+        Ok(())
+    }
+
     /// Stores bytes by their digest: a hundred thousand equal environments are one.
     fn keep(&mut self, bytes: &[u8]) -> Digest {
         let digest = digest(bytes);
@@ -210,6 +246,8 @@ impl Desk<'_> {
         may_hold(self.caller, changed)?;
         self.ledger.keep_spec_of_begun(id);
         let bonds = self.bonds(Some(id), &after.depend)?;
+        self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
+        self.check_hosts(Some(&job.spec), &after.spec)?;
         self.ledger.change(id, |job| {
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
@@ -280,6 +318,13 @@ impl Desk<'_> {
         self.ledger.set_node(node);
         Ok(Granted::Done)
     }
+}
+
+/// The text of an attribute, if the job did not have it before.
+fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a str> {
+    let text = after.other.get(name)?;
+    let known = before.and_then(|spec| spec.other.get(name));
+    (known != Some(text)).then_some(text.as_str())
 }
 
 /// The owner sets and releases user holds; the others are for operators.

@@ -1,15 +1,27 @@
 //! What the configuration comes to: names, resources, policy, who may do what.
 
-use crate::model::config::Config;
+use crate::model::config::{Config, ServerConfig};
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::ClockTable;
 use crate::sys::home::Home;
-use crate::sys::record;
+use crate::sys::{record, user};
 use crate::wire::message::ServerFacts;
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
+use std::path::PathBuf;
+
+/// Where mailers usually are.
+const MAILER: &str = "/usr/sbin/sendmail";
+
+/// The mailer named, unless by an empty path, else the usual one if there is one.
+fn mailer(server: &ServerConfig) -> Option<PathBuf> {
+    match &server.mailer {
+        Some(path) => Some(path.clone()).filter(|path| !path.as_os_str().is_empty()),
+        None => Some(PathBuf::from(MAILER)).filter(|path| path.exists()),
+    }
+}
 
 /// The configuration, resolved.
 #[derive(Clone, Debug)]
@@ -28,6 +40,10 @@ pub struct Setup {
     pub policy: Policy,
     /// All queues.
     pub queues: Vec<Queue>,
+    /// The program that sends mail; None for no mail.
+    pub mailer: Option<PathBuf>,
+    /// In whose name mail is sent.
+    pub mail_from: String,
     /// As written in `lanai.toml`.
     pub config: Config,
 }
@@ -49,6 +65,8 @@ impl Setup {
             resources: config.resources(),
             policy: config.policy(),
             queues: config.queues(),
+            mailer: mailer(&config.server),
+            mail_from: config.server.mail_from.clone().unwrap_or_else(|| user::own().name),
             home,
             config,
         })

@@ -126,6 +126,8 @@ impl Schedd {
     }
 
     fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
+        let letters = self.ledger.take_letters();
+        self.postman.post(letters);
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);
         }

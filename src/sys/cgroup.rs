@@ -39,6 +39,29 @@ pub fn usable(folder: &Path) -> bool {
     group.remove() && kills
 }
 
+/// The group below which jobs get theirs: this process's own, or, where that is set apart for it
+/// ([`SET_APART`]), the one above.
+pub fn base() -> Option<PathBuf> {
+    own().map(beside_this)
+}
+
+fn beside_this(own: PathBuf) -> PathBuf {
+    match own.parent() {
+        Some(above) if own.ends_with(SET_APART) => above.to_path_buf(),
+        _ => own,
+    }
+}
+
+/// The group in which a service of systemd's with `DelegateSubgroup=` keeps noded itself: the kernel
+/// bounds memory only below groups in which no process lives.
+const SET_APART: &str = "lanai-noded";
+
+/// Has the groups under `folder` bound memory, where the kernel lets them.
+pub fn offer_memory(folder: &Path) {
+    // It says so itself where it does not: no such controller, not ours to give, processes in it.
+    let _ = fs::write(folder.join("cgroup.subtree_control"), "+memory");
+}
+
 impl Cgroup {
     /// Makes a group under `parent`.
     pub fn create(parent: &Path, name: &str) -> io::Result<Cgroup> {
@@ -98,6 +121,29 @@ impl Cgroup {
         }
     }
 
+    /// Bounds the memory of all in it, in kilobytes, without recourse to swap: who needs more is
+    /// ended with all the others. False where the kernel offers no such bound.
+    pub fn bound_memory(&self, kb: u64) -> bool {
+        let write = |file: &str, text: String| fs::write(self.folder.join(file), text).is_ok();
+        let bounded = write("memory.max", kb.saturating_mul(1024).to_string());
+        // There is none of these on older kernels, or without swap.
+        let _ = write("memory.swap.max", "0".into());
+        let _ = write("memory.oom.group", "1".into());
+        bounded
+    }
+
+    /// Whether a process in it was ended because the group was out of memory: then the most it had
+    /// taken, in kilobytes; 0 where the kernel does not say.
+    pub fn out_of_memory(&self) -> Option<u64> {
+        let events = fs::read_to_string(self.folder.join("memory.events")).ok()?;
+        let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
+        if kills.trim().parse::<u64>().ok()? == 0 {
+            return None;
+        }
+        let peak = fs::read_to_string(self.folder.join("memory.peak")).unwrap_or_default();
+        Some(peak.trim().parse::<u64>().unwrap_or(0) / 1024)
+    }
+
     /// Processor time of all that ever ran in it.
     pub fn cput(&self) -> Option<Span> {
         let stat = fs::read_to_string(self.folder.join("cpu.stat")).ok()?;
@@ -133,6 +179,35 @@ pub fn tidy(parent: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_live_below_this_group_unless_it_is_set_apart() {
+        assert_eq!(beside_this("/c/noded.service/lanai-noded".into()), Path::new("/c/noded.service"));
+        assert_eq!(beside_this("/c/session.scope".into()), Path::new("/c/session.scope"));
+    }
+
+    #[test]
+    fn a_group_out_of_memory_tells_so_and_how_much_it_had() {
+        let folder = tempfile::tempdir().unwrap();
+        let group = Cgroup::at(folder.path());
+        assert_eq!(group.out_of_memory(), None, "no memory controller");
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.events", "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n");
+        assert_eq!(group.out_of_memory(), None);
+        write("memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 1\n");
+        assert_eq!(group.out_of_memory(), Some(0), "a kernel without memory.peak");
+        write("memory.peak", "62914560\n");
+        assert_eq!(group.out_of_memory(), Some(61_440));
+    }
+
+    #[test]
+    fn memory_is_bounded_in_bytes_where_there_is_a_group() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!Cgroup::at(&folder.path().join("none")).bound_memory(1024));
+        assert!(Cgroup::at(folder.path()).bound_memory(1024));
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!((read("memory.max"), read("memory.oom.group")), ("1048576".into(), "1".into()));
+    }
 
     #[test]
     fn version_2_is_found_alone_and_beside_version_1() {

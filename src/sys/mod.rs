@@ -7,6 +7,7 @@ pub mod env;
 pub mod fault;
 pub mod filesystem;
 pub mod home;
+pub mod mailer;
 pub mod packet;
 pub mod process;
 pub mod procfs;

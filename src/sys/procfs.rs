@@ -76,6 +76,54 @@ pub fn descendants(of: i32) -> Vec<Process> {
     all.into_iter().filter(|p| p.pid != of && p.lives() && family.contains(&p.pid)).collect()
 }
 
+/// The living descendants of a process as far as they can be found by going from parent to child,
+/// which takes no look at anybody else's processes. One that is being forked may be missed.
+pub fn family(of: i32) -> Vec<Process> {
+    let (mut found, mut unseen) = (Vec::new(), vec![of]);
+    while let Some(pid) = unseen.pop() {
+        match children(pid) {
+            Some(pids) => unseen.extend(&pids),
+            // A kernel that does not list children.
+            None if pid == of => return descendants(of),
+            None => continue,
+        }
+        found.extend(process(pid).filter(|p| pid != of && p.lives()));
+    }
+    found
+}
+
+/// The children of a process by all its threads; None where the kernel does not tell.
+fn children(pid: i32) -> Option<Vec<i32>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let mut pids = Vec::new();
+    for thread in threads {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => pids.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && thread.path().exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(pids)
+}
+
+/// Resident memory of a process in kilobytes: of what it shares with others only its part, and
+/// nothing of files, which the kernel can read again. None where that cannot be told.
+pub fn proportional_kb(pid: i32) -> Option<u64> {
+    proportional(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+fn proportional(rollup: &str) -> Option<u64> {
+    let line = |name: &str| {
+        let value = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    match (line("Pss_Anon"), line("Pss_Shmem")) {
+        (Some(own), Some(shared)) => Some(own + shared),
+        // Kernels before 5.9 do not tell files apart.
+        _ => line("Pss"),
+    }
+}
+
 /// Whether the process was started with this entry, `NAME=value`, in its environment.
 pub fn carries(pid: i32, entry: &[u8]) -> bool {
     let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -128,5 +176,18 @@ mod tests {
         let me = own().unwrap();
         assert!(descendants(me.parent).iter().any(|p| p.pid == me.pid));
         assert!(!descendants(me.pid).iter().any(|p| p.pid == me.pid));
+        assert!(family(me.parent).iter().any(|p| p.pid == me.pid));
+        assert!(!family(me.pid).iter().any(|p| p.pid == me.pid));
+    }
+
+    #[test]
+    fn the_part_of_shared_memory_is_no_more_than_the_whole() {
+        let me = own().unwrap();
+        assert!(proportional_kb(me.pid).is_none_or(|part| part > 0 && part <= own().unwrap().mem_kb + 4096));
+        let new =
+            "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
+        assert_eq!(proportional(new), Some(45));
+        assert_eq!(proportional("Rss: 90 kB\nPss:   70 kB\n"), Some(70));
+        assert_eq!(proportional(""), None);
     }
 }

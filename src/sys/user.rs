@@ -1,7 +1,7 @@
 //! Accounts: what this machine knows of its users, and how to become one.
 
 use nix::sys::prctl;
-use nix::unistd::{Gid, Uid, User, getgrouplist, setgid, setgroups, setuid};
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgid, setgroups, setuid};
 use std::ffi::CString;
 use std::io;
 use std::path::PathBuf;
@@ -57,6 +57,24 @@ pub fn groups(account: &Account) -> io::Result<Vec<Gid>> {
     Ok(getgrouplist(&name, Gid::from_raw(account.gid))?)
 }
 
+/// The number of the group of this name, if there is one and the account is a member of it.
+pub fn group_of(account: &Account, name: &str) -> io::Result<Option<u32>> {
+    let Some(group) = Group::from_name(name)? else { return Ok(None) };
+    let member = group.gid.as_raw() == account.gid || groups(account)?.contains(&group.gid);
+    Ok(member.then_some(group.gid.as_raw()))
+}
+
+/// Whether this process may take the group of this number: root any, others the one they have.
+pub fn may_take_group(gid: u32) -> bool {
+    effective() == 0 || Gid::effective().as_raw() == gid
+}
+
+/// Takes a group without becoming another user.
+pub fn take_group(gid: u32) -> io::Result<()> {
+    let gid = Gid::from_raw(gid);
+    if Gid::effective() == gid { Ok(()) } else { Ok(setgid(gid)?) }
+}
+
 /// Gives up being root for good: groups, group, user in this order, and no way to new privileges.
 pub fn become_user(account: &Account, groups: &[Gid]) -> io::Result<()> {
     setgroups(groups)?;
@@ -77,5 +95,15 @@ mod tests {
         assert_eq!(named("root").unwrap().unwrap().uid, 0);
         assert_eq!(named("no-such-user-here").unwrap(), None);
         assert_eq!(own().uid, effective());
+    }
+
+    #[test]
+    fn only_members_are_told_the_number_of_a_group() {
+        let root = named("root").unwrap().unwrap();
+        let own = Group::from_gid(Gid::from_raw(root.gid)).unwrap().unwrap();
+        assert_eq!(group_of(&root, &own.name).unwrap(), Some(root.gid));
+        assert_eq!(group_of(&root, "no-such-group-here").unwrap(), None);
+        let stranger = Account { name: "nobody".into(), uid: 65534, gid: 65534, home: "/".into(), shell: "/".into() };
+        assert_eq!(group_of(&stranger, &own.name).unwrap(), None);
     }
 }

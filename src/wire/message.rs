@@ -5,11 +5,13 @@ use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
+use crate::model::limits::{Limits, Times};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;
+use crate::model::staging::Files;
 use crate::model::state::{Holds, State};
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Span, Time};
@@ -406,14 +408,14 @@ pub enum Order {
         /// The signal's number.
         signal: i32,
     },
-    /// A new walltime for a running attempt.
+    /// New limits on the time of a running attempt.
     Walltime {
         /// Which job.
         job: JobId,
         /// Which attempt.
         attempt: Attempt,
-        /// The limit; None for none.
-        limit: Option<Span>,
+        /// The limits; None for none.
+        times: Times,
     },
     /// The end of this attempt is on schedd's disk: forget it.
     Confirm {
@@ -457,9 +459,9 @@ pub struct Launch {
     pub environ: Vec<u8>,
     /// Where the job starts: absolute; empty for the home folder.
     pub workdir: Text,
-    /// Where output goes: absolute; a folder gets `<full id>.OU` in it.
+    /// Where output goes: absolute, or from the home folder; a folder gets `<full id>.OU` in it.
     pub output: Text,
-    /// Where errors go: absolute; a folder gets `<full id>.ER` in it.
+    /// Where errors go: absolute, or from the home folder; a folder gets `<full id>.ER` in it.
     pub error: Text,
     /// Whether both go to one.
     pub join: Join,
@@ -473,6 +475,12 @@ pub struct Launch {
     pub shares: Vec<Share>,
     /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
+    /// What bounds it besides its walltime.
+    pub limits: Limits,
+    /// What is done about files before and after it.
+    pub files: Files,
+    /// `-W group_list` as given: `group[@host],...`.
+    pub groups: Option<String>,
 }
 
 /// What noded tells schedd.

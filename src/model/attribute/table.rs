@@ -4,6 +4,7 @@ use super::{Context, DEFAULT_PROJECT, Draft};
 use crate::model::check;
 use crate::model::depend::{Fault, Wish};
 use crate::model::job::Spec;
+use crate::model::limits::Warning;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
 use crate::model::text::Text;
@@ -91,6 +92,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("topjob_ineligible", Who::Operator, true, Effect::Kept(is_boolean)),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Kept(is_boolean)),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
+    row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),
     row("create_resv_from_job", Who::Owner, false, Effect::Kept(is_boolean)),
     server("Job_Owner"),
     server("resources_used"),

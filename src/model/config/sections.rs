@@ -76,6 +76,8 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
+        mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", mailer)?,
+        mail_from: section.read("mail_from", "a name without blanks, as \"lanai\" or \"lanai@head\"", sender)?,
     })
 }
 
@@ -274,6 +276,15 @@ fn queue_name(value: &DeValue) -> Option<String> {
 
 fn resource_name(value: &DeValue) -> Option<String> {
     host_name(value).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.'))
+}
+
+fn mailer(value: &DeValue) -> Option<PathBuf> {
+    text(value).map(PathBuf::from).filter(|path| path.is_absolute() || path.as_os_str().is_empty())
+}
+
+fn sender(value: &DeValue) -> Option<String> {
+    let plain = |name: &String| !name.starts_with('-') && !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    text(value).filter(|name| !name.is_empty() && plain(name))
 }
 
 fn socket(value: &DeValue) -> Option<PathBuf> {

@@ -1,0 +1,223 @@
+//! Holding a job to its limits: by the kernel where it can, else by looking now and then.
+//!
+//! Memory of the whole job is bounded by its control group where that has the memory controller.
+//! Without one, and for what no kernel bounds (processor time of all processes together, resident
+//! memory of one), the shepherd looks: soon after the start, then at growing pauses, more often as
+//! a limit comes nearer. A job without such limits is never looked at on their account.
+
+use super::environment;
+use super::meter::{Meter, Reading};
+use crate::model::job::How;
+use crate::model::limits::{Bound, Limits, share_kb};
+use crate::model::time::Span;
+use crate::sys::cgroup::Cgroup;
+use crate::sys::{clock, sensors};
+use crate::wire::message::Launch;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use std::io;
+
+/// The first look, and the shortest and the longest pause between looks at memory.
+const FIRST: Span = Span(100);
+const SHORTEST: Span = Span(100);
+const LONGEST: Span = Span::seconds(2);
+/// The longest pause between looks at processor time.
+const LONGEST_CPUT: Span = Span::seconds(60);
+/// The most of one processor that looking may take, as its inverse.
+const THRIFT: i64 = 50;
+
+/// The most memory a job may take on this node, in kilobytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Room {
+    mem: Option<u64>,
+    vmem: Option<u64>,
+}
+
+impl Room {
+    /// What its shares here come to.
+    pub fn of(launch: &Launch) -> Room {
+        let here = || environment::here(&launch.shares);
+        Room { mem: share_kb(here(), "mem"), vmem: share_kb(here(), "vmem") }
+    }
+
+    /// Has the kernel hold the job to its memory, where it can; then looking for it is no use.
+    pub fn fence(&self, cgroup: &Cgroup) -> bool {
+        self.mem.is_some_and(|most| cgroup.bound_memory(most))
+    }
+
+    /// The end of a job to which the kernel has denied memory.
+    pub fn denied(&self, cgroup: &Cgroup) -> Option<How> {
+        let peak = cgroup.out_of_memory()?;
+        Some(exceeded(Bound::Mem, kb(peak.max(self.mem?)), kb(self.mem?)))
+    }
+}
+
+/// Limits that are kept by looking, and when to look next.
+#[derive(Debug)]
+pub struct Guard {
+    room: Room,
+    pmem: Option<u64>,
+    cput: Option<Span>,
+    next: Option<Span>,
+    /// When it last looked, what it saw, and for how long it had paused.
+    last: (Span, Reading, Span),
+}
+
+impl Guard {
+    /// For a job forked at `began`. `fenced`: the kernel holds it to its memory.
+    pub fn new(launch: &Launch, fenced: bool, began: Span) -> Guard {
+        let mut room = Room::of(launch);
+        if fenced {
+            room.mem = None;
+        }
+        let Limits { cput, pmem_kb, .. } = launch.limits;
+        let mut guard = Guard { room, pmem: pmem_kb, cput, next: None, last: (began, Reading::default(), FIRST) };
+        guard.next = guard.pause().map(|_| later(began, FIRST));
+        guard
+    }
+
+    /// When to look; None for never.
+    pub fn next(&self) -> Option<Span> {
+        self.next
+    }
+
+    /// A new limit on processor time.
+    pub fn bound_cput(&mut self, cput: Option<Span>) {
+        if self.cput != cput {
+            self.cput = cput;
+            self.next = self.pause().map(|_| clock::monotonic());
+        }
+    }
+
+    /// Looks; how the job is to end if it is over one of its limits.
+    pub fn look(&mut self, meter: &mut Meter, cgroup: Option<&Cgroup>, elapsed: Span) -> Option<How> {
+        let before = clock::monotonic();
+        let suspect = self.room.mem.into_iter().chain(self.pmem).min().unwrap_or(u64::MAX);
+        let reading = meter.look(cgroup, elapsed, suspect);
+        let now = clock::monotonic();
+        let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
+        // On a machine with very many processes a look takes long.
+        let pause = pause.map(|pause| Span(pause.0.max(THRIFT * (now.0 - before.0))));
+        self.next = pause.map(|pause| later(now, pause));
+        self.last = (now, reading, pause.unwrap_or(FIRST));
+        self.excess(&reading)
+    }
+
+    fn excess(&self, reading: &Reading) -> Option<How> {
+        let memory = |bound, used: u64, limit: Option<u64>| {
+            limit.filter(|&limit| used > limit).map(|limit| exceeded(bound, kb(used), kb(limit)))
+        };
+        let over_cput = || {
+            let limit = self.cput.filter(|&limit| reading.cput > limit)?;
+            Some(exceeded(Bound::Cput, reading.cput.0, limit.0))
+        };
+        memory(Bound::Mem, reading.mem_kb, self.room.mem)
+            .or_else(|| memory(Bound::Pmem, reading.largest_kb, self.pmem))
+            .or_else(|| memory(Bound::Vmem, reading.vmem_kb, self.room.vmem))
+            .or_else(over_cput)
+    }
+
+    fn pause(&self) -> Option<Span> {
+        self.pause_after(&Reading::default(), Span(1))
+    }
+
+    /// How long nothing can go wrong that matters, to go by what was seen now and before.
+    fn pause_after(&self, reading: &Reading, since: Span) -> Option<Span> {
+        let (_, last, paused) = &self.last;
+        let memory = |limit: Option<u64>, now: u64, before: u64| {
+            let grown = kb(now.saturating_sub(before)).max(1);
+            // Half the time that it takes to the limit at the pace of late.
+            let left = kb(limit?.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
+            Some(left.min(paused.0.saturating_mul(2)).clamp(SHORTEST.0, LONGEST.0))
+        };
+        let time = self.cput.map(|limit| {
+            let left = limit.0.saturating_sub(reading.cput.0).max(0) / i64::from(sensors::host_processors().max(1));
+            left.clamp(SHORTEST.0, LONGEST_CPUT.0)
+        });
+        [
+            memory(self.room.mem, reading.mem_kb, last.mem_kb),
+            memory(self.pmem, reading.largest_kb, last.largest_kb),
+            memory(self.room.vmem, reading.vmem_kb, last.vmem_kb),
+            time,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map(Span)
+    }
+}
+
+/// Has the kernel hold this process, and those it will start, to what it bounds of each.
+pub fn impose(limits: &Limits) -> io::Result<()> {
+    let seconds = limits.pcput.map(|span| span.as_seconds().max(1).unsigned_abs());
+    let bytes = |kb: Option<u64>| kb.map(|kb| kb.saturating_mul(1024));
+    for (resource, most) in [
+        (Resource::RLIMIT_CPU, seconds),
+        (Resource::RLIMIT_AS, bytes(limits.pvmem_kb)),
+        (Resource::RLIMIT_FSIZE, bytes(limits.file_kb)),
+    ] {
+        let Some(most) = most.filter(|&most| most < RLIM_INFINITY) else { continue };
+        let (_, hard) = getrlimit(resource)?;
+        setrlimit(resource, most.min(hard), most.min(hard))?;
+    }
+    Ok(())
+}
+
+fn exceeded(bound: Bound, used: i64, limit: i64) -> How {
+    How::Exceeded { bound, used, limit }
+}
+
+fn kb(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+fn later(moment: Span, pause: Span) -> Span {
+    Span(moment.0.saturating_add(pause.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+    use crate::model::resource::{Size, Value};
+
+    fn guard(mem_kb: Option<u64>, cput: Option<Span>) -> Guard {
+        let mut launch = launch();
+        launch.limits.cput = cput;
+        let taken = mem_kb.map(|kb| ("mem".to_string(), Value::Size(Size::kilobytes(kb))));
+        launch.shares[0].taken.extend(taken);
+        Guard::new(&launch, false, Span(0))
+    }
+
+    fn reading(mem_kb: u64) -> Reading {
+        Reading { mem_kb, ..Reading::default() }
+    }
+
+    #[test]
+    fn a_job_without_limits_is_never_looked_at() {
+        assert_eq!(guard(None, None).next(), None);
+        assert_eq!(guard(Some(1000), None).next(), Some(FIRST));
+        let mut late = guard(None, None);
+        late.bound_cput(Some(Span::seconds(5)));
+        assert!(late.next().is_some());
+    }
+
+    #[test]
+    fn pauses_grow_while_nothing_happens_and_shrink_near_the_limit() {
+        let mut guard = guard(Some(1000), None);
+        guard.last = (Span(0), reading(100), Span(400));
+        let pause = |mem_kb| guard.pause_after(&reading(mem_kb), Span(100));
+        assert_eq!(pause(100), Some(Span(800)), "at most twice the last one");
+        assert_eq!(pause(400), Some(SHORTEST), "600 left, 300 grown in 100 ms");
+        assert_eq!(pause(2000), Some(SHORTEST));
+    }
+
+    #[test]
+    fn being_at_a_limit_is_not_being_over_it() {
+        let guard = guard(Some(1000), Some(Span::seconds(2)));
+        assert_eq!(guard.excess(&reading(1000)), None);
+        let over = How::Exceeded { bound: Bound::Mem, used: 1001, limit: 1000 };
+        assert_eq!(guard.excess(&reading(1001)), Some(over));
+        let busy = Reading { cput: Span(2001), ..Reading::default() };
+        assert_eq!(guard.excess(&busy), Some(How::Exceeded { bound: Bound::Cput, used: 2001, limit: 2000 }));
+    }
+}

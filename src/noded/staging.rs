@@ -1,0 +1,306 @@
+//! What is done about files around a job: a folder of its own, what is copied there before it and
+//! from there after it, and which of its output is removed. All of it runs as the owner.
+//!
+//! Copies are made within this host. What a job has copied in stays where it was put, unless that
+//! was the job's own folder: the copy and the original may be one file.
+
+use crate::model::staging::{Files, Transfer, fits, is_pattern};
+use crate::model::text::shortened;
+use nix::errno::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+/// The most that is said of what went wrong with one file, in characters.
+const LONGEST: usize = 300;
+
+/// The files of one job and where they are.
+#[derive(Debug)]
+pub struct Staging<'a> {
+    /// What is to be done.
+    pub files: &'a Files,
+    /// The owner's home folder.
+    pub home: &'a Path,
+    /// The job's folder: the home folder, or one of its own.
+    pub folder: &'a Path,
+    /// This host.
+    pub host: &'a str,
+}
+
+impl Staging<'_> {
+    /// Makes the job's folder and copies into it.
+    pub fn before(&self) -> Result<(), String> {
+        self.make_and_fill().inspect_err(|_| self.discard())
+    }
+
+    /// Removes the job's own folder with all in it, if it has one.
+    pub fn discard(&self) {
+        if self.files.private {
+            let _ = fs::remove_dir_all(self.folder);
+        }
+    }
+
+    fn make_and_fill(&self) -> Result<(), String> {
+        if self.files.private {
+            let made = DirBuilder::new().mode(0o700).create(self.folder);
+            made.map_err(|e| format!("sandbox: {}: {e}", self.folder.display()))?;
+        }
+        for transfer in &self.files.before {
+            self.copy(transfer, &self.home.join(&transfer.remote), &self.folder.join(&transfer.local))
+                .map_err(|e| shortened(format!("stage-in failed: {}: {e}", shown(transfer)), LONGEST))?;
+        }
+        Ok(())
+    }
+
+    /// Copies from the job's folder and removes what is not to stay. The folder stays when not all
+    /// could be copied.
+    pub fn after(&self, unwanted: &[PathBuf]) -> Result<(), String> {
+        let mut faults = Vec::new();
+        for transfer in &self.files.after {
+            let copied = self.copy(transfer, &self.folder.join(&transfer.local), &self.home.join(&transfer.remote));
+            faults.extend(
+                copied.err().map(|e| shortened(format!("stage-out failed: {}: {e}", shown(transfer)), LONGEST)),
+            );
+        }
+        let kept = !faults.is_empty();
+        // What is no file (`/dev/null`) is not the job's to remove.
+        for path in unwanted.iter().filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file())) {
+            let removed = fs::remove_file(path);
+            faults.extend(removed.err().map(|e| shortened(format!("{} not removed: {e}", path.display()), LONGEST)));
+        }
+        match self.files.private {
+            true if kept => faults.push(format!("the job's files are left in {}", self.folder.display())),
+            true => {
+                let removed = fs::remove_dir_all(self.folder).err().filter(|e| e.kind() != io::ErrorKind::NotFound);
+                faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
+            }
+            false => {}
+        }
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    fn copy(&self, transfer: &Transfer, from: &Path, to: &Path) -> Result<(), String> {
+        let host = transfer.host.split('.').next().unwrap_or_default();
+        if host != self.host && host != "localhost" {
+            return Err(format!("files are copied within a host only, and this one is {}", self.host));
+        }
+        let sources = expand(from).map_err(|e| format!("{}: {e}", from.display()))?;
+        let inside = to.as_os_str().as_bytes().ends_with(b"/") || to.is_dir();
+        if sources.len() > 1 && !inside {
+            return Err(format!("{}: several files need a folder to go to", to.display()));
+        }
+        for source in sources {
+            let target = match source.file_name() {
+                Some(name) if inside => to.join(name),
+                _ => to.to_path_buf(),
+            };
+            copy_all(&source, &target)?;
+        }
+        Ok(())
+    }
+}
+
+/// The files that a path means whose parts may be patterns, in order.
+fn expand(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![PathBuf::new()];
+    for part in path.components() {
+        let Component::Normal(name) = part else {
+            found.iter_mut().for_each(|path| path.push(part));
+            continue;
+        };
+        let literal = |path: &PathBuf| fs::symlink_metadata(path.join(name)).is_ok();
+        if !is_pattern(name.as_bytes()) || found.iter().all(literal) {
+            found.iter_mut().for_each(|path| path.push(name));
+            continue;
+        }
+        let mut deeper = Vec::new();
+        for folder in &found {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+            let mut names: Vec<_> = entries.filter(|entry| fits(name.as_bytes(), entry.as_bytes())).collect();
+            names.sort_unstable();
+            deeper.extend(names.into_iter().map(|name| folder.join(name)));
+        }
+        found = deeper;
+    }
+    found.retain(|path| fs::symlink_metadata(path).is_ok());
+    if found.is_empty() { Err(Errno::ENOENT.into()) } else { Ok(found) }
+}
+
+/// Copies a file, or a folder with all in it. Links within a folder stay links.
+fn copy_all(source: &Path, target: &Path) -> Result<(), String> {
+    let fault = |path: &Path| {
+        let path = path.display().to_string();
+        move |e: io::Error| format!("{path}: {e}")
+    };
+    let found = fs::metadata(source).map_err(fault(source))?;
+    if fs::metadata(target).is_ok_and(|there| same(&there, &found)) {
+        return Ok(());
+    }
+    if found.is_file() {
+        return fs::copy(source, target).map(|_| ()).map_err(fault(target));
+    }
+    if !found.is_dir() {
+        return Err(format!("{}: neither a file nor a folder", source.display()));
+    }
+    let made = fs::create_dir(target).or_else(|e| if target.is_dir() { Ok(()) } else { Err(e) });
+    made.map_err(fault(target))?;
+    let (whole, own) = (fs::canonicalize(source), fs::canonicalize(target));
+    if let (Ok(whole), Ok(own)) = (whole, own)
+        && own.starts_with(&whole)
+    {
+        return Err(format!("{}: lies within what is to be copied", target.display()));
+    }
+    for entry in fs::read_dir(source).map_err(fault(source))? {
+        let entry = entry.map_err(fault(source))?;
+        let (from, to) = (entry.path(), target.join(entry.file_name()));
+        match entry.file_type().map_err(fault(&from))?.is_symlink() {
+            true => copy_link(&from, &to).map_err(fault(&to))?,
+            false => copy_all(&from, &to)?,
+        }
+    }
+    fs::set_permissions(target, found.permissions()).map_err(fault(target))
+}
+
+fn copy_link(from: &Path, to: &Path) -> io::Result<()> {
+    let target = fs::read_link(from)?;
+    match std::os::unix::fs::symlink(&target, to) {
+        Err(_) if fs::read_link(to).is_ok_and(|there| there == target) => Ok(()),
+        made => made,
+    }
+}
+
+fn same(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+fn shown(transfer: &Transfer) -> String {
+    let Transfer { local, host, remote } = transfer;
+    format!("{local}@{host}:{remote}")
+}
+
+/// The file a stream goes to: in a folder, `<full id>.<ending>`; a path that is not absolute begins
+/// in the home folder.
+pub fn output_file(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
+    let path = home.join(OsStr::from_bytes(path));
+    match path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
+        true => path.join(format!("{full_id}.{ending}")),
+        false => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::staging::transfers;
+
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Place {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("home")).unwrap();
+            Place { folder }
+        }
+
+        fn home(&self) -> PathBuf {
+            self.folder.path().join("home")
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let path = self.home().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.home().join(name)).unwrap_or_default()
+        }
+
+        fn stage(&self, before: &str, after: &str) -> (Result<(), String>, Result<(), String>) {
+            let list = |text: &str| if text.is_empty() { Vec::new() } else { transfers(text).unwrap() };
+            let files = Files { before: list(before), after: list(after), ..Files::default() };
+            let home = self.home();
+            let staging = Staging { files: &files, home: &home, folder: &home, host: "n1" };
+            (staging.before(), staging.after(&[]))
+        }
+    }
+
+    #[test]
+    fn files_folders_and_patterns_are_copied() {
+        let place = Place::new();
+        place.write("d/a.dat", "a");
+        place.write("d/b.dat", "b");
+        place.write("d/sub/c", "c");
+        std::os::unix::fs::symlink("a.dat", place.home().join("d/link")).unwrap();
+        fs::create_dir(place.home().join("many")).unwrap();
+        let (before, after) = place.stage("one@n1:d/a.dat,whole@n1.some.where:d", "d/*.dat@localhost:many/");
+        assert_eq!((before, after), (Ok(()), Ok(())));
+        assert_eq!(place.read("one"), "a");
+        assert_eq!(place.read("whole/sub/c"), "c");
+        assert_eq!(fs::read_link(place.home().join("whole/link")).unwrap(), Path::new("a.dat"));
+        assert_eq!(place.read("many/a.dat") + &place.read("many/b.dat"), "ab");
+    }
+
+    #[test]
+    fn a_file_copied_to_itself_keeps_what_is_in_it() {
+        let place = Place::new();
+        place.write("x", "kept");
+        assert_eq!(place.stage("x@n1:x", "x@n1:./x"), (Ok(()), Ok(())));
+        assert_eq!(place.read("x"), "kept");
+    }
+
+    #[test]
+    fn what_cannot_be_copied_says_what_and_why() {
+        let place = Place::new();
+        place.write("d/e/x", "");
+        place.write("1", "");
+        place.write("2", "");
+        nix::unistd::mkfifo(&place.home().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for (list, why) in [
+            ("x@elsewhere:y", "files are copied within a host only, and this one is n1"),
+            ("x@n1:no/such", "No such file or directory"),
+            ("x@n1:none*", "No such file or directory"),
+            ("x@n1:?", "several files need a folder"),
+            ("d/e/f@n1:d", "lies within what is to be copied"),
+            ("x@n1:pipe", "neither a file nor a folder"),
+            ("no/such/x@n1:1", "No such file or directory"),
+        ] {
+            let (before, _) = place.stage(list, "");
+            let said = before.expect_err(list);
+            assert!(said.starts_with(&format!("stage-in failed: {list}: ")) && said.contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_private_folder_goes_unless_something_in_it_could_not_be_delivered() {
+        let place = Place::new();
+        let (home, folder) = (place.home(), place.home().join("pbs.1.x"));
+        let private = Files { private: true, ..Files::default() };
+        let undeliverable = Files { after: transfers("out@n1:no/such/out").unwrap(), ..private.clone() };
+        let staging = Staging { files: &undeliverable, home: &home, folder: &folder, host: "n1" };
+        staging.before().unwrap();
+        fs::write(folder.join("out"), "out").unwrap();
+        let said = staging.after(&[]).unwrap_err();
+        assert!(said.contains("stage-out failed") && said.contains("left in"), "{said}");
+        assert!(folder.join("out").exists());
+        assert_eq!(Staging { files: &private, ..staging }.after(&[]), Ok(()));
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn only_files_are_removed() {
+        let place = Place::new();
+        place.write("out", "");
+        let files = Files::default();
+        let home = place.home();
+        let staging = Staging { files: &files, home: &home, folder: &home, host: "n1" };
+        let unwanted = [home.join("out"), "/dev/null".into(), home.clone(), home.join("none")];
+        assert_eq!(staging.after(&unwanted), Ok(()));
+        assert!(!home.join("out").exists() && Path::new("/dev/null").exists() && home.exists());
+    }
+}

@@ -1,0 +1,144 @@
+//! What is mailed about a job, to whom, on which occasion (`-m`, `-M`).
+
+use super::setup::Setup;
+use crate::model::event::Event;
+use crate::model::job::{How, Job, Want};
+use crate::model::state::State;
+use std::fmt::Write;
+
+/// The most that one letter says, in bytes: it must fit into a pipe.
+const LONGEST: usize = 16 << 10;
+
+/// A message about a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// The job's owner.
+    pub user: String,
+    /// Who gets it.
+    pub to: Vec<String>,
+    /// The job's full id.
+    pub job: String,
+    /// What happened: one line or two.
+    pub what: String,
+    /// All that is said.
+    pub body: String,
+}
+
+/// What happened, and the letters of `-m` that ask to be told.
+struct Occasion {
+    points: &'static str,
+    what: String,
+}
+
+/// The letter about an event, if somebody is to be told of it. `before`: the state it found the
+/// job in; the job is as it left it. No event: of an array, whose elements make it what it is.
+pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) -> Option<Letter> {
+    setup.mailer.as_ref()?;
+    let Occasion { points, what } = occasion(before, job, event)?;
+    let asked = job.spec.other.get("Mail_Points").map_or("a", String::as_str);
+    let told = asked.contains(|letter| points.contains(letter));
+    // Of an array's elements each only if that was asked for.
+    if !told || (job.id.index().is_some() && !asked.contains('j')) {
+        return None;
+    }
+    let to = recipients(setup, job);
+    let body = body(setup, job, &what);
+    (!to.is_empty()).then(|| Letter { user: job.owner.user.clone(), to, job: job.id.full(&setup.name), what, body })
+}
+
+fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
+    let occasion = |points, what: &str| Some(Occasion { points, what: what.to_string() });
+    if let Some(Event::Launched { .. }) = event {
+        return occasion("b", "Begun execution");
+    }
+    match (before, job.life.state) {
+        (State::Queued, State::Begun) => occasion("b", "Begun execution"),
+        (State::Running, State::Held) if !job.life.holds.is_none() => {
+            occasion("a", job.life.comment.as_deref().unwrap_or("Job held"))
+        }
+        (State::Finished, _) => None,
+        (_, State::Finished) => end(job, event),
+        _ => None,
+    }
+}
+
+fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
+    let occasion = |points, what: String| Some(Occasion { points, what });
+    let began = job.life.run.is_some() || job.has_begun();
+    let outcome = match event {
+        Some(Event::Ended { outcome, .. }) => Some(outcome),
+        _ => None,
+    };
+    if let Some(how) = outcome.map(|outcome| &outcome.how) {
+        match how {
+            How::CannotStart { why, .. } => return occasion("ae", format!("Job could not be started: {why}")),
+            How::Overran { .. } => return occasion("ae", exceeded("walltime")),
+            How::Exceeded { bound, .. } => return occasion("ae", exceeded(bound.name())),
+            _ => {}
+        }
+    }
+    match &job.life.want {
+        // Who deletes a job of one's own knows.
+        Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
+            occasion("ae", format!("Job deleted at request of {by}"))
+        }
+        _ if !began && !matches!(job.life.want, Want::Gone(_)) => {
+            occasion("ae", job.life.comment.clone().unwrap_or_else(|| "Job ended before it ran".into()))
+        }
+        _ if !began => None,
+        _ if outcome.is_some_and(|outcome| !outcome.notes.is_empty()) => occasion("ae", "Execution terminated".into()),
+        _ => occasion("e", "Execution terminated".into()),
+    }
+}
+
+fn exceeded(resource: &str) -> String {
+    format!("Job exceeded resource {resource}\nSee job standard error file")
+}
+
+/// Those of `-M`, else the owner where the job was submitted.
+fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
+    let here = format!("@{}", setup.host);
+    let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
+    let list = job.spec.other.get("Mail_Users").cloned().unwrap_or_else(owner);
+    let names = list.split(',').map(|name| name.strip_suffix(&here).unwrap_or(name));
+    // To a mailer one that begins with a dash is an option; a line end would begin a header.
+    let is_plain = |name: &&str| !name.contains(|c: char| c.is_whitespace() || c.is_control());
+    names.filter(|name| !name.is_empty() && !name.starts_with('-')).filter(is_plain).map(str::to_string).collect()
+}
+
+fn body(setup: &Setup, job: &Job, what: &str) -> String {
+    let mut text = format!("PBS Job Id: {}\nJob Name:   {}\n", job.id.full(&setup.name), job.spec.name);
+    if let Some(run) = &job.life.run {
+        let mut hosts: Vec<&str> = run.shares.iter().map(|share| share.host.as_str()).collect();
+        hosts.dedup();
+        let _ = writeln!(text, "exec_host:  {}", hosts.join("+"));
+    }
+    let _ = writeln!(text, "{what}");
+    if let Some(exit) = job.life.exit {
+        if let Some(more) = &job.life.ending {
+            let _ = writeln!(text, "{}", more.trim_start_matches("; ").trim());
+        }
+        let _ = writeln!(text, "Exit_status={}", exit.status);
+        if job.life.run.is_some() {
+            write_used(&mut text, job);
+        }
+    }
+    match text.char_indices().nth(LONGEST / 4) {
+        Some((end, _)) => text[..end].to_string() + "...\n",
+        None => text,
+    }
+}
+
+fn write_used(text: &mut String, job: &Job) {
+    let used = &job.life.used;
+    for (name, value) in [
+        ("cpupercent", used.cpupercent().to_string()),
+        ("cput", used.cput.to_string()),
+        ("mem", format!("{}kb", used.mem_kb)),
+        ("ncpus", used.ncpus.to_string()),
+        ("vmem", format!("{}kb", used.vmem_kb)),
+        ("walltime", used.walltime.to_string()),
+    ] {
+        let _ = writeln!(text, "resources_used.{name}={value}");
+    }
+}
