@@ -51,6 +51,7 @@ impl Life {
             etime: None,
             not_before: None,
             obittime: None,
+            rank: None,
         }
     }
 
@@ -97,7 +98,8 @@ impl Job {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
-            Event::Signalled { .. } => {}
+            Event::Moved { .. } => self.life.qtime = moment.now,
+            Event::Signalled { .. } | Event::Reordered { .. } | Event::RunWanted { .. } | Event::Messaged { .. } => {}
         }
     }
 

@@ -260,6 +260,9 @@ impl Daemon {
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
             Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
             Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
+            Order::Message { job, attempt, output, errors, text } => {
+                attempts.tell(Name { job, attempt }, Control::Message { output, errors, text });
+            }
             Order::Walltime { job, attempt, limit } => attempts.tell(Name { job, attempt }, Control::Walltime(limit)),
             Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
             Order::Ping => self.send(number, &Report::Pong),

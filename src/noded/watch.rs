@@ -6,6 +6,7 @@ use super::meter::Meter;
 use super::shepherd::unable;
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
+use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
@@ -40,8 +41,9 @@ pub struct Watch<'a> {
     status: Option<End>,
     /// Why it could not start.
     fault: Option<Fault>,
-    /// The job's standard error.
+    /// The job's standard error, and its standard output.
     errors: Option<OwnedFd>,
+    output: Option<OwnedFd>,
     /// Whether noded has still to hear that it runs.
     unsaid: bool,
     /// The last signal sent on somebody's order, or the TERM of an ending.
@@ -74,6 +76,7 @@ impl<'a> Watch<'a> {
             status: None,
             fault: None,
             errors: None,
+            output: None,
             unsaid: false,
             sent: None,
             ending: None,
@@ -146,9 +149,10 @@ impl<'a> Watch<'a> {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
         match packet::receive(start.as_fd(), &mut buffer, true) {
-            Ok(Some((length, errors))) => {
+            Ok(Some((length, passed))) => {
                 match postcard::from_bytes(&buffer[..length]) {
-                    Ok(Word::Ready) => self.errors = errors,
+                    Ok(Word::Output) => self.output = passed,
+                    Ok(Word::Ready) => self.errors = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
                     Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
                 }
@@ -201,6 +205,7 @@ impl<'a> Watch<'a> {
                     Control::Cancel(grace) => self.end(cgroup, grace, None),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Walltime(limit) => self.limit = limit,
+                    Control::Message { output, errors, text } => self.pass_on(output, errors, &text),
                 }
             }
         }
@@ -253,14 +258,19 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Writes why it is ended to the job's standard error, unless that would block.
+    /// Writes why it is ended to the job's standard error.
     fn tell_owner(&self, used: Span, limit: Span) {
-        let Some(errors) = &self.errors else { return };
-        let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLOUT)];
-        if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
-            let (used, limit) = (used.as_seconds(), limit.as_seconds());
-            let line = format!("=>> PBS: job killed: walltime {used} exceeded limit {limit}\n");
-            let _ = nix::unistd::write(errors, line.as_bytes());
+        let (used, limit) = (used.as_seconds(), limit.as_seconds());
+        write_line(
+            self.errors.as_ref(),
+            format!("=>> PBS: job killed: walltime {used} exceeded limit {limit}").as_bytes(),
+        );
+    }
+
+    /// Writes somebody's message into the files asked for.
+    fn pass_on(&self, output: bool, errors: bool, text: &Text) {
+        for file in [self.output.as_ref().filter(|_| output), self.errors.as_ref().filter(|_| errors)] {
+            write_line(file, &text.0);
         }
     }
 
@@ -285,6 +295,15 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// Writes a line into a file that the job has opened, unless that would block.
+fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
+    let Some(file) = file else { return };
+    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+    if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
+        let _ = nix::unistd::write(file, &[line, b"\n"].concat());
+    }
+}
+
 struct Ready {
     start: bool,
     signals: bool,
@@ -299,6 +318,15 @@ pub enum Control {
     Signal(i32),
     /// A new walltime; None for none.
     Walltime(Option<Span>),
+    /// Write a line into the job's files.
+    Message {
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+        /// What to say.
+        text: Text,
+    },
 }
 
 impl Control {
@@ -309,6 +337,12 @@ impl Control {
             Control::Signal(number) => format!("signal {number}"),
             Control::Walltime(Some(limit)) => format!("walltime {}", limit.0),
             Control::Walltime(None) => "walltime none".into(),
+            // In digits: the text may hold anything, newlines too.
+            Control::Message { output, errors, text } => {
+                let files = [("o", *output), ("e", *errors)].map(|(letter, is)| if is { letter } else { "" }).concat();
+                let digits: String = text.0.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("message {files}:{digits}")
+            }
         }
     }
 
@@ -318,10 +352,21 @@ impl Control {
             ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
             ("walltime", "none") => Some(Control::Walltime(None)),
+            ("message", rest) => {
+                let (files, digits) = rest.split_once(':')?;
+                let text = Text(digits.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?);
+                Some(Control::Message { output: files.contains('o'), errors: files.contains('e'), text })
+            }
             ("walltime", limit) => Some(Control::Walltime(Some(Span(limit.parse().ok()?)))),
             _ => None,
         }
     }
+}
+
+/// The byte that two digits stand for.
+fn byte(digits: &[u8]) -> Option<u8> {
+    let is_whole = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
+    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_whole)?, 16).ok()
 }
 
 #[cfg(test)]
@@ -335,10 +380,12 @@ mod tests {
             Control::Signal(10),
             Control::Walltime(None),
             Control::Walltime(Some(Span(1))),
+            Control::Message { output: true, errors: false, text: Text(b"a\n\xff:".to_vec()) },
+            Control::Message { output: true, errors: true, text: Text::default() },
         ] {
             assert_eq!(Control::parse(&order.line()), Some(order));
         }
-        for junk in ["", "cancel", "cancel x", "dance 5"] {
+        for junk in ["", "cancel", "cancel x", "dance 5", "message o", "message o:6", "message o:+1"] {
             assert_eq!(Control::parse(junk), None, "{junk}");
         }
     }

@@ -9,9 +9,9 @@
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
 
-use super::cycle;
-use super::plan::Plan;
+use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State};
+use super::{cycle, forced};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::NodeFacts;
 use crate::model::policy::{Backfill, Policy};
@@ -91,6 +91,13 @@ impl Scene {
         self
     }
 
+    /// Sets one node anew, on which processes outside the queue use some GPUs.
+    pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> Scene {
+        let facts = NodeFacts { gpus_outside: gpus.to_vec(), ..facts(&self.resources, name, name, what) };
+        self.state.set_node(&facts, true);
+        self
+    }
+
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
     /// `queue=NAME` and `not_before=SECONDS`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
@@ -126,6 +133,15 @@ impl Scene {
         let plan = cycle::run(&self.state, &self.policy, self.now);
         assert_eq!(plan.audit(&self.state), Ok(()));
         plan
+    }
+
+    /// The nodes on which a job starts that an operator wants started now, or why it does not.
+    pub fn forced(&self, id: u64, text: &str, on: &[&str]) -> Result<String, String> {
+        let names: Vec<String> = on.iter().map(ToString::to_string).collect();
+        let on = Some(&names[..]).filter(|names| !names.is_empty());
+        let start = forced::start(&self.state, &self.policy, &self.job(id, text), on, self.now);
+        let nodes = |start: Start| start.shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>().join(",");
+        start.map(nodes).map_err(|why| why.to_string())
     }
 
     /// Carries out a plan's starts.
@@ -216,6 +232,7 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
         pcpus: u32::from(count("ncpus")),
         cpus: (0..count("ncpus")).collect(),
         gpus: (0..count("ngpus")).collect(),
+        gpus_outside: Vec::new(),
         available,
     }
 }
@@ -275,6 +292,7 @@ fn spec(request: Request, queue: String) -> Spec {
 
 fn life() -> Life {
     Life {
+        rank: None,
         state: Standing::Queued,
         holds: Holds::NONE,
         run_count: 0,

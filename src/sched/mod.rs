@@ -49,6 +49,9 @@ mod backfill;
 
 mod timeline;
 
+// An operator's order to start one job now.
+pub mod forced;
+
 // What comes out.
 pub mod plan;
 

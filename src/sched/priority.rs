@@ -20,13 +20,14 @@ pub struct Candidate<'s> {
 
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
-    lines: Vec<(&'s Class, btree_set::Iter<'s, JobId>)>,
-    heads: BinaryHeap<Reverse<(JobId, usize)>>,
+    lines: Vec<(&'s Class, btree_set::Iter<'s, (u64, JobId)>)>,
+    heads: BinaryHeap<Reverse<((u64, JobId), usize)>>,
 }
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
-    // The one order there is: numbers are given as jobs come, and a class keeps its jobs by number.
+    // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
+    // class keeps its jobs in this order.
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
@@ -36,10 +37,17 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     ranking
 }
 
+impl<'s> Candidate<'s> {
+    /// A job considered by itself, outside of any order.
+    pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
+        Candidate { job, class, line: usize::MAX }
+    }
+}
+
 impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse((job, line)) = self.heads.pop()?;
+        let Reverse(((_, job), line)) = self.heads.pop()?;
         Some(Candidate { job, class: &self.lines[line].0.key, line })
     }
 
@@ -49,8 +57,8 @@ impl<'s> Ranking<'s> {
     }
 
     fn advance(&mut self, line: usize) {
-        if let Some(&job) = self.lines[line].1.next() {
-            self.heads.push(Reverse((job, line)));
+        if let Some(&head) = self.lines[line].1.next() {
+            self.heads.push(Reverse((head, line)));
         }
     }
 }

@@ -25,14 +25,16 @@ pub struct State {
     pub(super) running: BTreeMap<JobId, Running>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
-    jobs: BTreeMap<JobId, ClassId>,
+    /// Each candidate's class, and its place in the order.
+    jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
 
 /// Jobs alike, waiting.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub key: ClassKey,
-    pub jobs: BTreeSet<JobId>,
+    /// By rank, then by id: the order in which they start.
+    pub jobs: BTreeSet<(u64, JobId)>,
 }
 
 /// A job that has its allocation.
@@ -89,15 +91,15 @@ impl State {
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(id);
         let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeSet::new() });
-        class.jobs.insert(job.id);
-        self.jobs.insert(job.id, id);
+        class.jobs.insert((job.rank(), job.id));
+        self.jobs.insert(job.id, (id, job.rank()));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
-        let Some(class_id) = self.jobs.remove(&id) else { return };
+        let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         if let Some(class) = self.classes.get_mut(&class_id) {
-            class.jobs.remove(&id);
+            class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
                 self.classes.remove(&class_id);
             }
@@ -146,12 +148,12 @@ impl State {
 
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
-        self.jobs.get(&id).copied()
+        self.jobs.get(&id).map(|&(class, _)| class)
     }
 
-    /// The candidates of a class, by number.
+    /// The candidates of a class, in the order in which they start.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
-        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.iter().copied())
+        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.iter().map(|&(_, job)| job))
     }
 
     /// What is taken on a node, for displays; nothing for a node that is not known.

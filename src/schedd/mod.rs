@@ -18,6 +18,8 @@ pub mod caller;
 
 pub mod requests;
 
+pub mod steering;
+
 pub mod reports;
 
 pub mod dispatch;
@@ -289,8 +291,8 @@ impl Schedd {
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
-        if Timers::ring(&mut self.timers.purge, timers::PURGE) {
-            let history = self.ledger.setup.config.server.history;
+        let history = timers::kept(self.ledger.setup.config.server.history);
+        if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.ledger.also(Change::Purge(self.ledger.now - history));
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }

@@ -8,9 +8,10 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::state::{Holds, State};
+use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::spool::commit::Change;
-use crate::wire::message::{Payload, Request, Submission};
+use crate::wire::message::{Order, Payload, Request, Submission};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub enum Granted {
     Wait(JobId),
     /// Done; the node of a running job has to pass on a signal.
     Signal(JobId, Attempt, i32),
+    /// Done; the node of a running job has this to do besides.
+    Tell(JobId, Order),
 }
 
 /// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
@@ -51,6 +54,11 @@ pub fn apply(
         Request::Delete { job, force, purge } => desk.delete(*job, *force, *purge),
         Request::Rerun { job, .. } => desk.rerun(*job),
         Request::Signal(id, name) => desk.signal(*id, name),
+        Request::Move(id, destination) => desk.put(*id, destination),
+        Request::Swap(one, other) => desk.swap(*one, *other),
+        Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
+        Request::Run { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::Ask(_) | Request::Status | Request::Stop => Err(Refusal::invalid_request()),
@@ -58,10 +66,10 @@ pub fn apply(
 }
 
 /// One request in hand: what it may change, where history is looked up, who asks.
-struct Desk<'a> {
-    ledger: &'a mut Ledger,
-    spool: &'a Spool,
-    caller: &'a Caller,
+pub(super) struct Desk<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) spool: &'a Spool,
+    pub(super) caller: &'a Caller,
 }
 
 impl Desk<'_> {
@@ -147,12 +155,18 @@ impl Desk<'_> {
     fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.ledger.job(id) {
             Some(job) if job.life.state != State::Finished => Ok(job.clone()),
-            Some(_) => Err(Refusal::finished()),
+            Some(_) => Err(self.over()),
             None => Err(match self.past(id)? {
-                Some(_) => Refusal::finished(),
+                Some(_) => self.over(),
                 None => Refusal::unknown_job(),
             }),
         }
+    }
+
+    /// What is said of a job that is over: without a history nobody knows of it any more.
+    fn over(&self) -> Refusal {
+        let history = self.ledger.setup.config.server.history > Span(0);
+        if history { Refusal::finished() } else { Refusal::unknown_job() }
     }
 
     fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
@@ -162,7 +176,7 @@ impl Desk<'_> {
         }
     }
 
-    fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    pub(super) fn owned(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.live(id)?;
         self.caller.must_own(&job)?;
         Ok(job)
@@ -249,7 +263,8 @@ impl Desk<'_> {
 
     fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
         match self.live(id) {
-            Err(refusal) if refusal != Refusal::finished() => Err(refusal),
+            Err(refusal) if refusal != self.over() => Err(refusal),
+            Err(_) if self.past(id)?.is_none() => Err(Refusal::unknown_job()),
             _ => Ok(Granted::Wait(id)),
         }
     }

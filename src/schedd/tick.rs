@@ -295,6 +295,11 @@ impl Effects {
                 self.orders.extend(node.map(|node| (node.to_string(), Order::Signal { job, attempt, signal })));
                 Reply::Done
             }
+            Ok(Granted::Tell(job, order)) => {
+                let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                self.orders.extend(node.map(|node| (node.to_string(), order)));
+                Reply::Done
+            }
             Err(refusal) => Reply::Refused(refusal),
         };
         self.replies.push((token, reply));
@@ -316,6 +321,10 @@ impl Effects {
             Report::Usage(used) => {
                 let own = used.iter().filter(|(job, ..)| noded.may_speak_of(ledger, *job)).collect::<Vec<_>>();
                 own.into_iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used));
+            }
+            Report::Nodes(nodes) => {
+                let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
+                own.for_each(|facts| reports::node_changed(ledger, facts));
             }
             Report::Attempt(..) | Report::Pong | Report::Fenced { .. } => {}
         }

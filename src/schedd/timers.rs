@@ -33,7 +33,7 @@ pub const HOUSEKEEPING: Span = Span::seconds(1);
 pub const SOON: Span = Span(100);
 /// A verdict whose figures alone have changed is written after this long.
 pub const FIGURES: Span = Span::seconds(2);
-/// The pace at which old history is dropped.
+/// The pace at which old history is dropped, where it is kept for longer.
 pub const PURGE: Span = Span::seconds(3600);
 /// What nobody waits for may stay unwritten this long.
 pub const LINGER: Span = Span(50);
@@ -41,6 +41,14 @@ pub const LINGER: Span = Span(50);
 pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// The pause before what the disk refused is tried again.
 pub const RETRY: Span = Span(200);
+
+/// How long a job is kept that nobody is shown any more: a command may still wait for its end.
+const UNSHOWN: Span = Span::seconds(60);
+
+/// How long finished jobs are kept.
+pub fn kept(history: Span) -> Span {
+    if history > Span(0) { history } else { UNSHOWN }
+}
 
 impl Timers {
     /// All timers, from now on.

@@ -146,8 +146,16 @@ fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
 }
 
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
+    let bytes = "SELECT script FROM job WHERE id = ?1 UNION SELECT environ FROM job WHERE id = ?1";
+    let mut statement = transaction.prepare_cached(bytes)?;
+    let bytes: Vec<Option<Vec<u8>>> = statement.query_map([id.number], |row| row.get(0))?.collect::<Result<_, _>>()?;
     transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
     transaction.execute("DELETE FROM event WHERE job = ?1", [id.number])?;
+    for digest in bytes.into_iter().flatten() {
+        let needed = "SELECT 1 FROM job WHERE script = ?1 UNION ALL SELECT 1 FROM job WHERE environ = ?1";
+        let sql = format!("DELETE FROM blob WHERE digest = ?1 AND NOT EXISTS ({needed})");
+        transaction.prepare_cached(&sql)?.execute([digest])?;
+    }
     Ok(())
 }
 
@@ -189,7 +197,9 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
 }
 
 fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1";
+    // A job whose node has still to report its end is kept until then.
+    let old =
+        "SELECT id FROM job WHERE state = 'F' AND ended < ?1 AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)";
     transaction.execute(&format!("DELETE FROM event WHERE job IN ({old})"), [before.0])?;
     let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
     if gone > 0 {

@@ -64,6 +64,11 @@ impl Spool {
     }
 }
 
+/// A job's number as the spool has it: SQLite's integers are signed.
+pub(super) fn number(id: JobId) -> i64 {
+    i64::try_from(id.number).unwrap_or(i64::MAX)
+}
+
 pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec<Job>, SpoolError> {
     let sql = format!("SELECT id, spec, life FROM job WHERE {condition} ORDER BY id");
     let mut statement = connection.prepare(&sql)?;

@@ -13,6 +13,8 @@ pub mod load;
 
 pub mod query;
 
+mod trace;
+
 use crate::sys::home::Home;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::{Path, PathBuf};

@@ -41,18 +41,27 @@ impl Reader {
     ) -> Result<(), SpoolError> {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
-        each(Answer::Server(Box::new(server(&connection, viewer)?)))?;
+        let server = server(&connection, viewer)?;
+        let shown = if server.history { "1" } else { "state <> 'F'" };
+        each(Answer::Server(Box::new(server)))?;
         match question {
             Question::Server => Ok(()),
-            Question::Queues => each(Answer::Queues(queues(&connection)?)),
+            Question::Queues => each(Answer::Queues(queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
+            Question::Trace(id) => {
+                let condition = format!("id = {} AND {shown}", load::number(*id));
+                let (detail, values) = (Detail::Whole, Vec::new());
+                Search { connection: &connection, condition, values, detail, viewer }.run(each)?;
+                super::trace::tell(&connection, *id, each)
+            }
             Question::JobsById(ids, detail) => ids.chunks(PART).try_for_each(|ids| {
                 let list = ids.iter().map(|id| id.number.to_string()).collect::<Vec<_>>().join(",");
-                let condition = format!("id IN ({list})");
+                let condition = format!("id IN ({list}) AND {shown}");
                 Search { connection: &connection, condition, values: Vec::new(), detail: *detail, viewer }.run(each)
             }),
             Question::Jobs(filter, detail) => {
                 let (condition, values) = condition(filter);
+                let condition = format!("{condition} AND {shown}");
                 Search { connection: &connection, condition, values, detail: *detail, viewer }.run(each)
             }
         }
@@ -216,11 +225,12 @@ fn bookings(connection: &Connection) -> Result<BTreeMap<u64, Time>, SpoolError> 
     Ok(bookings.collect::<Result<_, _>>()?)
 }
 
-fn queues(connection: &Connection) -> Result<Vec<QueueCounts>, SpoolError> {
+fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut statement = connection.prepare("SELECT queue FROM queue ORDER BY name")?;
     let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut counts: BTreeMap<String, BTreeMap<State, u64>> = BTreeMap::new();
-    let mut statement = connection.prepare("SELECT queue, state, count(*) FROM job GROUP BY queue, state")?;
+    let counted = format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
+    let mut statement = connection.prepare(&counted)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let state = state_of(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);

@@ -66,7 +66,13 @@ fn every_key_is_read() {
     assert_eq!((server.history, server.idle), (Span::seconds(172_800), Span::seconds(5400)));
     assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
-    let launch = LaunchConfig { login: false, grace: Span(0), max_failed_starts: 3, retry: Span::seconds(1) };
+    let launch = LaunchConfig {
+        login: false,
+        grace: Span(0),
+        max_failed_starts: 3,
+        retry: Span::seconds(1),
+        ..LaunchConfig::default()
+    };
     assert_eq!(config.launch, launch);
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().backfill, Backfill::None);
