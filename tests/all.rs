@@ -10,7 +10,9 @@ mod disk_full;
 mod faults;
 mod first_light;
 mod generated;
+mod gpus;
 mod hostile;
+mod job_commands;
 mod noded;
 mod personal;
 mod recovery;
@@ -19,6 +21,7 @@ mod shared;
 mod support;
 mod torture;
 mod tour;
+mod tracejob;
 
 use std::collections::BTreeSet;
 

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::attempts::Attempts;
 use super::folder::Name;
+use super::gpus;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
 use super::rules::Rules;
@@ -13,7 +14,7 @@ use super::watch::Control;
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::home::Home;
-use crate::sys::{cgroup, clock, process, socket, user};
+use crate::sys::{cgroup, clock, process, sensors, socket, user};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use crate::wire::peer;
@@ -73,6 +74,7 @@ struct Daemon {
     welcome: Vec<u32>,
     idle_limit: Option<Span>,
     idle_since: Span,
+    gpus: gpus::Watcher,
     next_round: Span,
     next_repeat: Span,
     leaving: bool,
@@ -101,12 +103,14 @@ impl Daemon {
             boot: boot.clone(),
             tmp: tmpdir::base(state_folder),
             host: hardware.host.clone(),
-            gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
+            gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
+            amd: sensors::has_amd_gpus(),
             cgroup: cgroup::own().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder)),
             shared: rules.shared,
             min_uid: rules.min_uid,
             own: own.clone(),
         };
+        let gpus = watcher(&rules, site.gpus && !site.amd);
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
@@ -132,6 +136,7 @@ impl Daemon {
             welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
             idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
             idle_since: now,
+            gpus,
             next_round: Span(now.0 + ROUND.0),
             next_repeat: Span(now.0 + REPEAT.0),
             leaving: false,
@@ -167,6 +172,7 @@ impl Daemon {
             Source::Listener => self.admit(),
             Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
             Source::Guest(number) => self.listen_to(number),
+            Source::GpuTool => self.look_at_gpus(),
         }
         Ok(())
     }
@@ -310,7 +316,8 @@ impl Daemon {
         let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
         let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
         let ends = self.attempts.next_end().map(|end| end.0);
-        let next = [guest, idle, ends, Some(self.next_round.0)].into_iter().flatten().min();
+        let gpus = self.gpus.due().map(|due| due.0);
+        let next = [guest, idle, ends, gpus, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -332,6 +339,7 @@ impl Daemon {
         for number in slow {
             self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
         }
+        self.gpus.keep_time(now, &mut self.poller);
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
@@ -340,6 +348,22 @@ impl Daemon {
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT.0);
             self.attempts.repeat();
+        }
+    }
+
+    /// Tells schedd when GPUs have come into use from outside, or are free of it again.
+    fn look_at_gpus(&mut self) {
+        let (now, attempts) = (clock::monotonic(), &self.attempts);
+        let Some(used) = self.gpus.hear(now, &mut self.poller, || attempts.shepherds()) else { return };
+        let before = self.nodes.clone();
+        for node in &mut self.nodes {
+            // Which GPUs a node has that names none is for schedd to say.
+            let is_its = |number: &u16| node.gpus.is_empty() || node.gpus.contains(number);
+            node.gpus_outside = used.iter().copied().filter(is_its).collect();
+        }
+        if let Some(number) = self.schedd.filter(|_| self.nodes != before) {
+            let nodes = self.nodes.clone();
+            self.send(number, &Report::Nodes(nodes));
         }
     }
 
@@ -369,6 +393,13 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
     }
     let _ = nix::unistd::chdir("/");
     Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
+}
+
+/// Asks the tool named in `lanai.toml`, else NVIDIA's where there are GPUs for it to tell of.
+fn watcher(rules: &Rules, has_gpus: bool) -> gpus::Watcher {
+    let (named, pace) = rules.gpu_tool.clone();
+    let tool = named.or_else(|| has_gpus.then(|| PathBuf::from("nvidia-smi")));
+    gpus::Watcher::new(tool, pace, clock::monotonic())
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {

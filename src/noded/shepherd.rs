@@ -178,6 +178,7 @@ impl Around<'_> {
             tmpdir: self.tmpdir,
             cookie: self.cookie,
             gpus: self.site.gpus,
+            amd: self.site.amd,
         };
         let other = self.account.uid != self.site.own.uid;
         let groups = if other { Some(user::groups(self.account)?) } else { None };

@@ -8,6 +8,7 @@ use super::clock::{Clock, Reading};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
+use super::uses::Uses;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Usage};
 use crate::model::life::Moment;
@@ -29,6 +30,7 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: Sharing,
     nodes: BTreeMap<String, Node>,
+    uses: Uses,
     cluster: snapshot::State,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
@@ -75,6 +77,7 @@ impl Ledger {
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
+            uses: Uses::default(),
             cluster,
             waiting: BTreeSet::new(),
             next,
@@ -168,7 +171,11 @@ impl Ledger {
     pub fn happen(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let was_open = job.life.open_run().is_some();
         job.apply(&event, moment);
+        if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
+            self.uses.note(run, moment.now);
+        }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
@@ -202,7 +209,8 @@ impl Ledger {
     }
 
     /// Adds or changes a node.
-    pub fn set_node(&mut self, node: Node) {
+    pub fn set_node(&mut self, mut node: Node) {
+        node.used = self.uses.take(&node.facts.name).or(node.used);
         if self.nodes.get(&node.facts.name) == Some(&node) {
             return;
         }
@@ -213,6 +221,16 @@ impl Ledger {
         self.tick.changes.push(Change::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
+    }
+
+    /// Writes when nodes were last used, where that is new.
+    pub fn write_uses(&mut self) {
+        for name in self.uses.nodes() {
+            match self.nodes.get(&name).cloned() {
+                Some(node) => self.set_node(node),
+                None => drop(self.uses.take(&name)),
+            }
+        }
     }
 
     /// The jobs whose begin time has come.

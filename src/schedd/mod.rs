@@ -12,6 +12,8 @@ pub mod ledger;
 
 pub mod sharing;
 
+pub mod uses;
+
 pub mod remarks;
 
 pub mod caller;
@@ -288,6 +290,9 @@ impl Schedd {
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
         reports::note_silence(&mut self.ledger);
+        if Timers::ring(&mut self.timers.uses, timers::USES) {
+            self.ledger.write_uses();
+        }
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);

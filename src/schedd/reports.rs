@@ -127,10 +127,11 @@ fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
         if gpus != facts.gpus {
             facts.available.insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
         }
-        facts.gpus_outside.retain(|number| gpus.contains(number));
         facts.gpus = gpus;
         facts.available.extend(config.available.clone());
     }
+    let gpus = std::mem::take(&mut facts.gpus_outside);
+    facts.gpus_outside = gpus.into_iter().filter(|number| facts.gpus.contains(number)).collect();
     facts
 }
 

@@ -29,7 +29,7 @@ impl Desk<'_> {
         self.open_queue(&name)?;
         if name != job.spec.queue {
             let (by, from) = (self.caller.shown(), job.spec.queue.clone());
-            self.into_queue(id, &name);
+            self.change_queue(id, &name);
             self.ledger.happen(id, Event::Moved { by, from, to: name });
         }
         Ok(Granted::Done)
@@ -52,7 +52,7 @@ impl Desk<'_> {
 
     fn take_place_of(&mut self, id: JobId, other: &Job) {
         self.ledger.change(id, |job| job.life.rank = Some(other.rank()));
-        self.into_queue(id, &other.spec.queue);
+        self.change_queue(id, &other.spec.queue);
         self.ledger.happen(id, Event::Reordered { by: self.caller.shown(), with: other.id });
     }
 
@@ -129,7 +129,7 @@ impl Desk<'_> {
         }
     }
 
-    fn into_queue(&mut self, id: JobId, name: &str) {
+    fn change_queue(&mut self, id: JobId, name: &str) {
         if self.ledger.job(id).is_some_and(|job| job.spec.queue != name) {
             self.ledger.change(id, |job| Arc::make_mut(&mut job.spec).queue = name.to_string());
         }

@@ -21,6 +21,8 @@ pub struct Timers {
     pub poll: Span,
     /// Drop old history.
     pub purge: Span,
+    /// Write when nodes were last used.
+    pub uses: Span,
     /// Try again what the disk refused.
     pub retry: Option<Span>,
     /// Write at the latest what nobody waits for.
@@ -35,6 +37,8 @@ pub const SOON: Span = Span(100);
 pub const FIGURES: Span = Span::seconds(2);
 /// The pace at which old history is dropped, where it is kept for longer.
 pub const PURGE: Span = Span::seconds(3600);
+/// The pace at which it is written when nodes were last used.
+pub const USES: Span = Span::seconds(60);
 /// What nobody waits for may stay unwritten this long.
 pub const LINGER: Span = Span(50);
 /// A submission is recognised when it is repeated within this time.
@@ -54,7 +58,14 @@ impl Timers {
     /// All timers, from now on.
     pub fn new(poll: Span) -> Timers {
         let now = clock::monotonic();
-        Timers { housekeeping: now + HOUSEKEEPING, poll: now + poll, purge: now, retry: None, linger: None }
+        Timers {
+            housekeeping: now + HOUSEKEEPING,
+            poll: now + poll,
+            purge: now,
+            uses: now + USES,
+            retry: None,
+            linger: None,
+        }
     }
 
     /// Whether a timer has run out; it is set anew.

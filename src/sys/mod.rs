@@ -14,4 +14,5 @@ pub mod record;
 pub mod sensors;
 pub mod signals;
 pub mod socket;
+pub mod tool;
 pub mod user;
