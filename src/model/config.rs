@@ -122,11 +122,18 @@ pub struct LaunchConfig {
     pub max_failed_starts: u32,
     /// The delay after the second failed start in a row (the first is tried again at once); it doubles with each further one.
     pub retry: Span,
-    /// The program that tells which processes use which GPUs; None for `nvidia-smi` where the node has GPUs.
-    pub gpu_tool: Option<PathBuf>,
+    /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
+    /// [`NO_TOOL`]. [`GPU_TOOL`] is asked only where noded finds GPUs for it to tell of.
+    pub gpu_tool: PathBuf,
     /// How often it is asked.
     pub gpu_look: Span,
 }
+
+/// NVIDIA's program that tells who uses its GPUs.
+pub const GPU_TOOL: &str = "nvidia-smi";
+
+/// Nobody is asked who uses the GPUs.
+pub const NO_TOOL: &str = "none";
 
 impl Default for LaunchConfig {
     fn default() -> LaunchConfig {
@@ -135,7 +142,7 @@ impl Default for LaunchConfig {
             grace: Span::seconds(10),
             max_failed_starts: 20,
             retry: Span::seconds(5),
-            gpu_tool: None,
+            gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),
         }
     }

@@ -11,6 +11,7 @@ use super::site::Site;
 use super::state::StateFolder;
 use super::tmpdir;
 use super::watch::Control;
+use crate::model::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::home::Home;
@@ -395,11 +396,11 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
     Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
 }
 
-/// Asks the tool named in `lanai.toml`, else NVIDIA's where there are GPUs for it to tell of.
+/// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
 fn watcher(rules: &Rules, has_gpus: bool) -> gpus::Watcher {
     let (named, pace) = rules.gpu_tool.clone();
-    let tool = named.or_else(|| has_gpus.then(|| PathBuf::from("nvidia-smi")));
-    gpus::Watcher::new(tool, pace, clock::monotonic())
+    let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
+    gpus::Watcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {

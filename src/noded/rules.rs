@@ -17,8 +17,8 @@ pub struct Rules {
     pub shared: bool,
     /// The lowest user number whose jobs root's noded runs.
     pub min_uid: u32,
-    /// The program that tells who uses the GPUs, if one is named, and how often it is asked.
-    pub gpu_tool: (Option<PathBuf>, Span),
+    /// The program that tells who uses the GPUs, and how often it is asked.
+    pub gpu_tool: (PathBuf, Span),
     /// The nodes that have GPUs because `lanai.toml` says so.
     pub with_gpus: Vec<String>,
 }

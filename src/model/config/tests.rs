@@ -88,7 +88,7 @@ fn gpus_are_chosen_ordered_and_left_out() {
                   [[node]]\nname = \"n1\"\ngpus = [3, 1, 0]\nexclude_gpus = [1]\n\
                   [[node]]\nname = \"n2\"\nexclude_gpus = [0]\n";
     let config = Config::parse(config).unwrap();
-    assert_eq!(config.launch.gpu_tool.as_deref(), Some(std::path::Path::new("/opt/smi")));
+    assert_eq!(config.launch.gpu_tool, std::path::Path::new("/opt/smi"));
     assert_eq!(config.launch.gpu_look, Span::seconds(5));
     assert_eq!((config.nodes[0].gpus(&[0, 1]), config.nodes[1].gpus(&[0, 1])), (vec![3, 0], vec![1]));
     let twice = Config::parse("[[node]]\nname = \"n1\"\ngpus = [1, 1]\n").unwrap_err().to_string();
