@@ -77,6 +77,15 @@ impl<'a> Group<'a> {
         self.0.iter().map(|record| amount(&record.node.facts.available, name)).fold(0, i64::saturating_add)
     }
 
+    /// How many GPUs processes outside the queue use, those that jobs hold not counted.
+    fn gpus_outside(&self) -> i64 {
+        let outside = |record: &&NodeRecord| {
+            let is_held = |gpu: &&u16| record.jobs.iter().any(|(_, share)| share.gpus.contains(gpu));
+            record.node.facts.gpus_outside.iter().filter(|gpu| !is_held(gpu)).count() as i64
+        };
+        self.0.iter().map(outside).sum()
+    }
+
     /// How much of a consumable running jobs hold.
     pub fn assigned(&self, name: &str) -> i64 {
         self.0.iter().map(|record| assigned(record).get(name).copied().unwrap_or(0)).fold(0, i64::saturating_add)
@@ -243,7 +252,10 @@ pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) 
     out.number(total, count);
     out.number(running, count);
     out.number(suspended, 0);
-    let free = |name| group.available(name).saturating_sub(group.assigned(name)).max(0);
+    let free = |name: &str| {
+        let outside = if name == "ngpus" { group.gpus_outside() } else { 0 };
+        group.available(name).saturating_sub(group.assigned(name)).saturating_sub(outside).max(0)
+    };
     out.text("mem f/t", format!("{}/{}", rounded(free("mem")), rounded(group.available("mem"))));
     for (key, name) in [("ncpus f/t", "ncpus"), ("nmics f/t", "nmics"), ("ngpus f/t", "ngpus")] {
         out.text(key, format!("{}/{}", free(name), group.available(name)));

@@ -53,6 +53,9 @@ impl Watcher {
 
     /// Asks when it is time, and gives up on a tool that takes too long.
     pub fn keep_time(&mut self, now: Span, poller: &mut Poller) {
+        if self.ended.as_mut().is_some_and(Ended::is_gone) {
+            self.ended = None;
+        }
         match &self.asked {
             Some((_, tool)) if tool.until <= now => {
                 self.put_away(poller);
@@ -62,7 +65,7 @@ impl Watcher {
             None if self.tool.is_some() && self.next <= now => {
                 self.next = Span(now.0 + self.pace.0);
                 // One that is stuck is not asked again beside itself.
-                if self.ended.as_mut().is_none_or(Ended::is_gone) {
+                if self.ended.is_none() {
                     self.ask(0, now, poller);
                 }
             }

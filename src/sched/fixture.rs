@@ -22,7 +22,7 @@ use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::state::{Holds, State as Standing};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A state with the policy and the moment to run a cycle on.
@@ -99,7 +99,7 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME` and `not_before=SECONDS`.
+    /// `queue=NAME`, `not_before=SECONDS` and `rank=N`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -137,8 +137,8 @@ impl Scene {
 
     /// The nodes on which a job starts that an operator wants started now, or why it does not.
     pub fn forced(&self, id: u64, text: &str, on: &[&str]) -> Result<String, String> {
-        let names: Vec<String> = on.iter().map(ToString::to_string).collect();
-        let on = Some(&names[..]).filter(|names| !names.is_empty());
+        let names: BTreeSet<String> = on.iter().map(ToString::to_string).collect();
+        let on = Some(&names).filter(|names| !names.is_empty());
         let start = forced::start(&self.state, &self.policy, &self.job(id, text), on, self.now);
         let nodes = |start: Start| start.shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>().join(",");
         start.map(nodes).map_err(|why| why.to_string())
@@ -196,13 +196,14 @@ impl Scene {
         };
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
+        let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
         let queue = words.remove("queue").unwrap_or("workq").to_string();
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
             id: JobId::job(id),
             owner: Owner { user: "ann".to_string(), uid: 1000, gid: 1000 },
             spec: Arc::new(spec(request, queue)),
-            life: Life { not_before, ..life() },
+            life: Life { not_before, rank, ..life() },
         }
     }
 

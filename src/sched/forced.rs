@@ -11,18 +11,24 @@ use crate::model::job::Job;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
+use std::collections::BTreeSet;
 
 /// Where the job starts, on some of the nodes named if any are; else why it cannot. Matched, laid
 /// out and launched as in a cycle, with throttling and backfill left out.
-pub fn start(state: &State, policy: &Policy, job: &Job, on: Option<&[String]>, now: Time) -> Result<Start, Reason> {
+pub fn start(
+    state: &State,
+    policy: &Policy,
+    job: &Job,
+    on: Option<&BTreeSet<String>>,
+    now: Time,
+) -> Result<Start, Reason> {
     let cluster = &state.cluster;
     let class = ClassKey::of(job, &cluster.catalog);
     let mut ledger = Ledger::open(state, policy, now);
     feasibility::screen(&class.shape, &mut ledger)?;
     if let Some(names) = on {
-        let is_named = |name: &String| names.contains(name);
-        let others: Vec<_> = cluster.present().filter(|node| !is_named(&node.name)).map(|node| &node.name).collect();
-        others.into_iter().filter_map(|name| cluster.find(name)).for_each(|ix| ledger.space.close(ix));
+        let others = cluster.present().filter(|node| !names.contains(&node.name));
+        others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
     let placement = ledger.place(&class)?;
     let shares = distribution::lay_out(cluster, &class.shape, &placement);

@@ -65,6 +65,7 @@ impl<'s> Ranking<'s> {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::job::JobId;
     use crate::sched::fixture::cluster;
 
     #[test]
@@ -75,6 +76,22 @@ mod tests {
             .queued(1, "select=1:ncpus=1")
             .queued(4, "select=1:ncpus=1 walltime=5");
         assert_eq!(scene.starts(), "1 on n1; 2 on n1; 3 on n1");
+    }
+
+    #[test]
+    fn a_rank_stands_above_the_number_within_a_class_and_between_classes() {
+        let scene = |rank: &str| {
+            cluster("1 x ncpus=1")
+                .queued(1, "select=1:ncpus=1")
+                .queued(2, "select=1:ncpus=1 walltime=5")
+                .queued(3, format!("select=1:ncpus=1 {rank}").trim())
+        };
+        assert_eq!(scene("").starts(), "1 on n1");
+        assert_eq!(scene("rank=0").starts(), "3 on n1");
+        assert_eq!(scene("rank=1").starts(), "1 on n1", "ties go by the number");
+        let mut scene = scene("rank=0");
+        scene.state.withdraw(JobId::job(3));
+        assert_eq!(scene.starts(), "1 on n1", "a job with a rank of its own is withdrawn like any other");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::model::text::Text;
 use crate::sched::forced;
 use crate::sched::plan::Start;
 use crate::wire::message::{Order, Placing};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The longest message to a job, in bytes: an order to its shepherd holds it whole.
@@ -77,7 +78,7 @@ impl Desk<'_> {
         }
         let nodes = self.wanted_nodes(&job, on)?;
         let (setup, now) = (&self.ledger.setup, self.ledger.now);
-        match forced::start(self.ledger.cluster(), &setup.policy, &job, nodes.as_deref(), now) {
+        match forced::start(self.ledger.cluster(), &setup.policy, &job, nodes.as_ref(), now) {
             Ok(start) => self.start_now(&job, start),
             Err(reason) if !detached => return Err(Refusal::cannot_start(&reason)),
             Err(_) => {}
@@ -91,10 +92,10 @@ impl Desk<'_> {
     }
 
     /// The nodes `-H` names; None for any.
-    fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<Vec<String>>, Refusal> {
-        let names = match on {
+    fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let names: BTreeSet<String> = match on {
             Placing::Anywhere => return Ok(None),
-            Placing::On(names) => names.clone(),
+            Placing::On(names) => names.iter().cloned().collect(),
             Placing::Again => {
                 let run = job.life.run.as_ref().ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
                 run.shares.iter().map(|share| share.node.clone()).collect()
