@@ -39,6 +39,7 @@ pub struct Ledger {
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
     cycle_due: bool,
+    sweep_due: bool,
 }
 
 /// What this tick has changed, and how it was before.
@@ -84,6 +85,7 @@ impl Ledger {
             tick: Tick::default(),
             steps: Vec::new(),
             cycle_due: true,
+            sweep_due: false,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| ledger.reschedule(id));
@@ -200,6 +202,20 @@ impl Ledger {
     pub fn used(&mut self, id: JobId, used: Usage) {
         if let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) {
             job.life.used = used;
+        }
+    }
+
+    /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
+    pub fn forget(&mut self, id: JobId) {
+        self.also(Change::Forget(id));
+        self.sweep_due = true;
+    }
+
+    /// Takes away scripts and environments of jobs forgotten since it was last called. To be called
+    /// once in a while: it looks at every job there is.
+    pub fn sweep(&mut self) {
+        if std::mem::take(&mut self.sweep_due) {
+            self.also(Change::Sweep);
         }
     }
 

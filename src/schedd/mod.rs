@@ -290,6 +290,7 @@ impl Schedd {
         self.listener.rebind_if_vanished(&self.ledger.setup);
         self.clients.expire();
         reports::note_silence(&mut self.ledger);
+        self.ledger.sweep();
         if Timers::ring(&mut self.timers.uses, timers::USES) {
             self.ledger.write_uses();
         }

@@ -238,7 +238,7 @@ impl Desk<'_> {
         if self.ledger.job(id).is_some() {
             return Err(Refusal::bad_state());
         }
-        self.ledger.also(Change::Forget(id));
+        self.ledger.forget(id);
         Ok(())
     }
 

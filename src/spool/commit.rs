@@ -21,8 +21,10 @@ pub enum Change {
     Token(u32, [u8; 16], JobId, Time),
     /// A job whose `life` has changed.
     Life(Arc<Job>),
-    /// A job out of the history.
+    /// A job out of the history; its script and environment go with [`Change::Sweep`].
     Forget(JobId),
+    /// The scripts and environments that no job needs any more: this looks at every job.
+    Sweep,
     /// A script or an environment.
     Blob(Digest, Arc<[u8]>),
     /// What happened to a job, and when.
@@ -71,6 +73,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         }
         Change::Life(job) => write_life(transaction, job)?,
         Change::Forget(id) => forget(transaction, *id)?,
+        Change::Sweep => sweep(transaction)?,
         Change::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
@@ -146,16 +149,8 @@ fn write_life(transaction: &Transaction, job: &Job) -> Result<(), SpoolError> {
 }
 
 fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
-    let bytes = "SELECT script FROM job WHERE id = ?1 UNION SELECT environ FROM job WHERE id = ?1";
-    let mut statement = transaction.prepare_cached(bytes)?;
-    let bytes: Vec<Option<Vec<u8>>> = statement.query_map([id.number], |row| row.get(0))?.collect::<Result<_, _>>()?;
     transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
     transaction.execute("DELETE FROM event WHERE job = ?1", [id.number])?;
-    for digest in bytes.into_iter().flatten() {
-        let needed = "SELECT 1 FROM job WHERE script = ?1 UNION ALL SELECT 1 FROM job WHERE environ = ?1";
-        let sql = format!("DELETE FROM blob WHERE digest = ?1 AND NOT EXISTS ({needed})");
-        transaction.prepare_cached(&sql)?.execute([digest])?;
-    }
     Ok(())
 }
 
@@ -202,9 +197,11 @@ fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
         "SELECT id FROM job WHERE state = 'F' AND ended < ?1 AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)";
     transaction.execute(&format!("DELETE FROM event WHERE job IN ({old})"), [before.0])?;
     let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
-    if gone > 0 {
-        let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
-        transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
-    }
+    if gone > 0 { sweep(transaction) } else { Ok(()) }
+}
+
+fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
+    let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
+    transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
     Ok(())
 }

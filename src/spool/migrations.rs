@@ -40,9 +40,6 @@ const STEPS: &[&str] = &[
      CREATE TABLE booking (job INTEGER PRIMARY KEY, at INTEGER NOT NULL, nodes TEXT NOT NULL);
      CREATE TABLE node (name TEXT PRIMARY KEY, node TEXT NOT NULL) WITHOUT ROWID;
      CREATE TABLE queue (name TEXT PRIMARY KEY, queue TEXT NOT NULL) WITHOUT ROWID;",
-    // Who else needs a script or an environment is asked whenever a job is forgotten.
-    "CREATE INDEX job_script ON job (script) WHERE script IS NOT NULL;
-     CREATE INDEX job_environ ON job (environ);",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.
