@@ -98,6 +98,8 @@ pub struct Cluster {
     buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
     configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     capacity: Amounts,
+    /// The nodes of which GPUs are used from outside.
+    pub(super) with_outside: BTreeSet<NodeIx>,
 }
 
 impl Cluster {
@@ -115,6 +117,7 @@ impl Cluster {
             unused_kinds: Vec::new(),
             buckets: BTreeMap::new(),
             configured: BTreeMap::new(),
+            with_outside: BTreeSet::new(),
         }
     }
 
@@ -123,7 +126,7 @@ impl Cluster {
         &self.nodes[ix.0 as usize]
     }
 
-    fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
+    pub(super) fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
         &mut self.nodes[ix.0 as usize]
     }
 
@@ -220,6 +223,7 @@ impl Cluster {
         node.cpus = sorted(&facts.cpus);
         node.gpus = once_each(&facts.gpus);
         node.gpus_outside = facts.gpus_outside.clone();
+        self.note_outside(ix);
         self.settle(ix);
         self.join_host(ix);
         self.file(ix);
@@ -266,33 +270,6 @@ impl Cluster {
         }
         self.withhold_outside(ix);
         self.file_bucket(ix);
-    }
-
-    /// How many GPUs of a node processes outside the queue use, those held by its jobs not counted.
-    pub fn outside(&self, ix: NodeIx) -> i64 {
-        let node = self.node(ix);
-        let held = |gpu: &&u16| node.tenants.values().any(|hold| hold.gpus.contains(gpu));
-        node.gpus_outside.iter().filter(|gpu| node.gpus.contains(gpu) && !held(gpu)).count() as i64
-    }
-
-    /// The nodes of which GPUs are used from outside.
-    pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        let nodes = self.nodes.iter().filter(|node| !node.gpus_outside.is_empty());
-        nodes.filter_map(|node| self.find(&node.name)).filter(|&ix| self.outside(ix) > 0)
-    }
-
-    fn withhold_outside(&mut self, ix: NodeIx) {
-        let outside = self.outside(ix);
-        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
-            self.node_mut(ix).room.free[index] -= outside;
-        }
-    }
-
-    fn yield_outside(&mut self, ix: NodeIx) {
-        let outside = self.outside(ix);
-        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
-            self.node_mut(ix).room.free[index] += outside;
-        }
     }
 
     /// Makes sure that every share's node has a slot.

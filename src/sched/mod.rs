@@ -14,6 +14,8 @@ mod room;
 
 mod cluster;
 
+mod outside;
+
 // The sentence.
 pub mod cycle;
 
