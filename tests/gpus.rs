@@ -8,18 +8,19 @@ use std::process::{Child, Command};
 /// A node `n1` with the GPUs 0 and 1, or what the `[[node]]` says, and a tool that tells who uses
 /// them: the processes in the file `users`.
 fn node(node: &str) -> Sandbox {
-    let folder = tempfile::Builder::new().prefix("lanai-test-smi-").tempdir().unwrap().keep();
-    let tool = folder.join("smi");
+    let sandbox = Sandbox::new();
+    let tool = sandbox.file("smi");
     let config = format!(
-        "[server]\nname = \"head\"\n[launch]\ngpu_tool = \"{}\"\ngpu_look = \"1s\"\n[[node]]\nname = \"n1\"\n{node}\n",
+        "[server]\nname = \"head\"\n[launch]\nlogin = false\ngpu_tool = \"{}\"\ngpu_look = \"1s\"\n[[node]]\nname = \"n1\"\n{node}\n",
         tool.display()
     );
-    let sandbox = Sandbox::configured(&config);
+    fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
     let script = format!(
-        "case $1 in\n--query-gpu*) echo '0, GPU-aa'; echo '1, GPU-bb'; echo '2, GPU-cc';;\n*) cat {} 2> /dev/null;;\nesac",
+        "while [ -e {} ]; do sleep 0.05; done\ncase $1 in\n--query-gpu*) echo '0, GPU-aa'; echo '1, GPU-bb'; echo '2, GPU-cc';;\n*) cat {} 2> /dev/null;;\nesac",
+        sandbox.file("slow").display(),
         sandbox.file("users").display()
     );
-    fs::rename(sandbox.script("smi", &script), &tool).unwrap();
+    sandbox.script("smi", &script);
     let start = sandbox.run("noded", &["--ncpus", "8", "--ngpus", "2", "--name", "n1"]);
     start.ok();
     sandbox
@@ -98,8 +99,8 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
     let both =
         "echo $CUDA_VISIBLE_DEVICES; echo \"GPU-bb, $$, 5 MiB\" >> users; while [ ! -e go ]; do sleep 0.02; done\n";
     sandbox.submit(&["-h"], "true\n");
-    let node = sandbox
-        .until("what the tool says", || Some(seen(&sandbox)).filter(|node| !node["gpus_used_outside"].is_null()));
+    let node =
+        sandbox.until("what the tool says", || Some(seen(&sandbox)).filter(|node| node["gpus_used_outside"] == "0"));
     assert_eq!((&node["gpus_used_outside"], &node["resources_available"]["ngpus"]), (&"0".into(), &2.into()));
     assert_eq!(node["comment"], "GPU 0 is in use by processes outside the queue");
     let id = sandbox.submit(&["-l", "select=1:ngpus=1"], both);
@@ -114,6 +115,23 @@ fn a_gpu_in_use_from_outside_is_not_handed_out_while_that_lasts() {
     fs::write(sandbox.file("users"), "").unwrap();
     assert_eq!(sandbox.ended(&waits)["exec_gpus"], "n1:0", "free again, it is handed out");
     assert!(seen(&sandbox)["gpus_used_outside"].is_null() && seen(&sandbox)["comment"].is_null());
+}
+
+#[test]
+fn jobs_are_kept_off_gpus_until_it_is_known_who_uses_them() {
+    let sandbox = node("");
+    // This noded begins anew and has to ask a tool that takes its time.
+    let noded = sandbox.pid_of("noded").unwrap();
+    fs::write(sandbox.file("slow"), "").unwrap();
+    sandbox.kill("noded");
+    assert_ne!(sandbox.pid_of("noded"), Some(noded));
+    sandbox.run("noded", &["--ncpus", "8", "--ngpus", "2", "--name", "n1"]).ok();
+    let id = sandbox.submit(&["-l", "select=1:ngpus=1"], SHOW);
+    let other = sandbox.submit(&[], "true\n");
+    sandbox.ended(&other);
+    assert_eq!(sandbox.state(&id), "Q");
+    fs::remove_file(sandbox.file("slow")).unwrap();
+    assert_eq!(sandbox.running(&id)["exec_gpus"], "n1:0");
 }
 
 #[test]

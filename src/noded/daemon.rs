@@ -97,7 +97,7 @@ impl Daemon {
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
         let hardware = Hardware::detect();
-        let nodes = probe::nodes(args, &hardware);
+        let mut nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
         let site = Site {
             state: state_folder.to_path_buf(),
@@ -112,6 +112,9 @@ impl Daemon {
             own: own.clone(),
         };
         let gpus = watcher(&rules, site.gpus && !site.amd);
+        if gpus.is_unsure() {
+            nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
+        }
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
@@ -173,7 +176,10 @@ impl Daemon {
             Source::Listener => self.admit(),
             Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
             Source::Guest(number) => self.listen_to(number),
-            Source::GpuTool => self.look_at_gpus(),
+            Source::GpuTool => {
+                let attempts = &self.attempts;
+                self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
+            }
         }
         Ok(())
     }
@@ -341,6 +347,7 @@ impl Daemon {
             self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
         }
         self.gpus.keep_time(now, &mut self.poller);
+        self.tell_of_gpus();
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
@@ -353,9 +360,8 @@ impl Daemon {
     }
 
     /// Tells schedd when GPUs have come into use from outside, or are free of it again.
-    fn look_at_gpus(&mut self) {
-        let (now, attempts) = (clock::monotonic(), &self.attempts);
-        let Some(used) = self.gpus.hear(now, &mut self.poller, || attempts.shepherds()) else { return };
+    fn tell_of_gpus(&mut self) {
+        let Some(used) = self.gpus.take_news() else { return };
         let before = self.nodes.clone();
         for node in &mut self.nodes {
             // Which GPUs a node has that names none is for schedd to say.

@@ -38,12 +38,36 @@ pub struct Watcher {
     numbers: BTreeMap<String, u16>,
     /// Whether the tool failed when it was last asked.
     failed: bool,
+    /// Whether nothing has come of asking yet, neither an answer nor a failure.
+    unsure: bool,
+    /// What schedd is to be told: the GPUs used from outside.
+    news: Option<BTreeSet<u16>>,
 }
 
 impl Watcher {
     /// Asks `tool` from now on, at this pace; None watches nothing.
     pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> Watcher {
-        Watcher { tool, pace, next: now, asked: None, ended: None, numbers: BTreeMap::new(), failed: false }
+        Watcher {
+            unsure: tool.is_some(),
+            tool,
+            pace,
+            next: now,
+            asked: None,
+            ended: None,
+            numbers: BTreeMap::new(),
+            failed: false,
+            news: None,
+        }
+    }
+
+    /// Whether nobody can say yet who uses the GPUs: until then jobs are better kept off them.
+    pub fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    /// The GPUs used from outside, once each time something has come of asking.
+    pub fn take_news(&mut self) -> Option<BTreeSet<u16>> {
+        self.news.take()
     }
 
     /// When there is next something to do.
@@ -86,44 +110,41 @@ impl Watcher {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 info!("there is no {}: use of GPUs outside the queue goes unseen", program.display());
                 self.tool = None;
+                self.settle(BTreeSet::new());
             }
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
-    /// Takes in what the tool says; once all is said, the GPUs used by processes that stem from
-    /// none of the shepherds.
-    pub fn hear(
-        &mut self,
-        now: Span,
-        poller: &mut Poller,
-        shepherds: impl FnOnce() -> BTreeSet<i32>,
-    ) -> Option<BTreeSet<u16>> {
-        let (question, tool) = self.asked.as_mut()?;
-        let (question, said) = (*question, tool.hear()?);
+    /// Takes in what the tool says. Once all is said, the GPUs used by processes that stem from none
+    /// of the shepherds are news.
+    pub fn hear(&mut self, now: Span, poller: &mut Poller, shepherds: impl FnOnce() -> BTreeSet<i32>) {
+        let Some((question, tool)) = self.asked.as_mut() else { return };
+        let (question, Some(said)) = (*question, tool.hear()) else { return };
         self.put_away(poller);
-        let said = match said {
-            Ok(said) => said,
-            Err(error) => {
-                self.fail(&error.to_string());
-                return None;
+        match (said, question) {
+            (Err(error), _) => self.fail(&error.to_string()),
+            (Ok(said), 0) => {
+                self.numbers = said.lines().filter_map(number).collect();
+                match self.numbers.is_empty() {
+                    true => self.fail("it tells of no GPU"),
+                    false => self.ask(1, now, poller),
+                }
             }
-        };
-        if question == 0 {
-            self.numbers = said.lines().filter_map(number).collect();
-            if self.numbers.is_empty() {
-                self.fail("it tells of no GPU");
-            } else {
-                self.ask(1, now, poller);
+            (Ok(said), _) => {
+                self.failed = false;
+                let outside = self.used_outside(&said, shepherds);
+                self.settle(outside);
             }
-            return None;
         }
-        self.failed = false;
+    }
+
+    fn used_outside(&self, said: &str, shepherds: impl FnOnce() -> BTreeSet<i32>) -> BTreeSet<u16> {
         let users: Vec<(&str, i32)> = said.lines().filter_map(user).collect();
         let ours = if users.is_empty() { BTreeSet::new() } else { shepherds() };
         let parent = |pid: i32| procfs::process(pid).filter(|process| process.lives()).map(|process| process.parent);
         let outside = users.into_iter().filter(|&(_, pid)| is_outside(pid, &ours, parent));
-        Some(outside.filter_map(|(uuid, _)| self.numbers.get(uuid).copied()).collect())
+        outside.filter_map(|(uuid, _)| self.numbers.get(uuid).copied()).collect()
     }
 
     fn put_away(&mut self, poller: &mut Poller) {
@@ -133,7 +154,16 @@ impl Watcher {
         }
     }
 
+    fn settle(&mut self, outside: BTreeSet<u16>) {
+        self.unsure = false;
+        self.news = Some(outside);
+    }
+
+    /// What was known stays so; where nothing was, nobody is taken to be there.
     fn fail(&mut self, why: &str) {
+        if self.unsure {
+            self.settle(BTreeSet::new());
+        }
         if let Some(tool) = self.tool.as_ref().filter(|_| !self.failed) {
             warn!("{} does not tell who uses the GPUs: {why}", tool.display());
         }

@@ -5,6 +5,9 @@
 
 use crate::model::time::Span;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
@@ -25,10 +28,12 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Starts it, with nothing to read and nobody to hear its errors.
+    /// Starts it, with nothing to read and nobody to hear its errors. It does not outlive us.
     pub fn start(program: &Path, arguments: &[&str], until: Span) -> io::Result<Tool> {
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
+        // SAFETY: between fork and exec, one system call that touches no memory.
+        unsafe { command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)) };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -50,7 +55,8 @@ impl Tool {
     pub fn end(mut self) -> Ended {
         let over = matches!(self.child.try_wait(), Ok(Some(_)));
         if !over {
-            let _ = self.child.kill();
+            // With all that it has started: the group is its own.
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         }
         Ended(self.child)
     }
