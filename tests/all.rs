@@ -11,8 +11,10 @@ mod disk_full;
 mod faults;
 mod first_light;
 mod generated;
+mod gpus;
 mod hostile;
 mod interactive;
+mod job_commands;
 mod limits;
 mod noded;
 mod personal;
@@ -22,6 +24,7 @@ mod shared;
 mod support;
 mod torture;
 mod tour;
+mod tracejob;
 mod watch;
 
 use std::collections::BTreeSet;

@@ -205,6 +205,7 @@ impl<'a> View<'a> {
         if let Some(run) = self.attempt() {
             self.out.text("exec_host", place::exec_host(&run.shares));
             self.out.text("exec_vnode", place::exec_vnode(&run.shares));
+            self.out.text_if("exec_gpus", place::exec_gpus(&run.shares));
         }
         if let Some(begin) = spec.begin {
             self.out.add("Execution_Time", Shown::Moment(begin));

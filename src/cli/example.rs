@@ -34,6 +34,7 @@ pub fn server() -> ServerFacts {
         managers: vec!["root@head".into()],
         operators: vec![],
         privileged: true,
+        history: true,
     }
 }
 
@@ -77,6 +78,7 @@ fn spec(name: &str, list: &str) -> Spec {
 /// A queued job of alice's.
 pub fn queued(id: u64, name: &str, list: &str) -> Record {
     let life = Life {
+        rank: None,
         state: State::Queued,
         holds: Holds::NONE,
         run_count: 0,
@@ -145,7 +147,15 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
     let mut available = resources("arch=linux mem=8gb ncpus=4");
     available.insert("host".into(), Value::String(host.into()));
     available.insert("vnode".into(), Value::String(name.into()));
-    let facts = NodeFacts { name: name.into(), host: host.into(), available, pcpus: 4, cpus: vec![], gpus: vec![] };
+    let facts = NodeFacts {
+        name: name.into(),
+        host: host.into(),
+        available,
+        pcpus: 4,
+        cpus: vec![],
+        gpus: vec![],
+        gpus_outside: vec![],
+    };
     let node =
         Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
     NodeRecord { node, jobs: vec![], exclusive: false }
@@ -165,7 +175,8 @@ impl System {
     }
 
     fn answer(&self, question: &Question) -> Answers {
-        let mut answers = Answers { server: server(), rows: vec![], jobs: vec![], queues: vec![], nodes: vec![] };
+        let mut answers =
+            Answers { server: server(), rows: vec![], jobs: vec![], queues: vec![], nodes: vec![], events: vec![] };
         match question {
             Question::JobsById(ids, detail) => {
                 self.jobs(&mut answers, *detail, |record| ids.contains(&record.job.id));
@@ -173,6 +184,9 @@ impl System {
             Question::Jobs(filter, detail) => self.jobs(&mut answers, *detail, |record| meets(filter, record)),
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
+            Question::Trace(id) => {
+                self.jobs(&mut answers, Detail::Whole, |record| record.job.id == *id);
+            }
             Question::Server | Question::Elements(..) => {}
         }
         answers

@@ -42,9 +42,11 @@ impl Failure {
     }
 
     /// A refusal of a request that concerns job `id` (shown as `12.head`). PBS names the job in
-    /// all of them but one: `Job has finished` stands alone, except in `qdel`.
+    /// all of them but two: what is about a node names that, and `Job has finished` stands alone,
+    /// except in `qdel`.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
-        let alone = *refusal == Refusal::finished() && command != "qdel";
+        let is_about_a_node = refusal.code == Refusal::unknown_node().code;
+        let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
         let text = if alone { refusal.text.clone() } else { format!("{} {id}", refusal.text) };
         Failure::new(refusal.exit_code(), text)
     }
@@ -63,7 +65,8 @@ impl Failure {
     }
 }
 
-fn usage_text(name: &str, mut command: clap::Command) -> String {
+/// How a command is used, in a few lines.
+pub fn usage_text(name: &str, mut command: clap::Command) -> String {
     let usage = command.render_usage().to_string().replacen("Usage: ", "usage: ", 1);
     format!("{}\n       {name} --version\n", usage.trim_end())
 }

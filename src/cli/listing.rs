@@ -74,6 +74,13 @@ pub fn find(wanted: &Wanted, operands: &[OsString], ask: &mut Ask) -> Result<Fou
         return all(wanted, ask);
     }
     let server = ask(&Question::Server)?.server;
+    if wanted.lacks_history(&server) {
+        let named = |word: &OsString| {
+            Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| o.full(&server.name))
+        };
+        let failures = operands.iter().map(|word| no_history(&named(word))).collect();
+        return Ok(Found { server, rows: Vec::new(), jobs: Vec::new(), failures });
+    }
     let places: Vec<Place> = operands.iter().map(|word| Place::parse(word, &server.name)).collect();
     let named = Named::ask(&places, wanted.detail, ask)?;
     let found = Found { server, rows: Vec::new(), jobs: Vec::new(), failures: Vec::new() };
@@ -90,11 +97,19 @@ fn all(wanted: &Wanted, ask: &mut Ask) -> Result<Found, Failure> {
         false => Question::Jobs(wanted.filter(None), wanted.detail),
     };
     let answers = ask(&question)?;
+    if wanted.lacks_history(&answers.server) {
+        let failures = vec![no_history("")];
+        return Ok(Found { server: answers.server, rows: Vec::new(), jobs: Vec::new(), failures });
+    }
     let jobs = answers.jobs.into_iter().filter(|record| wanted.keeps(record)).collect();
     Ok(Found { server: answers.server, rows: answers.rows, jobs, failures: Vec::new() })
 }
 
 impl Wanted {
+    fn lacks_history(&self, server: &ServerFacts) -> bool {
+        !server.history && self.history != History::Live
+    }
+
     fn none_can_match(&self) -> bool {
         self.owners.as_ref().is_some_and(Vec::is_empty)
     }
@@ -257,6 +272,11 @@ impl Search<'_> {
 fn unknown_destination(name: &str) -> Failure {
     let refusal = Refusal::unknown_queue();
     Failure::new(refusal.exit_code(), format!("{} destination {name}", refusal.text))
+}
+
+/// Finished jobs are asked for, and none are kept; `what` was named. As in PBS this is no failure.
+pub fn no_history(what: &str) -> Failure {
+    Failure::new(0, format!("{} {what}", Refusal::no_history().text))
 }
 
 fn has_finished(full: &str) -> Failure {

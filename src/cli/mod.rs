@@ -52,6 +52,14 @@ pub mod qrerun;
 
 pub mod qsig;
 
+pub mod qmove;
+
+pub mod qorder;
+
+pub mod qmsg;
+
+pub mod qrun;
+
 pub mod each;
 
 pub mod ask;
@@ -71,6 +79,10 @@ pub mod queues;
 pub mod qselect;
 
 pub mod selection;
+
+pub mod tracejob;
+
+pub mod story;
 
 pub mod pbsnodes;
 
@@ -111,12 +123,17 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qalter", section: 1, command: qalter::command },
     Program { name: "qdel", section: 1, command: qdel::command },
     Program { name: "qhold", section: 1, command: qhold::command },
+    Program { name: "qmove", section: 1, command: qmove::command },
+    Program { name: "qmsg", section: 1, command: qmsg::command },
+    Program { name: "qorder", section: 1, command: qorder::command },
     Program { name: "qrerun", section: 1, command: qrerun::command },
     Program { name: "qrls", section: 1, command: qrls::command },
+    Program { name: "qrun", section: 1, command: qrun::command },
     Program { name: "qselect", section: 1, command: qselect::command },
     Program { name: "qsig", section: 1, command: qsig::command },
     Program { name: "qstat", section: 1, command: qstat::command },
     Program { name: "qsub", section: 1, command: qsub::command },
+    Program { name: "tracejob", section: 1, command: tracejob::command },
     Program { name: "noded", section: 8, command: crate::noded::command },
     Program { name: "schedd", section: 8, command: crate::schedd::command },
 ];

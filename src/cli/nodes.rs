@@ -77,6 +77,15 @@ impl<'a> Group<'a> {
         self.0.iter().map(|record| amount(&record.node.facts.available, name)).fold(0, i64::saturating_add)
     }
 
+    /// How many GPUs processes outside the queue use, those that jobs hold not counted.
+    fn gpus_outside(&self) -> i64 {
+        let outside = |record: &&NodeRecord| {
+            let is_held = |gpu: &&u16| record.jobs.iter().any(|(_, share)| share.gpus.contains(gpu));
+            record.node.facts.gpus_outside.iter().filter(|gpu| !is_held(gpu)).count() as i64
+        };
+        self.0.iter().map(outside).sum()
+    }
+
     /// How much of a consumable running jobs hold.
     pub fn assigned(&self, name: &str) -> i64 {
         self.0.iter().map(|record| assigned(record).get(name).copied().unwrap_or(0)).fold(0, i64::saturating_add)
@@ -132,7 +141,8 @@ pub fn attributes<'a>(record: &'a NodeRecord, server: &'a ServerFacts, format: F
         out.resource("resources_available", name, value);
     }
     held(&mut out, record, server, format);
-    out.text_if("comment", node.comment.as_deref());
+    gpus(&mut out, record, server);
+    out.text_if("comment", comment(record));
     out.text("resv_enable", "True");
     out.text("sharing", "default_shared");
     let moment = |time: Time| match format {
@@ -144,6 +154,39 @@ pub fn attributes<'a>(record: &'a NodeRecord, server: &'a ServerFacts, format: F
         out.add("last_used_time", moment(used));
     }
     out
+}
+
+/// The numbers of its GPUs, whose they are now, and which are used from outside.
+fn gpus(out: &mut Attributes, record: &NodeRecord, server: &ServerFacts) {
+    let facts = &record.node.facts;
+    if facts.gpus.is_empty() {
+        return;
+    }
+    out.text("gpus", listed(&facts.gpus));
+    let held = record.jobs.iter().flat_map(|(id, share)| share.gpus.iter().map(move |number| (*number, *id)));
+    let held: BTreeMap<u16, JobId> = held.collect();
+    if !held.is_empty() {
+        let pairs = held.iter().map(|(number, id)| format!("{number}={}", id.full(&server.name)));
+        out.text("gpus_assigned", pairs.collect::<Vec<_>>().join(","));
+    }
+    if !facts.gpus_outside.is_empty() {
+        out.text("gpus_used_outside", listed(&facts.gpus_outside));
+    }
+}
+
+fn listed(numbers: &[u16]) -> String {
+    numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The administrator's word, else what noded found that keeps jobs off some of it.
+fn comment(record: &NodeRecord) -> Option<String> {
+    let outside = &record.node.facts.gpus_outside;
+    let found = || match outside.len() {
+        0 => None,
+        1 => Some(format!("GPU {} is in use by processes outside the queue", listed(outside))),
+        _ => Some(format!("GPUs {} are in use by processes outside the queue", listed(outside))),
+    };
+    record.node.comment.clone().filter(|comment| !comment.is_empty()).or_else(found)
 }
 
 /// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.
@@ -188,7 +231,7 @@ pub fn summary<'a>(group: &Group<'a>, format: Format) -> Attributes<'a> {
     out.number("ncpus", group.available("ncpus"));
     out.number("nmics", group.available("nmics"));
     out.number("ngpus", group.available("ngpus"));
-    out.text("comment", group.first().node.comment.as_deref().filter(|text| !text.is_empty()).unwrap_or("--"));
+    out.text("comment", comment(group.first()).unwrap_or_else(|| "--".to_string()));
     out
 }
 
@@ -209,7 +252,10 @@ pub fn job_summary<'a>(group: &Group<'a>, server: &ServerFacts, format: Format) 
     out.number(total, count);
     out.number(running, count);
     out.number(suspended, 0);
-    let free = |name| group.available(name).saturating_sub(group.assigned(name)).max(0);
+    let free = |name: &str| {
+        let outside = if name == "ngpus" { group.gpus_outside() } else { 0 };
+        group.available(name).saturating_sub(group.assigned(name)).saturating_sub(outside).max(0)
+    };
     out.text("mem f/t", format!("{}/{}", rounded(free("mem")), rounded(group.available("mem"))));
     for (key, name) in [("ncpus f/t", "ncpus"), ("nmics f/t", "nmics"), ("ngpus f/t", "ngpus")] {
         out.text(key, format!("{}/{}", free(name), group.available(name)));

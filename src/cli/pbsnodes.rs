@@ -334,6 +334,7 @@ mod tests {
     use super::super::when;
     use super::*;
     use crate::model::job::JobId;
+    use crate::model::resource::Value;
 
     fn system() -> System {
         let mut head = node("head", "head");
@@ -362,6 +363,29 @@ mod tests {
 
     fn shown(system: &System, words: &str) -> String {
         String::from_utf8(said(system, words).unwrap().out).unwrap()
+    }
+
+    #[test]
+    fn gpus_are_shown_with_those_who_have_them() {
+        let mut system = system();
+        let head = &mut system.nodes[0];
+        head.node.facts.available.insert("ngpus".into(), Value::Long(4));
+        head.node.facts.gpus = vec![3, 0, 1, 2];
+        head.node.facts.gpus_outside = vec![0, 2];
+        let mut held = share(1, None);
+        (held.gpus, held.taken) = (vec![2, 3], vec![("ngpus".into(), Value::Long(2))]);
+        head.jobs.push((JobId::job(5), held));
+        let text = shown(&system, "head");
+        for line in [
+            "     gpus = 3,0,1,2\n     gpus_assigned = 2=5.head,3=5.head\n     gpus_used_outside = 0,2\n",
+            "     comment = GPUs 0,2 are in use by processes outside the queue\n",
+        ] {
+            assert!(text.contains(line), "no {line} in {text}");
+        }
+        let document: serde_json::Value = serde_json::from_str(&shown(&system, "-aSj -F json")).unwrap();
+        assert_eq!(document["nodes"]["head"]["ngpus f/t"], "1/4");
+        system.nodes[0].node.comment = Some("mine".into());
+        assert!(shown(&system, "head").contains("     comment = mine\n"), "the administrator's word stands");
     }
 
     #[test]

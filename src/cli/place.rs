@@ -34,6 +34,21 @@ pub fn exec_vnode(shares: &[Share]) -> String {
     text
 }
 
+/// `n1:0,1+n2:3`: the GPUs of each node, in the order in which the job sees them; None without any.
+pub fn exec_gpus(shares: &[Share]) -> Option<String> {
+    let mut nodes: Vec<(&str, Vec<String>)> = Vec::new();
+    for share in shares.iter().filter(|share| !share.gpus.is_empty()) {
+        let numbers = share.gpus.iter().map(u16::to_string);
+        match nodes.iter_mut().find(|(node, _)| *node == share.node) {
+            Some((_, known)) => known.extend(numbers),
+            None => nodes.push((&share.node, numbers.collect())),
+        }
+    }
+    let text =
+        nodes.iter().map(|(node, numbers)| format!("{node}:{}", numbers.join(","))).collect::<Vec<_>>().join("+");
+    Some(text).filter(|text| !text.is_empty())
+}
+
 /// The processors a share holds.
 pub fn processors(share: &Share) -> i64 {
     share.taken.iter().find(|(name, _)| name == "ncpus").and_then(|(_, value)| value.amount()).unwrap_or(0)
@@ -61,6 +76,13 @@ mod tests {
     fn share(node: &str, host: &str, taken: &[(&str, Value)]) -> Share {
         let taken = taken.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
         Share { node: node.into(), host: host.into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+    }
+
+    #[test]
+    fn gpus_are_told_node_by_node() {
+        let with = |node: &str, gpus: &[u16]| Share { gpus: gpus.to_vec(), ..share(node, node, &[]) };
+        assert_eq!(exec_gpus(&[with("n1", &[0]), with("n2", &[3]), with("n1", &[2])]).as_deref(), Some("n1:0,2+n2:3"));
+        assert_eq!(exec_gpus(&[with("n1", &[])]), None);
     }
 
     #[test]

@@ -95,6 +95,9 @@ pub fn main() -> ExitCode {
 impl Args {
     fn answer(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
         let server = ask(&Question::Server)?.server;
+        if !server.history && (self.finished || self.history) {
+            return Ok(Said { out: Vec::new(), failures: vec![Failure::new(0, Refusal::no_history().text)] });
+        }
         let mut conditions = self.conditions(now)?;
         if let Some(text) = &self.resources {
             conditions.extend(selection::resources(text, &server.resources)?);

@@ -260,7 +260,7 @@ impl Args {
 }
 
 /// `queue`, `queue@server` or `@server`; a queue's name has at most 15 characters.
-fn destination(text: &OsStr) -> Result<String, Failure> {
+pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
     let word = |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());

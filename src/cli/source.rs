@@ -1,7 +1,8 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
-use crate::model::time::ClockTable;
+use crate::model::event::Event;
+use crate::model::time::{ClockTable, Time};
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
@@ -34,6 +35,8 @@ pub struct Answers {
     pub queues: Vec<QueueCounts>,
     /// For a question about nodes.
     pub nodes: Vec<NodeRecord>,
+    /// For a question about what has happened to a job.
+    pub events: Vec<(Time, Event)>,
 }
 
 impl Source {
@@ -88,8 +91,16 @@ impl Answers {
             managers: Vec::new(),
             operators: Vec::new(),
             privileged: true,
+            history: true,
         };
-        Answers { server, rows: Vec::new(), jobs: Vec::new(), queues: Vec::new(), nodes: Vec::new() }
+        Answers {
+            server,
+            rows: Vec::new(),
+            jobs: Vec::new(),
+            queues: Vec::new(),
+            nodes: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     fn add(&mut self, part: Answer) {
@@ -99,6 +110,7 @@ impl Answers {
             Answer::Jobs(jobs) => self.jobs.extend(jobs),
             Answer::Queues(queues) => self.queues.extend(queues),
             Answer::Nodes(nodes) => self.nodes.extend(nodes),
+            Answer::Events(events) => self.events.extend(events),
         }
     }
 }

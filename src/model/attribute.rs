@@ -111,7 +111,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     let mut draft = blank(origin);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
-            "queue" => draft.spec.queue = destination(&setting.value.lossy(), context)?,
+            "queue" => draft.spec.queue = destination(&setting.value.lossy(), context.server)?,
             name => apply(&mut draft, permitted(name, context)?, &setting.value, context)?,
         }
     }
@@ -208,9 +208,9 @@ fn blank(origin: Origin) -> Draft {
 }
 
 /// The queue of a destination; empty when it names only a server.
-fn destination(text: &str, context: &Context) -> Result<String, Refusal> {
-    let (queue, server) = text.split_once('@').unwrap_or((text, context.server));
-    if same_server(server, context.server) { Ok(queue.to_string()) } else { Err(Refusal::other_server()) }
+pub fn destination(text: &str, ours: &str) -> Result<String, Refusal> {
+    let (queue, server) = text.split_once('@').unwrap_or((text, ours));
+    if same_server(server, ours) { Ok(queue.to_string()) } else { Err(Refusal::other_server()) }
 }
 
 /// Names and texts of the settings that ask for resources.

@@ -37,11 +37,11 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "mail_from",
         ],
     ),
-    ("launch", &["login", "grace", "max_failed_starts", "retry"]),
+    ("launch", &["login", "grace", "max_failed_starts", "retry", "gpu_tool", "gpu_look"]),
     ("cycle", &["poll_interval", "backfill", "default_walltime"]),
     ("queue", &["name", "priority", "enabled", "started"]),
     ("resource", &["name", "type", "consumable", "host_level"]),
-    ("node", &["name", "socket"]),
+    ("node", &["name", "socket", "gpus", "exclude_gpus"]),
 ];
 
 /// All that `lanai.toml` says, with the defaults filled in.
@@ -134,11 +134,29 @@ pub struct LaunchConfig {
     pub max_failed_starts: u32,
     /// The delay after the second failed start in a row (the first is tried again at once); it doubles with each further one.
     pub retry: Span,
+    /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
+    /// [`NO_TOOL`]. [`GPU_TOOL`] is asked only where noded finds GPUs for it to tell of.
+    pub gpu_tool: PathBuf,
+    /// How often it is asked.
+    pub gpu_look: Span,
 }
+
+/// NVIDIA's program that tells who uses its GPUs.
+pub const GPU_TOOL: &str = "nvidia-smi";
+
+/// Nobody is asked who uses the GPUs.
+pub const NO_TOOL: &str = "none";
 
 impl Default for LaunchConfig {
     fn default() -> LaunchConfig {
-        LaunchConfig { login: true, grace: Span::seconds(10), max_failed_starts: 20, retry: Span::seconds(5) }
+        LaunchConfig {
+            login: true,
+            grace: Span::seconds(10),
+            max_failed_starts: 20,
+            retry: Span::seconds(5),
+            gpu_tool: GPU_TOOL.into(),
+            gpu_look: Span::seconds(30),
+        }
     }
 }
 
@@ -169,6 +187,18 @@ pub struct NodeConfig {
     pub socket: Option<PathBuf>,
     /// Laid over what noded measured.
     pub available: ResourceList,
+    /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest first.
+    pub gpus: Option<Vec<u16>>,
+    /// GPUs that no job gets.
+    pub exclude_gpus: Vec<u16>,
+}
+
+impl NodeConfig {
+    /// The GPUs jobs may have, of those that were found.
+    pub fn gpus(&self, found: &[u16]) -> Vec<u16> {
+        let all = self.gpus.as_deref().unwrap_or(found);
+        all.iter().copied().filter(|number| !self.exclude_gpus.contains(number)).collect()
+    }
 }
 
 /// Somebody named in `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.

@@ -142,4 +142,34 @@ pub enum Event {
         /// Its number.
         signal: i32,
     },
+    /// Put into another queue, by `user@host`.
+    Moved {
+        /// Who moved it.
+        by: String,
+        /// The queue it was in.
+        from: String,
+        /// The queue it is in.
+        to: String,
+    },
+    /// Its place in the order was changed for that of another job, by `user@host`.
+    Reordered {
+        /// Who asked for it.
+        by: String,
+        /// The other job.
+        with: JobId,
+    },
+    /// To be started here and now, by `user@host`, whatever the order; its start follows.
+    RunWanted {
+        /// Who wants it.
+        by: String,
+    },
+    /// Sent a message, by `user@host`, into its output, its errors or both.
+    Messaged {
+        /// Who sent it.
+        by: String,
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+    },
 }

@@ -151,6 +151,13 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Its place among the jobs that wait, the lowest first; ties go by the id.
+    pub fn rank(&self) -> u64 {
+        self.life.rank.unwrap_or(self.id.number)
+    }
+}
+
 /// SHA-256 of a script or an environment, by which the spool keeps it once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
@@ -300,6 +307,9 @@ pub struct Life {
     /// What is said of its end beyond its status: figures, and what became of its files.
     #[serde(default)]
     pub ending: Option<String>,
+    /// Its place in the order, if `qorder` gave it another job's; else its number says it.
+    #[serde(default)]
+    pub rank: Option<u64>,
 }
 
 /// One attempt: where it runs and what is known of it.

@@ -56,6 +56,7 @@ impl Life {
             obittime: None,
             bars: Default::default(),
             ending: None,
+            rank: None,
         }
     }
 
@@ -120,7 +121,12 @@ impl Job {
             }
             Event::DependencyBroken { .. } => self.break_off(moment),
             Event::FailedRerun { highest, .. } => self.run_failed_again(*highest, moment),
-            Event::Signalled { .. } | Event::ElementsDeleted { .. } => {}
+            Event::Moved { .. } => self.life.qtime = moment.now,
+            Event::Signalled { .. }
+            | Event::ElementsDeleted { .. }
+            | Event::Reordered { .. }
+            | Event::RunWanted { .. }
+            | Event::Messaged { .. } => {}
         }
     }
 

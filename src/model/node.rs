@@ -18,8 +18,11 @@ pub struct NodeFacts {
     /// The host's numbers of the processors that are this node's alone; empty when its jobs are
     /// not to be bound.
     pub cpus: Vec<u16>,
-    /// The host's numbers of its GPUs.
+    /// The host's numbers of its GPUs, in the order in which jobs get them.
     pub gpus: Vec<u16>,
+    /// Those of them that processes outside the queue use now: no job gets them.
+    #[serde(default)]
+    pub gpus_outside: Vec<u16>,
 }
 
 /// A node as schedd knows it.

@@ -83,6 +83,17 @@ pub enum Reason {
         /// When that is to start.
         at: Time,
     },
+    /// Too few GPUs are free now, and those that processes outside the queue use would do.
+    UsedOutside {
+        /// Asked for in all.
+        requested: String,
+        /// Free now.
+        available: String,
+        /// What there is in all.
+        total: String,
+        /// Used from outside.
+        outside: i64,
+    },
     /// No node answers, or all are offline.
     NoNodes,
     /// A start failed; tried again later.
@@ -100,6 +111,7 @@ impl Reason {
             Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
             Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
+            Reason::UsedOutside { .. } => Stage::Matching,
             Reason::WouldDelayBooking { .. } => Stage::Backfill,
         }
     }
@@ -115,6 +127,7 @@ impl Reason {
             Reason::Busy { .. } => "busy",
             Reason::Scattered { .. } => "scattered",
             Reason::WouldDelayBooking { .. } => "would_delay_booking",
+            Reason::UsedOutside { .. } => "used_outside",
             Reason::NoNodes => "no_nodes",
             Reason::Deferred { .. } => "deferred",
         }
@@ -153,6 +166,11 @@ impl fmt::Display for Reason {
             Reason::WouldDelayBooking { holder, .. } => {
                 write!(f, "Not Running: Job would conflict with the promised start of job {holder}")
             }
+            Reason::UsedOutside { requested, available, total, outside } => write!(
+                f,
+                "Not Running: Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
+                 {outside} in use by processes outside the queue)"
+            ),
             Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
             Reason::Deferred { .. } => f.write_str("Not Running: Job start failed; it is tried again shortly"),
         }

@@ -1,5 +1,6 @@
 //! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
 
+use super::reason::Reason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -88,6 +89,8 @@ refusals! {
         "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array";
     /// `queue@server` names a server that is not this one.
     other_server = 15008, "Access from host not allowed, or unknown host";
+    /// History is off: `[server] history` is zero.
+    no_history = 15140, "PBS is not configured to maintain job history";
     /// A malformed `-l nodes=`.
     bad_nodes = 15089, "node(s) specification error";
 }
@@ -176,6 +179,17 @@ impl Refusal {
     /// The terminal of a running job cannot be reached now.
     pub fn no_terminal(why: &str) -> Refusal {
         Refusal::new(15041, format!("Execution server rejected request: {why}"))
+    }
+
+    /// Not to be started now; why, as the job's comment words it.
+    pub fn cannot_start(why: &Reason) -> Refusal {
+        Refusal::new(15044, why.to_string())
+    }
+
+    /// No node of this name.
+    pub fn no_such_node(name: &str) -> Refusal {
+        let Refusal { code, text } = Refusal::unknown_node();
+        Refusal::new(code, format!("{text} {name}"))
     }
 
     /// The spool cannot take it now: nothing of the request was kept.

@@ -13,6 +13,12 @@ pub fn parse(text: &str) -> Option<i32> {
     NAMES.iter().position(|&known| known == name).map(|index| index as i32 + 1)
 }
 
+/// A signal as people know it: `10 (USR1)`.
+pub fn shown(number: i32) -> String {
+    let name = usize::try_from(number - 1).ok().and_then(|index| NAMES.get(index));
+    name.map_or(number.to_string(), |name| format!("{number} ({name})"))
+}
+
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
     "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",

@@ -193,6 +193,12 @@ impl Attempts {
         }
     }
 
+    /// The shepherds of the attempts that are not over.
+    pub fn shepherds(&self) -> BTreeSet<i32> {
+        let running = self.entries.iter().filter(|(_, entry)| !entry.over());
+        running.filter_map(|(&name, _)| Some(Folder::of(&self.site.state, name).identity().ok()?.pid)).collect()
+    }
+
     /// schedd has the end on disk: forgets the attempt.
     pub fn confirm(&mut self, name: Name) {
         match self.entries.get(&name).map(Entry::over) {

@@ -62,6 +62,8 @@ pub struct Plan<'a> {
 /// What the child tells its shepherd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
+    /// Comes with the job's standard output.
+    Output,
     /// About to exec; comes with the job's standard error.
     Ready,
     /// Something its owner should know, though it goes on.
@@ -130,8 +132,12 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
     for (what, path) in &plan.program.needs {
         executable(path).map_err(|e| Fault::of(what, path, e))?;
     }
-    let ready = postcard::to_stdvec(&Word::Ready).unwrap_or_default();
-    packet::send(start, &ready, Some(io::stderr().as_fd()), true).map_err(Fault::node("shepherd"))?;
+    let say = |word: Word, file: BorrowedFd| {
+        let word = postcard::to_stdvec(&word).unwrap_or_default();
+        packet::send(start, &word, Some(file), true).map_err(Fault::node("shepherd"))
+    };
+    say(Word::Output, io::stdout().as_fd())?;
+    say(Word::Ready, io::stderr().as_fd())?;
     process::unblock_signals().map_err(Fault::node("signals"))?;
     process::close_all_but(&[start]);
     // Whoever started us may have raised it for its own needs.

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::attempts::Attempts;
 use super::folder::Name;
+use super::gpus;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
 use super::rules::Rules;
@@ -10,10 +11,11 @@ use super::site::Site;
 use super::state::StateFolder;
 use super::tmpdir;
 use super::watch::Control;
+use crate::model::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::home::Home;
-use crate::sys::{cgroup, clock, process, socket, user};
+use crate::sys::{cgroup, clock, process, sensors, socket, user};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use crate::wire::peer;
@@ -74,6 +76,7 @@ struct Daemon {
     welcome: Vec<u32>,
     idle_limit: Option<Span>,
     idle_since: Span,
+    gpus: gpus::Watcher,
     next_round: Span,
     next_repeat: Span,
     leaving: bool,
@@ -95,7 +98,7 @@ impl Daemon {
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
         let hardware = Hardware::detect();
-        let nodes = probe::nodes(args, &hardware);
+        let mut nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
         let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
         cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
@@ -104,12 +107,17 @@ impl Daemon {
             boot: boot.clone(),
             tmp: tmpdir::base(state_folder),
             host: hardware.host.clone(),
-            gpus: nodes.iter().any(|node| !node.gpus.is_empty()),
             cgroup,
+            gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
+            amd: sensors::has_amd_gpus(),
             shared: rules.shared,
             min_uid: rules.min_uid,
             own: own.clone(),
         };
+        let gpus = watcher(&rules, site.gpus && !site.amd);
+        if gpus.is_unsure() {
+            nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
+        }
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
@@ -135,6 +143,7 @@ impl Daemon {
             welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
             idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
             idle_since: now,
+            gpus,
             next_round: Span(now.0 + ROUND.0),
             next_repeat: Span(now.0 + REPEAT.0),
             leaving: false,
@@ -170,6 +179,10 @@ impl Daemon {
             Source::Listener => self.admit(),
             Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
             Source::Guest(number) => self.listen_to(number),
+            Source::GpuTool => {
+                let attempts = &self.attempts;
+                self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
+            }
         }
         Ok(())
     }
@@ -267,6 +280,9 @@ impl Daemon {
             Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
             Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
             Order::Walltime { job, attempt, times } => attempts.tell(Name { job, attempt }, Control::Times(times)),
+            Order::Message { job, attempt, output, errors, text } => {
+                attempts.tell(Name { job, attempt }, Control::Message { output, errors, text });
+            }
             Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
@@ -332,7 +348,8 @@ impl Daemon {
         let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
         let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
         let ends = self.attempts.next_end().map(|end| end.0);
-        let next = [guest, idle, ends, Some(self.next_round.0)].into_iter().flatten().min();
+        let gpus = self.gpus.due().map(|due| due.0);
+        let next = [guest, idle, ends, gpus, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -354,6 +371,8 @@ impl Daemon {
         for number in slow {
             self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
         }
+        self.gpus.keep_time(now, &mut self.poller);
+        self.tell_of_gpus();
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
@@ -362,6 +381,21 @@ impl Daemon {
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT.0);
             self.attempts.repeat();
+        }
+    }
+
+    /// Tells schedd when GPUs have come into use from outside, or are free of it again.
+    fn tell_of_gpus(&mut self) {
+        let Some(used) = self.gpus.take_news() else { return };
+        let before = self.nodes.clone();
+        for node in &mut self.nodes {
+            // Which GPUs a node has that names none is for schedd to say.
+            let is_its = |number: &u16| node.gpus.is_empty() || node.gpus.contains(number);
+            node.gpus_outside = used.iter().copied().filter(is_its).collect();
+        }
+        if let Some(number) = self.schedd.filter(|_| self.nodes != before) {
+            let nodes = self.nodes.clone();
+            self.send(number, &Report::Nodes(nodes));
         }
     }
 
@@ -391,6 +425,13 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
     }
     let _ = nix::unistd::chdir("/");
     Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
+}
+
+/// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
+fn watcher(rules: &Rules, has_gpus: bool) -> gpus::Watcher {
+    let (named, pace) = rules.gpu_tool.clone();
+    let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
+    gpus::Watcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {

@@ -26,6 +26,8 @@ pub struct Surroundings<'a> {
     pub cookie: &'a str,
     /// Whether the host has GPUs, so that a job without any must be kept off them.
     pub gpus: bool,
+    /// Whether these are AMD's.
+    pub amd: bool,
 }
 
 /// Variables by name.
@@ -69,7 +71,7 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
         Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
         None => environment.remove(&b"PBS_ACCOUNT"[..]),
     };
-    set_gpus(&mut environment, launch, around.gpus);
+    set_gpus(&mut environment, launch, around);
     environment.entry("PATH".into()).or_insert_with(|| PATH.into());
     environment
 }
@@ -83,15 +85,25 @@ fn handed_on(environ: &[u8]) -> Environment {
 }
 
 /// A job sees the GPUs it was given and no others.
-fn set_gpus(environment: &mut Environment, launch: &Launch, present: bool) {
+///
+/// AMD's libraries heed NVIDIA's variable too, and count by it among what ROCr lets them see: with
+/// both set, most of what was given would be hidden.
+fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroundings) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked.filter(|(name, _)| name == "ngpus").any(|(_, value)| value.amount().unwrap_or(0) > 0);
-    if !asked && !present {
+    let numbers: Vec<String> = here(&launch.shares).flat_map(|share| &share.gpus).map(u16::to_string).collect();
+    // One that asked and got no numbers is on a node that binds nobody.
+    if if asked { numbers.is_empty() } else { !around.gpus } {
         return;
     }
-    let numbers: Vec<String> = here(&launch.shares).flat_map(|share| &share.gpus).map(u16::to_string).collect();
-    for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"] {
-        environment.insert(name.into(), numbers.join(",").into_bytes());
+    for name in ["CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"] {
+        environment.remove(name.as_bytes());
+    }
+    let seen = if around.amd { "ROCR_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
+    environment.insert(seen.into(), numbers.join(",").into_bytes());
+    if !around.amd {
+        // So that numbers mean what the vendor's tool means by them.
+        environment.insert("CUDA_DEVICE_ORDER".into(), "PCI_BUS_ID".into());
     }
 }
 
@@ -119,9 +131,13 @@ mod tests {
     use crate::model::resource::Value;
 
     fn built(launch: &Launch, gpus: bool) -> Environment {
+        made(launch, gpus, false)
+    }
+
+    fn made(launch: &Launch, gpus: bool, amd: bool) -> Environment {
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
-        of(launch, &Surroundings { account: &account, nodes, jobdir: Path::new("/j"), tmpdir, cookie: "c", gpus })
+        of(launch, &Surroundings { account: &account, nodes, jobdir: Path::new("/j"), tmpdir, cookie: "c", gpus, amd })
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
@@ -153,7 +169,12 @@ mod tests {
         launch.shares.push(Share { gpus: vec![3], ..launch.shares[0].clone() });
         launch.shares.push(Share { gpus: vec![7], host: "other".into(), ..launch.shares[0].clone() });
         assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some("2,3"));
-        assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), Some("2,3"));
+        assert_eq!(value(&built(&launch, true), "CUDA_DEVICE_ORDER"), Some("PCI_BUS_ID"));
+        assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
+        launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
+        let amd = made(&launch, true, true);
+        assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));
+        assert_eq!((value(&amd, "CUDA_VISIBLE_DEVICES"), value(&amd, "HIP_VISIBLE_DEVICES")), (None, None));
     }
 
     #[test]

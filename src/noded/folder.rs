@@ -44,6 +44,9 @@ const TRACE: usize = 512;
 const OUTCOME: usize = 2048;
 const RESERVED: usize = 4096;
 
+/// How many bytes of orders there may be before messages to the job are no longer among them.
+const MOST_MESSAGES: u64 = 1 << 20;
+
 /// One attempt of one job: `12.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name {
@@ -216,6 +219,9 @@ impl Folder {
     fn append(&self, order: &Control) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(self.path.join("orders"))?;
         let before = file.metadata()?.len();
+        if before > MOST_MESSAGES && matches!(order, Control::Message { .. }) {
+            return Err(io::Error::other("it has been sent too many messages"));
+        }
         // On a line of its own whatever was left before it.
         file.write_all(format!("\n{}\n", order.line()).as_bytes()).inspect_err(|_| {
             // Half an order may read as another one.

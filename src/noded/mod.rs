@@ -24,7 +24,8 @@ pub mod daemon;
 
 pub mod background;
 
-pub mod poller;
+pub mod gpus;
+mod poller;
 
 pub mod attempts;
 

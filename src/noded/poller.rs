@@ -25,6 +25,8 @@ pub enum Source {
     Signals,
     /// A connection.
     Guest(u64),
+    /// The tool that knows who uses the GPUs has said something.
+    GpuTool,
 }
 
 /// The kernel's list of what is waited for.

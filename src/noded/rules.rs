@@ -3,19 +3,24 @@
 use super::args::Args;
 use super::folder;
 use crate::model::config::Config;
+use crate::model::time::Span;
 use crate::sys::filesystem;
 use crate::sys::home::Home;
 use anyhow::{Context, Result, bail};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whose jobs run here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rules {
     /// Many users' jobs, and never root's.
     pub shared: bool,
     /// The lowest user number whose jobs root's noded runs.
     pub min_uid: u32,
+    /// The program that tells who uses the GPUs, and how often it is asked.
+    pub gpu_tool: (PathBuf, Span),
+    /// The nodes that have GPUs because `lanai.toml` says so.
+    pub with_gpus: Vec<String>,
 }
 
 impl Rules {
@@ -26,9 +31,15 @@ impl Rules {
             Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
             other => other.with_context(place)?,
         };
-        let server = Config::parse(&text).with_context(place)?.server;
+        let Config { server, launch, nodes, .. } = Config::parse(&text).with_context(place)?;
+        let named = nodes.into_iter().filter(|node| node.gpus.as_ref().is_some_and(|gpus| !gpus.is_empty()));
         let shared = args.shared || home.system || server.shared;
-        Ok(Rules { shared, min_uid: args.min_uid.unwrap_or(server.min_uid) })
+        Ok(Rules {
+            shared,
+            min_uid: args.min_uid.unwrap_or(server.min_uid),
+            gpu_tool: (launch.gpu_tool, launch.gpu_look),
+            with_gpus: named.map(|node| node.name).collect(),
+        })
     }
 
     /// Refuses a place in which other users' jobs would not find their scripts.

@@ -308,6 +308,7 @@ impl Around<'_> {
             tmpdir: self.tmpdir,
             cookie: self.cookie,
             gpus: self.site.gpus,
+            amd: self.site.amd,
         };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {

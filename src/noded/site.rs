@@ -20,6 +20,8 @@ pub struct Site {
     pub host: String,
     /// Whether this host has GPUs.
     pub gpus: bool,
+    /// Whether these are AMD's.
+    pub amd: bool,
     /// The folder under which control groups can be made, if any can.
     pub cgroup: Option<PathBuf>,
     /// The account noded itself runs under.
@@ -86,6 +88,7 @@ pub(super) mod tests {
             tmp: "/tmp".into(),
             host: "n1".into(),
             gpus: false,
+            amd: false,
             cgroup: None,
             own,
             shared,

@@ -9,6 +9,7 @@ use super::terminal::{Terminal, Turn};
 use super::{spawner, sweep};
 use crate::model::job::{How, Outcome};
 use crate::model::limits::{Bound, Times, Warning};
+use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
@@ -48,8 +49,9 @@ pub struct Watch<'a> {
     status: Option<End>,
     /// Why it could not start.
     fault: Option<Fault>,
-    /// The job's standard error.
+    /// The job's standard error, and its standard output.
     errors: Option<OwnedFd>,
+    output: Option<OwnedFd>,
     /// Whether noded has still to hear that it runs.
     unsaid: bool,
     /// The last signal sent on somebody's order, or the TERM of an ending.
@@ -95,6 +97,7 @@ impl<'a> Watch<'a> {
             status: None,
             fault: None,
             errors: None,
+            output: None,
             unsaid: false,
             sent: None,
             ending: None,
@@ -181,15 +184,16 @@ impl<'a> Watch<'a> {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
         match packet::receive(start.as_fd(), &mut buffer, true) {
-            Ok(Some((length, errors))) => {
+            Ok(Some((length, passed))) => {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(Word::Ready) => {
-                        self.errors = errors;
+                        self.errors = passed;
                         // Its program is not there yet: it waits for a person, who waits for this word.
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
                     Ok(Word::Note(text)) => self.notes.push(text),
+                    Ok(Word::Output) => self.output = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
                     Err(e) => self.fault = Some(Fault::Node(format!("start: {e}"))),
                 }
@@ -242,6 +246,7 @@ impl<'a> Watch<'a> {
                     Control::Cancel(grace) => self.end(cgroup, grace, None),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Times(times) => self.bound(times),
+                    Control::Message { output, errors, text } => self.pass_on(output, errors, &text),
                 }
             }
         }
@@ -355,13 +360,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Writes why it is ended to the job's standard error, unless that would block.
+    /// Writes why it is ended to the job's standard error.
     fn tell_owner(&self, how: &How) {
-        let (Some(errors), Some(excess)) = (&self.errors, how.excess()) else { return };
-        let mut fds = [PollFd::new(errors.as_fd(), PollFlags::POLLOUT)];
-        if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
-            let line = format!("=>> PBS: job killed: {excess}\n");
-            let _ = nix::unistd::write(errors, line.as_bytes());
+        if let Some(excess) = how.excess() {
+            write_line(self.errors.as_ref(), format!("=>> PBS: job killed: {excess}").as_bytes());
+        }
+    }
+
+    /// Writes somebody's message into the files asked for.
+    fn pass_on(&self, output: bool, errors: bool, text: &Text) {
+        for file in [self.output.as_ref().filter(|_| output), self.errors.as_ref().filter(|_| errors)] {
+            write_line(file, &text.0);
         }
     }
 
@@ -404,6 +413,15 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// Writes a line into a file that the job has opened, unless that would block.
+fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
+    let Some(file) = file else { return };
+    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+    if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
+        let _ = nix::unistd::write(file, &[line, b"\n"].concat());
+    }
+}
+
 struct Ready {
     start: bool,
     signals: bool,
@@ -418,6 +436,15 @@ pub enum Control {
     Signal(i32),
     /// New limits on its time.
     Times(Times),
+    /// Write a line into the job's files.
+    Message {
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+        /// What to say.
+        text: Text,
+    },
 }
 
 impl Control {
@@ -431,6 +458,12 @@ impl Control {
                 let warning = warning.map_or("none".to_string(), |w| format!("{}@{}", w.signal, w.before.0));
                 format!("times {} {} {warning}", span(*walltime), span(*cput))
             }
+            // In digits: the text may hold anything, newlines too.
+            Control::Message { output, errors, text } => {
+                let files = [("o", *output), ("e", *errors)].map(|(letter, is)| if is { letter } else { "" }).concat();
+                let digits: String = text.0.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("message {files}:{digits}")
+            }
         }
     }
 
@@ -440,6 +473,11 @@ impl Control {
             ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
             ("times", times) => parse_times(times).map(Control::Times),
+            ("message", rest) => {
+                let (files, digits) = rest.split_once(':')?;
+                let text = Text(digits.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?);
+                Some(Control::Message { output: files.contains('o'), errors: files.contains('e'), text })
+            }
             _ => None,
         }
     }
@@ -462,6 +500,12 @@ fn parse_times(text: &str) -> Option<Times> {
     Some(Times { walltime: span(walltime)?, cput: span(cput)?, warning })
 }
 
+/// The byte that two digits stand for.
+fn byte(digits: &[u8]) -> Option<u8> {
+    let is_whole = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
+    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_whole)?, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -478,10 +522,23 @@ mod tests {
                 warning: Some(Warning { signal: 10, before: Span(5) }),
                 ..Times::default()
             }),
+            Control::Message { output: true, errors: false, text: Text(b"a\n\xff:".to_vec()) },
+            Control::Message { output: true, errors: true, text: Text::default() },
         ] {
             assert_eq!(Control::parse(&order.line()), Some(order));
         }
-        for junk in ["", "cancel", "cancel x", "dance 5", "times 5", "times 5 5 x", "times x none none"] {
+        for junk in [
+            "",
+            "cancel",
+            "cancel x",
+            "dance 5",
+            "message o",
+            "message o:6",
+            "message o:+1",
+            "times 5",
+            "times 5 5 x",
+            "times x none none",
+        ] {
             assert_eq!(Control::parse(junk), None, "{junk}");
         }
     }

@@ -75,8 +75,10 @@ pub struct Node {
     pub tenants: BTreeMap<JobId, Hold>,
     /// The numbers of its processors, ascending.
     pub cpus: Vec<u16>,
-    /// The numbers of its GPUs, ascending.
+    /// The numbers of its GPUs, in the order in which jobs get them.
     pub gpus: Vec<u16>,
+    /// Those of them that processes outside the queue use.
+    pub gpus_outside: Vec<u16>,
 }
 
 /// The nodes of a cluster. A name keeps its slot for ever, so that what runs on a node that went
@@ -96,6 +98,8 @@ pub struct Cluster {
     buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
     configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     capacity: Amounts,
+    /// The nodes of which GPUs are used from outside.
+    pub(super) with_outside: BTreeSet<NodeIx>,
 }
 
 impl Cluster {
@@ -113,6 +117,7 @@ impl Cluster {
             unused_kinds: Vec::new(),
             buckets: BTreeMap::new(),
             configured: BTreeMap::new(),
+            with_outside: BTreeSet::new(),
         }
     }
 
@@ -121,7 +126,7 @@ impl Cluster {
         &self.nodes[ix.0 as usize]
     }
 
-    fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
+    pub(super) fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
         &mut self.nodes[ix.0 as usize]
     }
 
@@ -216,7 +221,9 @@ impl Cluster {
         node.kind = Some(kind);
         node.usable = usable;
         node.cpus = sorted(&facts.cpus);
-        node.gpus = sorted(&facts.gpus);
+        node.gpus = once_each(&facts.gpus);
+        node.gpus_outside = facts.gpus_outside.clone();
+        self.note_outside(ix);
         self.settle(ix);
         self.join_host(ix);
         self.file(ix);
@@ -225,7 +232,8 @@ impl Cluster {
     /// Whether nothing is new: most reports of a node change nothing.
     fn is_as_told(&self, ix: NodeIx, facts: &NodeFacts, usable: bool) -> bool {
         let node = self.node(ix);
-        let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == sorted(&facts.gpus);
+        let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
+        let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
         let same = node.usable == usable && node.host == facts.host && same_parts;
         same && node.kind.is_some_and(|kind| self.kind(kind).key == kind_key(&self.sort_out(&facts.available)))
     }
@@ -242,21 +250,25 @@ impl Cluster {
     /// Gives a job what it holds on a node, known or not.
     pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
         self.unfile_bucket(ix);
+        self.yield_outside(ix);
         let node = self.node_mut(ix);
         node.room.admit(&hold.taken, hold.alone);
         if let Some(before) = node.tenants.insert(job, hold) {
             node.room.dismiss(&before.taken, before.alone);
         }
+        self.withhold_outside(ix);
         self.file_bucket(ix);
     }
 
     /// Takes it back.
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
         self.unfile_bucket(ix);
+        self.yield_outside(ix);
         let node = self.node_mut(ix);
         if let Some(hold) = node.tenants.remove(&job) {
             node.room.dismiss(&hold.taken, hold.alone);
         }
+        self.withhold_outside(ix);
         self.file_bucket(ix);
     }
 
@@ -305,6 +317,7 @@ impl Cluster {
             tenants: BTreeMap::new(),
             cpus: Vec::new(),
             gpus: Vec::new(),
+            gpus_outside: Vec::new(),
         });
         ix
     }
@@ -356,6 +369,7 @@ impl Cluster {
             room.admit(&hold.taken, hold.alone);
         }
         self.node_mut(ix).room = room;
+        self.withhold_outside(ix);
     }
 
     /// A second node on a host makes both parts of it: the first is filed anew.
@@ -453,6 +467,11 @@ impl Cluster {
 fn kind_key(parts: &(Amounts, ResourceList)) -> Vec<u8> {
     // Writing plain data into a vector cannot fail.
     postcard::to_stdvec(parts).unwrap_or_default()
+}
+
+fn once_each(numbers: &[u16]) -> Vec<u16> {
+    let mut seen = BTreeSet::new();
+    numbers.iter().copied().filter(|number| seen.insert(*number)).collect()
 }
 
 fn sorted(numbers: &[u16]) -> Vec<u16> {

@@ -9,9 +9,9 @@
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
 
-use super::cycle;
-use super::plan::Plan;
+use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State};
+use super::{cycle, forced};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::NodeFacts;
@@ -23,7 +23,7 @@ use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::state::{Holds, State as Standing};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A state with the policy and the moment to run a cycle on.
@@ -94,8 +94,15 @@ impl Scene {
         self
     }
 
+    /// Sets one node anew, on which processes outside the queue use some GPUs.
+    pub fn used_outside(mut self, name: &str, what: &str, gpus: &[u16]) -> Scene {
+        let facts = NodeFacts { gpus_outside: gpus.to_vec(), ..facts(&self.resources, name, name, what) };
+        self.state.set_node(&facts, true);
+        self
+    }
+
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `not_before=SECONDS` and `array=X-Y:Z%M`.
+    /// `queue=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -145,6 +152,15 @@ impl Scene {
         let plan = cycle::run(&self.state, &self.policy, self.now);
         assert_eq!(plan.audit(&self.state), Ok(()));
         plan
+    }
+
+    /// The nodes on which a job starts that an operator wants started now, or why it does not.
+    pub fn forced(&self, id: u64, text: &str, on: &[&str]) -> Result<String, String> {
+        let names: BTreeSet<String> = on.iter().map(ToString::to_string).collect();
+        let on = Some(&names).filter(|names| !names.is_empty());
+        let start = forced::start(&self.state, &self.policy, &self.job(id, text), on, self.now);
+        let nodes = |start: Start| start.shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>().join(",");
+        start.map(nodes).map_err(|why| why.to_string())
     }
 
     /// Carries out a plan's starts.
@@ -202,6 +218,7 @@ impl Scene {
         };
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
+        let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
         let queue = words.remove("queue").unwrap_or("workq").to_string();
         let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
         let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
@@ -215,7 +232,7 @@ impl Scene {
                 max_run_subjobs: array.map(|(_, most)| most),
                 ..spec(request, queue)
             }),
-            life: Life { not_before, ..life() },
+            life: Life { not_before, rank, ..life() },
             elements: array.map(|(indices, _)| Arc::new(Elements::new(indices.count()))),
         }
     }
@@ -246,6 +263,7 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
         pcpus: u32::from(count("ncpus")),
         cpus: (0..count("ncpus")).collect(),
         gpus: (0..count("ngpus")).collect(),
+        gpus_outside: Vec::new(),
         available,
     }
 }
@@ -310,6 +328,7 @@ fn spec(request: Request, queue: String) -> Spec {
 
 fn life() -> Life {
     Life {
+        rank: None,
         state: Standing::Queued,
         holds: Holds::NONE,
         run_count: 0,

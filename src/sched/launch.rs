@@ -48,6 +48,7 @@ impl Free {
         let node = cluster.node(node);
         let cpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.cpus).copied().collect();
         let gpus: BTreeSet<u16> = node.tenants.values().flat_map(|hold| &hold.gpus).copied().collect();
+        let gpus = gpus.into_iter().chain(node.gpus_outside.iter().copied()).collect();
         let left = |all: &[u16], used: BTreeSet<u16>| all.iter().copied().filter(|n| !used.contains(n)).collect();
         Free { cpus: left(&node.cpus, cpus), gpus: left(&node.gpus, gpus) }
     }
@@ -82,6 +83,14 @@ mod tests {
     }
 
     #[test]
+    fn gpus_used_from_outside_are_passed_over() {
+        let scene = cluster("1 x ncpus=8:ngpus=3").used_outside("n1", "ncpus=8:ngpus=3", &[0]);
+        let plan = scene.queued(1, "select=1:ngpus=2").queued(2, "select=1:ngpus=1").plan();
+        assert_eq!(plan.starts.len(), 1);
+        assert_eq!(plan.starts[0].shares[0].gpus, [1, 2]);
+    }
+
+    #[test]
     fn a_node_without_enough_numbers_binds_nothing() {
         let mut scene = cluster("1 x ncpus=1");
         let mut facts = crate::model::node::NodeFacts {
@@ -91,6 +100,7 @@ mod tests {
             pcpus: 8,
             cpus: vec![0, 1],
             gpus: vec![],
+            gpus_outside: vec![],
         };
         scene.state.set_node(&facts, true);
         let scene = scene.queued(1, "select=1:ncpus=3").queued(2, "select=1:ncpus=1");

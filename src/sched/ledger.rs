@@ -132,7 +132,10 @@ impl<'s> Ledger<'s> {
 
     /// Enters a refusal, for the whole class, and promises the first blocked job its start.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) {
-        let is_blocked = matches!(reason, Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes);
+        let is_blocked = matches!(
+            reason,
+            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes
+        );
         if is_blocked && self.fence.is_none() {
             self.book(candidate, &mut reason);
         }

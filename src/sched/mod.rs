@@ -14,6 +14,8 @@ mod room;
 
 mod cluster;
 
+mod outside;
+
 // The sentence.
 pub mod cycle;
 
@@ -48,6 +50,9 @@ mod launch;
 mod backfill;
 
 mod timeline;
+
+// An operator's order to start one job now.
+pub mod forced;
 
 // What comes out.
 pub mod plan;

@@ -23,12 +23,13 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     lines: Vec<Line<'s>>,
-    heads: BinaryHeap<Reverse<(JobId, usize)>>,
+    heads: BinaryHeap<Reverse<((u64, JobId), usize)>>,
 }
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
-    // The one order there is: numbers are given as jobs come, and a class keeps its jobs by number.
+    // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
+    // class keeps its jobs in this order.
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
@@ -38,10 +39,17 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     ranking
 }
 
+impl<'s> Candidate<'s> {
+    /// A job considered by itself, outside of any order.
+    pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
+        Candidate { job, class, begun: 0, line: usize::MAX }
+    }
+}
+
 impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse((job, line)) = self.heads.pop()?;
+        let Reverse(((_, job), line)) = self.heads.pop()?;
         let class = self.lines[line].class;
         Some(Candidate { job, class: &class.key, begun: class.begun(), line })
     }
@@ -52,8 +60,8 @@ impl<'s> Ranking<'s> {
     }
 
     fn advance(&mut self, line: usize) {
-        if let Some(job) = self.lines[line].next() {
-            self.heads.push(Reverse((job, line)));
+        if let Some(head) = self.lines[line].next() {
+            self.heads.push(Reverse((head, line)));
         }
     }
 }
@@ -61,25 +69,25 @@ impl<'s> Ranking<'s> {
 /// The jobs of a class, one after another; of an array, those of its elements that wait.
 struct Line<'s> {
     class: &'s Class,
-    jobs: btree_map::Iter<'s, JobId, Option<Array>>,
-    /// The array whose elements come next, and the position to go on from.
-    array: Option<(JobId, &'s Array, u32)>,
+    jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
+    /// The array whose elements come next with its rank, and the position to go on from.
+    array: Option<((u64, JobId), &'s Array, u32)>,
 }
 
 impl Iterator for Line<'_> {
-    type Item = JobId;
+    type Item = (u64, JobId);
 
-    fn next(&mut self) -> Option<JobId> {
+    fn next(&mut self) -> Option<(u64, JobId)> {
         loop {
-            if let Some((id, array, from)) = self.array.take()
+            if let Some(((rank, id), array, from)) = self.array.take()
                 && let Some(position) = array.elements.waiting().next(from)
             {
-                self.array = Some((id, array, position + 1));
-                return Some(JobId::element(id.number, array.indices.at(position)));
+                self.array = Some(((rank, id), array, position + 1));
+                return Some((rank, JobId::element(id.number, array.indices.at(position))));
             }
             match self.jobs.next()? {
-                (id, None) => return Some(*id),
-                (id, Some(array)) => self.array = Some((*id, array, 0)),
+                (head, None) => return Some(*head),
+                (head, Some(array)) => self.array = Some((*head, array, 0)),
             }
         }
     }
@@ -87,6 +95,7 @@ impl Iterator for Line<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::job::JobId;
     use crate::sched::fixture::cluster;
 
     #[test]
@@ -112,6 +121,22 @@ mod tests {
     fn a_million_elements_are_not_looked_at_one_by_one() {
         let scene = cluster("1 x ncpus=2").queued(1, "select=1:ncpus=1 array=0-999999").queued(2, "select=1:ncpus=1");
         assert_eq!((scene.starts().as_str(), scene.plan().considered), ("1[0] on n1; 1[1] on n1", 3));
+    }
+
+    #[test]
+    fn a_rank_stands_above_the_number_within_a_class_and_between_classes() {
+        let scene = |rank: &str| {
+            cluster("1 x ncpus=1")
+                .queued(1, "select=1:ncpus=1")
+                .queued(2, "select=1:ncpus=1 walltime=5")
+                .queued(3, format!("select=1:ncpus=1 {rank}").trim())
+        };
+        assert_eq!(scene("").starts(), "1 on n1");
+        assert_eq!(scene("rank=0").starts(), "3 on n1");
+        assert_eq!(scene("rank=1").starts(), "1 on n1", "ties go by the number");
+        let mut scene = scene("rank=0");
+        scene.state.withdraw(JobId::job(3));
+        assert_eq!(scene.starts(), "1 on n1", "a job with a rank of its own is withdrawn like any other");
     }
 
     #[test]

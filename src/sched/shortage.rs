@@ -4,7 +4,7 @@
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
 use super::cluster::{Key, NodeIx};
-use super::matching::{Candidates, Misfit, Trial};
+use super::matching::{self, Candidates, Misfit, Trial};
 use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
 use crate::model::reason::Reason;
@@ -29,6 +29,9 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
+    if let Some(reason) = used_outside(space, shape) {
+        return reason;
+    }
     let catalog = &space.cluster.catalog;
     let free = space.free(shape.tenancy);
     if let Misfit::Places { fitting, needed } = misfit {
@@ -47,6 +50,27 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
             Reason::Scattered { fitting, needed }
         }
     }
+}
+
+/// Whether it would fit but for GPUs that processes outside the queue use.
+fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
+    let catalog = &space.cluster.catalog;
+    let index = catalog.index("ngpus").filter(|&index| shape.total[index] > 0)?;
+    let mut freed = space.clone();
+    let mut outside = 0;
+    for ix in space.cluster.used_outside() {
+        let mut room = space.room(ix).clone();
+        room.free[index] += space.cluster.outside(ix);
+        outside += space.cluster.outside(ix);
+        freed.refile(ix, room);
+    }
+    let is_to_blame = outside > 0 && matching::fits(&freed, shape);
+    is_to_blame.then(|| Reason::UsedOutside {
+        requested: shape.shown_total(index, catalog),
+        available: shape.shown(index, space.free(shape.tenancy)[index], catalog),
+        total: shape.shown(index, space.cluster.capacity()[index], catalog),
+        outside,
+    })
 }
 
 /// A value that no node has, among those that have the values before it.
@@ -213,6 +237,19 @@ mod tests {
     fn enough_in_all_may_be_scattered() {
         let nodes = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2", "n1,n2", 60);
         assert_eq!(why(&nodes, "select=1:ncpus=3"), "Not Running: Not enough free nodes available (R: 1 A: 0)");
+    }
+
+    #[test]
+    fn gpus_used_from_outside_are_to_blame_only_where_they_would_do() {
+        let scene = cluster("1 x ncpus=4:ngpus=2, 1 x ncpus=4:ngpus=1").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+        let busy = |r, a| format!("Not Running: Insufficient amount of resource: ngpus (R: {r} A: {a} T: 3");
+        let outside = ", 1 in use by processes outside the queue)";
+        assert_eq!(why(&scene, "select=1:ngpus=2"), format!("{}{outside}", busy(2, 2)));
+        assert_eq!(why(&scene, "select=3:ngpus=1"), format!("{}{outside}", busy(3, 2)));
+        let full = scene.clone().running(1, "select=1:ngpus=1", "n1", 60);
+        assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
+        assert_eq!(why(&full, "select=2:ngpus=1"), format!("{}{outside}", busy(2, 1)));
+        assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n1");
     }
 
     #[test]

@@ -27,15 +27,17 @@ pub struct State {
     pub(super) running: BTreeMap<JobId, Running>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
-    jobs: BTreeMap<JobId, ClassId>,
+    /// Each candidate's class, and its place in the order.
+    jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
 
 /// Jobs alike, waiting.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub key: ClassKey,
-    /// By number. An array stands here once, with its elements.
-    pub jobs: BTreeMap<JobId, Option<Array>>,
+    /// By rank, then by id: the order in which they start. An array stands here once, with its
+    /// elements.
+    pub jobs: BTreeMap<(u64, JobId), Option<Array>>,
 }
 
 impl Class {
@@ -108,15 +110,15 @@ impl State {
         let class = self.classes.entry(id);
         let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeMap::new() });
         let array = job.indices().zip(job.elements.clone());
-        class.jobs.insert(job.id, array.map(|(indices, elements)| Array { indices, elements }));
-        self.jobs.insert(job.id, id);
+        class.jobs.insert((job.rank(), job.id), array.map(|(indices, elements)| Array { indices, elements }));
+        self.jobs.insert(job.id, (id, job.rank()));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
-        let Some(class_id) = self.jobs.remove(&id) else { return };
+        let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         if let Some(class) = self.classes.get_mut(&class_id) {
-            class.jobs.remove(&id);
+            class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
                 self.classes.remove(&class_id);
             }
@@ -166,19 +168,20 @@ impl State {
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
         let own = self.jobs.get(&id).copied();
-        own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|class| self.waits_in(*class, id)))
+        own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|place| self.waits_in(*place, id)))
+            .map(|(id, _)| id)
     }
 
     /// Whether an element waits with its array.
-    fn waits_in(&self, class: ClassId, id: JobId) -> bool {
-        let array = id.parent().and_then(|array| self.classes.get(&class)?.jobs.get(&array)?.as_ref());
+    fn waits_in(&self, (class, rank): (ClassId, u64), id: JobId) -> bool {
+        let array = id.parent().and_then(|array| self.classes.get(&class)?.jobs.get(&(rank, array))?.as_ref());
         let position = array.zip(id.index()).and_then(|(array, index)| array.indices.position(index));
         array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
-    /// The candidates of a class, by number; an array once.
+    /// The candidates of a class, in the order in which they start; an array once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
-        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.keys().copied())
+        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.keys().map(|&(_, job)| job))
     }
 
     /// What is taken on a node, for displays; nothing for a node that is not known.

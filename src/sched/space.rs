@@ -207,6 +207,13 @@ impl<'s> Space<'s> {
         self.refile(ix, room);
     }
 
+    /// Lets nobody join a node.
+    pub fn close(&mut self, ix: NodeIx) {
+        let mut room = self.room(ix).clone();
+        room.alone += 1;
+        self.refile(ix, room);
+    }
+
     /// Gives a node another room.
     pub fn refile(&mut self, ix: NodeIx, room: Room) {
         if let Some(before) = self.cluster.key_of(ix, self.room(ix)) {

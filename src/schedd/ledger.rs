@@ -11,6 +11,7 @@ use super::mail::{self, Letter};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
+use super::uses::Uses;
 use crate::model::array::{self, Rewrite, Standing};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
@@ -35,6 +36,7 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Arc<Job>>,
     sharing: Sharing,
     nodes: BTreeMap<String, Node>,
+    uses: Uses,
     cluster: snapshot::State,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
@@ -47,6 +49,7 @@ pub struct Ledger {
     /// What is to be mailed of ticks that are on disk.
     letters: Vec<Letter>,
     cycle_due: bool,
+    sweep_due: bool,
 }
 
 /// What this tick has changed, and how it was before.
@@ -87,6 +90,7 @@ impl Ledger {
             jobs: jobs.into_iter().map(shared).collect(),
             sharing,
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
+            uses: Uses::default(),
             cluster,
             waiting: BTreeSet::new(),
             stale: BTreeSet::new(),
@@ -95,6 +99,7 @@ impl Ledger {
             steps: Vec::new(),
             letters: Vec::new(),
             cycle_due: true,
+            sweep_due: false,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| ledger.reschedule(id));
@@ -195,8 +200,12 @@ impl Ledger {
         }
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let was = job.life.state;
+        let was_open = job.life.open_run().is_some();
         job.apply(&event, moment);
         self.ties.observe(was, job);
+        if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
+            self.uses.note(run, moment.now);
+        }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
@@ -305,13 +314,28 @@ impl Ledger {
         }
     }
 
+    /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
+    pub fn forget(&mut self, id: JobId) {
+        self.also(Change::Forget(id));
+        self.sweep_due = true;
+    }
+
+    /// Takes away scripts and environments of jobs forgotten since it was last called. To be called
+    /// once in a while: it looks at every job there is.
+    pub fn sweep(&mut self) {
+        if std::mem::take(&mut self.sweep_due) {
+            self.also(Change::Sweep);
+        }
+    }
+
     /// A change of the spool that memory need not know.
     pub fn also(&mut self, change: Change) {
         self.tick.changes.push(change);
     }
 
     /// Adds or changes a node.
-    pub fn set_node(&mut self, node: Node) {
+    pub fn set_node(&mut self, mut node: Node) {
+        node.used = self.uses.take(&node.facts.name).or(node.used);
         if self.nodes.get(&node.facts.name) == Some(&node) {
             return;
         }
@@ -322,6 +346,16 @@ impl Ledger {
         self.tick.changes.push(Change::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
+    }
+
+    /// Writes when nodes were last used, where that is new.
+    pub fn write_uses(&mut self) {
+        for name in self.uses.nodes() {
+            match self.nodes.get(&name).cloned() {
+                Some(node) => self.set_node(node),
+                None => drop(self.uses.take(&name)),
+            }
+        }
     }
 
     /// The jobs whose begin time has come.

@@ -12,6 +12,8 @@ pub mod ledger;
 
 pub mod sharing;
 
+pub mod uses;
+
 pub mod remarks;
 
 pub mod mail;
@@ -25,6 +27,8 @@ pub mod requests;
 mod elements;
 
 pub mod dependencies;
+
+pub mod steering;
 
 pub mod reports;
 
@@ -339,11 +343,15 @@ impl Schedd {
         self.end_late_calls();
         self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
+        self.ledger.sweep();
+        if Timers::ring(&mut self.timers.uses, timers::USES) {
+            self.ledger.write_uses();
+        }
         self.reserve.renew();
         let news = self.nodes.ping();
         self.note(news);
-        if Timers::ring(&mut self.timers.purge, timers::PURGE) {
-            let history = self.ledger.setup.config.server.history;
+        let history = timers::kept(self.ledger.setup.config.server.history);
+        if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.ledger.also(Change::Purge(self.ledger.now - history));
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }

@@ -5,6 +5,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run};
 use crate::model::limits::Times;
 use crate::model::node::{Node, NodeFacts};
+use crate::model::resource::Value;
 use crate::model::time::Span;
 use crate::wire::message::{Order, Standing};
 use std::collections::BTreeSet;
@@ -111,12 +112,27 @@ fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
     ledger.set_node(node);
 }
 
+/// A node that answers says something new of itself.
+pub fn node_changed(ledger: &mut Ledger, facts: &NodeFacts) {
+    if let Some(node) = ledger.node(&facts.name).filter(|node| node.up).cloned() {
+        let facts = with_overrides(ledger, facts);
+        ledger.set_node(Node { facts, ..node });
+    }
+}
+
 /// The administrator's values stand above what was measured.
 fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
     let mut facts = facts.clone();
     if let Some(config) = ledger.setup.config.nodes.iter().find(|node| node.name == facts.name) {
+        let gpus = config.gpus(&facts.gpus);
+        if gpus != facts.gpus {
+            facts.available.insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
+        }
+        facts.gpus = gpus;
         facts.available.extend(config.available.clone());
     }
+    let gpus = std::mem::take(&mut facts.gpus_outside);
+    facts.gpus_outside = gpus.into_iter().filter(|number| facts.gpus.contains(number)).collect();
     facts
 }
 

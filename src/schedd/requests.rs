@@ -14,10 +14,11 @@ use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Program, Spec}
 use crate::model::refusal::Refusal;
 use crate::model::staging::transfers;
 use crate::model::state::{Holds, State};
+use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::spool::commit::Change;
 use crate::sys::user;
-use crate::wire::message::{Payload, Request, Submission};
+use crate::wire::message::{Order, Payload, Request, Submission};
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub enum Granted {
     Wait(JobId),
     /// Done; the nodes of running jobs have to pass on a signal.
     Signal(Vec<(JobId, Attempt)>, i32),
+    /// Done; the node of a running job has this to do besides.
+    Tell(JobId, Order),
 }
 
 /// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
@@ -62,6 +65,11 @@ pub fn apply(
         Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
+        Request::Move(id, destination) => desk.put(*id, destination),
+        Request::Swap(one, other) => desk.swap(*one, *other),
+        Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
+        Request::Run { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
@@ -205,12 +213,20 @@ impl Desk<'_> {
     pub(super) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         match self.ledger.job(id) {
             Some(job) if job.life.state != State::Finished => Ok(job.clone()),
-            Some(_) => Err(Refusal::finished()),
-            None => Err(match self.past(id)? {
-                Some(_) => Refusal::finished(),
-                None => Refusal::unknown_job(),
-            }),
+            Some(_) => Err(self.over()),
+            None => match self.past(id)? {
+                // An element that has not started.
+                Some(job) if job.life.state != State::Finished => Ok(Arc::new(job)),
+                Some(_) => Err(self.over()),
+                None => Err(Refusal::unknown_job()),
+            },
         }
+    }
+
+    /// What is said of a job that is over: without a history nobody knows of it any more.
+    fn over(&self) -> Refusal {
+        let history = self.ledger.setup.config.server.history > Span(0);
+        if history { Refusal::finished() } else { Refusal::unknown_job() }
     }
 
     pub(super) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
@@ -295,13 +311,14 @@ impl Desk<'_> {
         if self.ledger.job(id).is_some() {
             return Err(Refusal::bad_state());
         }
-        self.ledger.also(Change::Forget(id));
+        self.ledger.forget(id);
         Ok(())
     }
 
     fn wait(&self, id: JobId) -> Result<Granted, Refusal> {
         match self.live(id) {
-            Err(refusal) if refusal != Refusal::finished() => Err(refusal),
+            Err(refusal) if refusal != self.over() => Err(refusal),
+            Err(_) if self.past(id)?.is_none() => Err(Refusal::unknown_job()),
             _ => Ok(Granted::Wait(id)),
         }
     }

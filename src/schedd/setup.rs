@@ -4,7 +4,7 @@ use crate::model::config::{Config, ServerConfig};
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
-use crate::model::time::ClockTable;
+use crate::model::time::{ClockTable, Span};
 use crate::sys::home::Home;
 use crate::sys::{record, user};
 use crate::wire::message::ServerFacts;
@@ -90,6 +90,7 @@ impl Setup {
             managers: names(&self.config.server.managers),
             operators: names(&self.config.server.operators),
             privileged: false,
+            history: self.config.server.history > Span(0),
         }
     }
 }

@@ -197,6 +197,10 @@ impl Schedd {
                 return;
             }
         };
+        // An element that has not started yet.
+        if past.as_ref().is_some_and(|job| job.life.state != State::Finished) {
+            return waiting.into_iter().for_each(|token| self.clients.await_end(token, id));
+        }
         let reply = past.as_ref().map_or(Reply::Refused(Refusal::unknown_job()), end_of);
         for token in waiting {
             self.clients.answer(token, &reply);
@@ -318,6 +322,11 @@ impl Effects {
                 }
                 Reply::Done
             }
+            Ok(Granted::Tell(job, order)) => {
+                let node = ledger.job(job).and_then(|job| reports::first_node(job));
+                self.orders.extend(node.map(|node| (node.to_string(), order)));
+                Reply::Done
+            }
             Err(refusal) => Reply::Refused(refusal),
         };
         self.replies.push((token, reply));
@@ -339,6 +348,10 @@ impl Effects {
             Report::Usage(used) => {
                 let own = used.iter().filter(|(job, ..)| noded.may_speak_of(ledger, *job)).collect::<Vec<_>>();
                 own.into_iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used));
+            }
+            Report::Nodes(nodes) => {
+                let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
+                own.for_each(|facts| reports::node_changed(ledger, facts));
             }
             Report::Attempt(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }

@@ -21,6 +21,8 @@ pub struct Timers {
     pub poll: Span,
     /// Drop old history.
     pub purge: Span,
+    /// Write when nodes were last used.
+    pub uses: Span,
     /// Try again what the disk refused.
     pub retry: Option<Span>,
     /// Write at the latest what nobody waits for.
@@ -33,8 +35,10 @@ pub const HOUSEKEEPING: Span = Span::seconds(1);
 pub const SOON: Span = Span(100);
 /// A verdict whose figures alone have changed is written after this long.
 pub const FIGURES: Span = Span::seconds(2);
-/// The pace at which old history is dropped.
+/// The pace at which old history is dropped, where it is kept for longer.
 pub const PURGE: Span = Span::seconds(3600);
+/// The pace at which it is written when nodes were last used.
+pub const USES: Span = Span::seconds(60);
 /// What nobody waits for may stay unwritten this long.
 pub const LINGER: Span = Span(50);
 /// A submission is recognised when it is repeated within this time.
@@ -42,11 +46,26 @@ pub const REPEATED: Span = Span::seconds(24 * 3600);
 /// The pause before what the disk refused is tried again.
 pub const RETRY: Span = Span(200);
 
+/// How long a job is kept that nobody is shown any more: a command may still wait for its end.
+const UNSHOWN: Span = Span::seconds(60);
+
+/// How long finished jobs are kept.
+pub fn kept(history: Span) -> Span {
+    if history > Span(0) { history } else { UNSHOWN }
+}
+
 impl Timers {
     /// All timers, from now on.
     pub fn new(poll: Span) -> Timers {
         let now = clock::monotonic();
-        Timers { housekeeping: now + HOUSEKEEPING, poll: now + poll, purge: now, retry: None, linger: None }
+        Timers {
+            housekeeping: now + HOUSEKEEPING,
+            poll: now + poll,
+            purge: now,
+            uses: now + USES,
+            retry: None,
+            linger: None,
+        }
     }
 
     /// Whether a timer has run out; it is set anew.

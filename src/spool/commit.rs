@@ -1,7 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::ties;
-use super::{Spool, SpoolError};
+use super::{Spool, SpoolError, load, ties};
 use crate::model::array::{Rewrite, Standing};
 use crate::model::depend::Tie;
 use crate::model::event::Event;
@@ -27,8 +26,11 @@ pub enum Change {
     Life(Arc<Job>, Option<u64>),
     /// How elements of an array stand.
     Elements(JobId, Rewrite),
-    /// A job out of the history, an array with its elements.
+    /// A job out of the history, an array with its elements; its script and environment go with
+    /// [`Change::Sweep`].
     Forget(JobId),
+    /// The scripts and environments that no job needs any more: this looks at every job.
+    Sweep,
     /// A script or an environment.
     Blob(Digest, Arc<[u8]>),
     /// What happened to a job, and when.
@@ -90,6 +92,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         },
         Change::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
         Change::Forget(id) => forget(transaction, *id)?,
+        Change::Sweep => sweep(transaction)?,
         Change::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
@@ -217,8 +220,7 @@ fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
 fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
     let sql = "INSERT INTO event (job, idx, seq, at, event) VALUES
         (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1 AND idx = ?2), ?3, ?4)";
-    let index = job.index().map_or(-1, i64::from);
-    transaction.prepare_cached(sql)?.execute(params![job.number, index, at.0, json(event)?])?;
+    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at.0, json(event)?])?;
     Ok(())
 }
 
@@ -253,14 +255,18 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
 }
 
 fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1";
+    // A job whose node has still to report its end is kept until then.
+    let old =
+        "SELECT id FROM job WHERE state = 'F' AND ended < ?1 AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)";
     for table in OF_A_JOB {
         transaction.execute(&format!("DELETE FROM {table} WHERE job IN ({old})"), [before.0])?;
     }
     let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
-    if gone > 0 {
-        let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
-        transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
-    }
+    if gone > 0 { sweep(transaction) } else { Ok(()) }
+}
+
+fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
+    let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
+    transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
     Ok(())
 }

@@ -76,6 +76,11 @@ impl Spool {
     }
 }
 
+/// A job's number as the spool has it: SQLite's integers are signed.
+pub(super) fn number(id: JobId) -> i64 {
+    i64::try_from(id.number).unwrap_or(i64::MAX)
+}
+
 pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec<Job>, SpoolError> {
     let sql = format!("SELECT id, spec, life FROM job WHERE {condition} ORDER BY id");
     let mut statement = connection.prepare(&sql)?;
@@ -85,6 +90,11 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
         jobs.push(job_of(connection, row)?);
     }
     Ok(jobs)
+}
+
+/// The index that the events of a job stand under: -1 for what is no element.
+pub(super) fn index(id: JobId) -> i64 {
+    id.index().map_or(-1, i64::from)
 }
 
 /// A job, array or element, if there is one of this id.

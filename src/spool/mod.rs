@@ -14,6 +14,7 @@ pub mod load;
 pub mod query;
 
 pub mod ties;
+mod trace;
 
 use crate::sys::home::Home;
 use rusqlite::{Connection, ErrorCode, OpenFlags};

@@ -42,22 +42,32 @@ impl Reader {
     ) -> Result<(), SpoolError> {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
-        each(Answer::Server(Box::new(server(&connection, viewer)?)))?;
+        let server = server(&connection, viewer)?;
+        let history = server.history;
+        let shown = if history { "1" } else { "state <> 'F'" };
+        each(Answer::Server(Box::new(server)))?;
         match question {
             Question::Server => Ok(()),
-            Question::Queues => each(Answer::Queues(queues(&connection)?)),
+            Question::Queues => each(Answer::Queues(queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(nodes(&connection)?)),
             Question::JobsById(ids, detail) => {
                 let mut search = Search::new(&connection, *detail, viewer)?;
-                ids.iter().try_for_each(|id| match load::job(&connection, *id)? {
-                    Some(job) => search.found(job, each),
-                    None => Ok(()),
-                })?;
+                for id in ids {
+                    let job = load::job(&connection, *id)?.filter(|job| history || job.life.state != State::Finished);
+                    job.map_or(Ok(()), |job| search.found(job, each))?;
+                }
                 search.flush(each)
+            }
+            Question::Trace(id) => {
+                let mut search = Search::new(&connection, Detail::Whole, viewer)?;
+                let job = load::job(&connection, *id)?.filter(|job| history || job.life.state != State::Finished);
+                job.map_or(Ok(()), |job| search.found(job, each))?;
+                search.flush(each)?;
+                super::trace::tell(&connection, *id, each)
             }
             Question::Jobs(filter, detail) => {
                 let mut search = Search::new(&connection, *detail, viewer)?;
-                search.all(filter, each)?;
+                search.all(filter, shown, each)?;
                 search.flush(each)
             }
             Question::Elements(id, only, detail) => {
@@ -122,18 +132,20 @@ impl Search<'_> {
         Ok(Search { connection, detail, viewer, waits, rows: Vec::new(), records: Vec::new(), bytes: 0 })
     }
 
-    fn all(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+    /// `shown`: SQL for the jobs that may be shown at all.
+    fn all(&mut self, filter: &Filter, shown: &str, each: Each) -> Result<(), SpoolError> {
         match (self.detail, filter.arrays.shows_elements()) {
-            (Detail::Row, false) => self.plain_rows(filter, each),
-            _ => self.jobs(filter, each),
+            (Detail::Row, false) => self.plain_rows(filter, shown, each),
+            _ => self.jobs(filter, shown, each),
         }
     }
 
     /// The rows of a plain list come from columns alone.
-    fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+    fn plain_rows(&mut self, filter: &Filter, shown: &str, each: Each) -> Result<(), SpoolError> {
         let (condition, values) = condition(filter);
-        let sql =
-            format!("SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} ORDER BY id");
+        let sql = format!(
+            "SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} AND {shown} ORDER BY id"
+        );
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
@@ -151,9 +163,9 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+    fn jobs(&mut self, filter: &Filter, shown: &str, each: Each) -> Result<(), SpoolError> {
         let (condition, values) = condition(filter);
-        let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
+        let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} AND {shown} ORDER BY id");
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
@@ -373,11 +385,12 @@ fn bookings(connection: &Connection) -> Result<BTreeMap<u64, Time>, SpoolError> 
     Ok(bookings.collect::<Result<_, _>>()?)
 }
 
-fn queues(connection: &Connection) -> Result<Vec<QueueCounts>, SpoolError> {
+fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
     let mut statement = connection.prepare("SELECT queue FROM queue ORDER BY name")?;
     let texts: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut counts: BTreeMap<String, BTreeMap<State, u64>> = BTreeMap::new();
-    let mut statement = connection.prepare("SELECT queue, state, count(*) FROM job GROUP BY queue, state")?;
+    let counted = format!("SELECT queue, state, count(*) FROM job WHERE {shown} GROUP BY queue, state");
+    let mut statement = connection.prepare(&counted)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let state = state_of(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);

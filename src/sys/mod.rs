@@ -16,4 +16,5 @@ pub mod sensors;
 pub mod signals;
 pub mod socket;
 pub mod terminal;
+pub mod tool;
 pub mod user;

@@ -47,13 +47,23 @@ pub fn memory_kb() -> u64 {
     allowed.map_or(total, |kb| kb.min(total))
 }
 
+/// Whether the host's GPUs are AMD's: only where there are none of NVIDIA's.
+pub fn has_amd_gpus() -> bool {
+    nvidia_gpus().is_empty() && amd_gpus() > 0
+}
+
 /// The host's GPUs by number.
 pub fn gpus() -> Vec<u16> {
+    let numbers = nvidia_gpus();
+    if numbers.is_empty() { (0..amd_gpus()).collect() } else { numbers }
+}
+
+fn nvidia_gpus() -> Vec<u16> {
     let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
     let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("nvidia")?.parse().ok();
     let mut numbers: Vec<u16> = names.filter_map(number).collect();
     numbers.sort_unstable();
-    if numbers.is_empty() { (0..amd_gpus()).collect() } else { numbers }
+    numbers
 }
 
 /// The nodes of the AMD driver's topology that compute; processors are among its nodes too.

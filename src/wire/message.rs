@@ -4,6 +4,7 @@
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
+use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
 use crate::model::limits::{Limits, Times};
 use crate::model::node::{Node, NodeFacts};
@@ -64,6 +65,30 @@ pub enum Request {
         only: Option<Indices>,
         /// By name, with or without `SIG`, or by number.
         signal: String,
+    },
+    /// `qmove`: to another queue: `queue`, `queue@server`, `@server`.
+    Move(JobId, String),
+    /// `qorder`: two jobs change places.
+    Swap(JobId, JobId),
+    /// `qmsg`: a line into the files of a running job.
+    Message {
+        /// Which job.
+        job: JobId,
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+        /// What to say, without the newline.
+        text: Text,
+    },
+    /// `qrun`: start the job now, whatever the order.
+    Run {
+        /// Which job.
+        job: JobId,
+        /// On which nodes; any if there are none.
+        on: Placing,
+        /// `-a`: granted though it does not fit now.
+        detached: bool,
     },
     /// Answered by [`Reply::Ended`] when the job is over (`qsub -W block=true`).
     Wait(JobId),
@@ -127,7 +152,16 @@ pub enum Reply {
 impl Request {
     /// Whether asking again comes to the same: a client that got no answer then simply does.
     pub fn is_repeatable(&self) -> bool {
-        !matches!(self, Request::Signal { .. } | Request::Rerun { .. } | Request::Delete { .. } | Request::Stop)
+        !matches!(
+            self,
+            Request::Signal { .. }
+                | Request::Rerun { .. }
+                | Request::Delete { .. }
+                | Request::Stop
+                | Request::Swap(..)
+                | Request::Message { .. }
+                | Request::Run { .. }
+        )
     }
 }
 
@@ -140,6 +174,17 @@ pub enum Watched {
     Mine,
     /// Anybody's.
     Any,
+}
+
+/// Where `qrun` wants a job to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placing {
+    /// Wherever it fits.
+    Anywhere,
+    /// On some of these nodes.
+    On(Vec<String>),
+    /// On the nodes where it ran before.
+    Again,
 }
 
 /// A new job, before the server has looked at it.
@@ -186,6 +231,8 @@ pub enum Question {
     Nodes,
     /// The server itself.
     Server,
+    /// What has happened to a job, and the job.
+    Trace(JobId),
 }
 
 /// How much of each job.
@@ -265,6 +312,8 @@ pub enum Answer {
     Queues(Vec<QueueCounts>),
     /// For [`Question::Nodes`].
     Nodes(Vec<NodeRecord>),
+    /// For [`Question::Trace`], after the job: what has happened, in this order.
+    Events(Vec<(Time, Event)>),
     /// For [`Question::Server`], and first in every answer: how to show ids and times.
     Server(Box<ServerFacts>),
 }
@@ -346,6 +395,13 @@ pub struct ServerFacts {
     pub operators: Vec<String>,
     /// Whether the caller is one of either, or root, or the one user of a personal system.
     pub privileged: bool,
+    /// Whether finished jobs are kept and shown.
+    #[serde(default = "yes")]
+    pub history: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// `schedd --status`.
@@ -407,6 +463,19 @@ pub enum Order {
         attempt: Attempt,
         /// The signal's number.
         signal: i32,
+    },
+    /// Write a line into the files of a running attempt, as its owner.
+    Message {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+        /// What to say, without the newline.
+        text: Text,
     },
     /// New limits on the time of a running attempt.
     Walltime {
@@ -497,6 +566,8 @@ pub enum Report {
     },
     /// Something changed about an attempt.
     Attempt(JobId, Attempt, Standing),
+    /// Something changed about the nodes presented.
+    Nodes(Vec<NodeFacts>),
     /// What running attempts have used so far.
     Usage(Vec<(JobId, Attempt, Usage)>),
     /// The answer to [`Order::Ping`].

@@ -34,7 +34,7 @@ use On::{All, Programs, Section};
 use Part::{Example, Term, Text};
 
 /// Commands that act on a job and answer with PBS's codes.
-const ACTORS: &[&str] = &["qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "qsig"];
+const ACTORS: &[&str] = &["qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "qsig", "qmove", "qmsg", "qorder"];
 
 /// In the order in which they stand on a page.
 pub(super) const EXTRAS: &[Extra] = &[
@@ -111,6 +111,52 @@ pub(super) const EXTRAS: &[Extra] = &[
                   operands all are tried, and the last failure counts.",
             ),
         ],
+    },
+    Extra {
+        on: Programs(&["qrun"]),
+        heading: "EXIT STATUS",
+        parts: &[
+            Term("0", "Each job is on its way to its nodes; with -a, was asked for."),
+            Term("1", "The command line is wrong."),
+            Term("2", "A job was refused; why is told. With several all are tried."),
+        ],
+    },
+    Extra {
+        on: Programs(&["tracejob"]),
+        heading: "EXIT STATUS",
+        parts: &[Term("0", "Done."), Term("1", "The command line is wrong, or a job was not found.")],
+    },
+    Extra {
+        on: Programs(&["tracejob"]),
+        heading: "LINES",
+        parts: &[
+            Text("Each line has the local time, a letter for who knows of it, and what happened in words."),
+            Term("S", "The server: what was asked of it and by whom, and how the job ended."),
+            Term("L", "The scheduler: where it started the job, or why the job waits now."),
+            Term("M", "The node: start and end of each attempt, and what that used."),
+            Term("A", "Accounting: what was asked for, given and used."),
+            Text(
+                "Everybody may ask about every job; the arguments with which it was submitted are told to its owner \
+                 and to operators alone. A job that has left the history has no story any more.",
+            ),
+        ],
+    },
+    Extra {
+        on: Programs(&["tracejob"]),
+        heading: "EXAMPLES",
+        parts: &[
+            Example("What happened to a job within the last week:", &["tracejob -n 7 17"]),
+            Example("Only what people did to it:", &["tracejob -alm 17"]),
+        ],
+    },
+    Extra {
+        on: Programs(&["qrun"]),
+        heading: "NOTES",
+        parts: &[Text(
+            "The job starts ahead of all others: its place in the order, its holds, a stopped queue and the promised \
+             starts of other jobs bar nothing. What is not free is not given: the job is then refused for the reason \
+             that qstat -s shows, or, with -a, waits on.",
+        )],
     },
     Extra {
         on: Programs(&["qstat", "qselect", "pbsnodes"]),

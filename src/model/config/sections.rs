@@ -90,6 +90,8 @@ fn launch(section: &Section) -> Result<LaunchConfig, ConfigError> {
         grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(default.grace),
         max_failed_starts: starts.unwrap_or(default.max_failed_starts),
         retry: section.read("retry", "a time above zero, as \"10s\"", span_above_zero)?.unwrap_or(default.retry),
+        gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(default.gpu_tool),
+        gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.gpu_look),
     })
 }
 
@@ -143,6 +145,8 @@ fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigEr
         name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
         socket: section.read("socket", wanted, socket)?,
         available: available(section, resources)?,
+        gpus: section.read("gpus", NUMBERS, numbers)?,
+        exclude_gpus: section.read("exclude_gpus", NUMBERS, numbers)?.unwrap_or_default(),
     })
 }
 
@@ -165,6 +169,8 @@ fn available(section: &Section, resources: &Resources) -> Result<ResourceList, C
 
 const BOOLEAN: &str = "true or false";
 const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
+const A_PROGRAM: &str = "the absolute path of a program, the name of one in PATH, or \"none\"";
+const NUMBERS: &str = "a list of numbers from 0 on, each once, as [0, 1]";
 const NAME_OF_QUEUE: &str =
     "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15";
 
@@ -285,6 +291,18 @@ fn mailer(value: &DeValue) -> Option<PathBuf> {
 fn sender(value: &DeValue) -> Option<String> {
     let plain = |name: &String| !name.starts_with('-') && !name.contains(|c: char| c.is_whitespace() || c.is_control());
     text(value).filter(|name| !name.is_empty() && plain(name))
+}
+
+/// Numbers of devices, each once.
+fn numbers(value: &DeValue) -> Option<Vec<u16>> {
+    let numbers: Vec<u16> = list(whole)(value)?;
+    let distinct: BTreeSet<u16> = numbers.iter().copied().collect();
+    (distinct.len() == numbers.len()).then_some(numbers)
+}
+
+fn program(value: &DeValue) -> Option<PathBuf> {
+    let is_name = |path: &PathBuf| !path.as_os_str().is_empty() && path.components().count() == 1;
+    text(value).map(PathBuf::from).filter(|path| path.is_absolute() || is_name(path))
 }
 
 fn socket(value: &DeValue) -> Option<PathBuf> {

@@ -66,8 +66,9 @@ fn every_key_is_read() {
     assert_eq!((server.history, server.idle), (Span::seconds(172_800), Span::seconds(5400)));
     assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
-    let launch = LaunchConfig { login: false, grace: Span(0), max_failed_starts: 3, retry: Span::seconds(1) };
-    assert_eq!(config.launch, launch);
+    let launch = &config.launch;
+    let wanted = (false, Span(0), 3, Span::seconds(1));
+    assert_eq!((launch.login, launch.grace, launch.max_failed_starts, launch.retry), wanted);
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().backfill, Backfill::None);
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
@@ -79,6 +80,19 @@ fn every_key_is_read() {
     assert_eq!(node.socket.as_deref(), Some(std::path::Path::new("/run/n1.sock")));
     assert_eq!(node.available.get("ncpus"), Some(&Value::Long(4)));
     assert_eq!(node.available.get("scratch").map(ToString::to_string).as_deref(), Some("1tb"));
+}
+
+#[test]
+fn gpus_are_chosen_ordered_and_left_out() {
+    let config = "[launch]\ngpu_tool = \"/opt/smi\"\ngpu_look = \"5s\"\n\
+                  [[node]]\nname = \"n1\"\ngpus = [3, 1, 0]\nexclude_gpus = [1]\n\
+                  [[node]]\nname = \"n2\"\nexclude_gpus = [0]\n";
+    let config = Config::parse(config).unwrap();
+    assert_eq!(config.launch.gpu_tool, std::path::Path::new("/opt/smi"));
+    assert_eq!(config.launch.gpu_look, Span::seconds(5));
+    assert_eq!((config.nodes[0].gpus(&[0, 1]), config.nodes[1].gpus(&[0, 1])), (vec![3, 0], vec![1]));
+    let twice = Config::parse("[[node]]\nname = \"n1\"\ngpus = [1, 1]\n").unwrap_err().to_string();
+    assert!(twice.contains("gpus") && twice.contains("each once"), "{twice}");
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! `qmove`: puts jobs into another queue.
+
+use super::each::{self, Schedd};
+use super::exit::{self, Failure};
+use super::getopt::{self, Line};
+use super::qsub::destination;
+use crate::wire::message::Request;
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Put jobs that do not run into another queue.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qmove")]
+pub struct Args {
+    /// Where to: queue, queue@server, or @server for its default queue
+    #[arg(value_name = "destination", required = true)]
+    pub destination: OsString,
+    /// Jobs, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub jobs: Vec<OsString>,
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    getopt::pbs(Args::command())
+}
+
+/// Runs qmove.
+pub fn main() -> ExitCode {
+    exit::run("qmove", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
+    let to = destination(&args.destination)?;
+    each::act("qmove", command, &args.jobs, &mut Schedd::find()?, each::whole(|job| Request::Move(job, to.clone())))
+}

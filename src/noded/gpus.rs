@@ -1,0 +1,217 @@
+//! GPUs that processes outside the queue use: the vendor's tool is asked now and then which process
+//! is on which GPU, and a process that stems from no shepherd of ours belongs to nobody here.
+//!
+//! A process that this host's `/proc` does not show (it has just ended, or lives in another
+//! container) is nobody we can tell about, and counts for nothing.
+
+use super::poller::{Poller, Source};
+use crate::model::time::Span;
+use crate::sys::procfs;
+use crate::sys::tool::{Ended, Tool};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use tracing::{info, warn};
+
+/// How long the tool may take for an answer.
+const PATIENCE: Span = Span::seconds(20);
+
+/// More parents than any process has: a loop in what `/proc` tells ends here.
+const MOST_PARENTS: usize = 1000;
+
+/// What the tool is asked, in this order.
+const QUESTIONS: [&[&str]; 2] = [
+    &["--query-gpu=index,uuid", "--format=csv,noheader"],
+    &["--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader"],
+];
+
+/// Watches the GPUs.
+#[derive(Debug)]
+pub struct Watcher {
+    /// None once it is known that there is no such program.
+    tool: Option<PathBuf>,
+    pace: Span,
+    next: Span,
+    asked: Option<(usize, Tool)>,
+    ended: Option<Ended>,
+    /// The answer to the first question.
+    numbers: BTreeMap<String, u16>,
+    /// Whether the tool failed when it was last asked.
+    failed: bool,
+    /// Whether nothing has come of asking yet, neither an answer nor a failure.
+    unsure: bool,
+    /// What schedd is to be told: the GPUs used from outside.
+    news: Option<BTreeSet<u16>>,
+}
+
+impl Watcher {
+    /// Asks `tool` from now on, at this pace; None watches nothing.
+    pub fn new(tool: Option<PathBuf>, pace: Span, now: Span) -> Watcher {
+        Watcher {
+            unsure: tool.is_some(),
+            tool,
+            pace,
+            next: now,
+            asked: None,
+            ended: None,
+            numbers: BTreeMap::new(),
+            failed: false,
+            news: None,
+        }
+    }
+
+    /// Whether nobody can say yet who uses the GPUs: until then jobs are better kept off them.
+    pub fn is_unsure(&self) -> bool {
+        self.unsure
+    }
+
+    /// The GPUs used from outside, once each time something has come of asking.
+    pub fn take_news(&mut self) -> Option<BTreeSet<u16>> {
+        self.news.take()
+    }
+
+    /// When there is next something to do.
+    pub fn due(&self) -> Option<Span> {
+        self.tool.as_ref().map(|_| self.asked.as_ref().map_or(self.next, |(_, tool)| tool.until))
+    }
+
+    /// Asks when it is time, and gives up on a tool that takes too long.
+    pub fn keep_time(&mut self, now: Span, poller: &mut Poller) {
+        if self.ended.as_mut().is_some_and(Ended::is_gone) {
+            self.ended = None;
+        }
+        match &self.asked {
+            Some((_, tool)) if tool.until <= now => {
+                self.put_away(poller);
+                self.fail("it does not answer");
+                self.next = Span(now.0 + self.pace.0);
+            }
+            None if self.tool.is_some() && self.next <= now => {
+                self.next = Span(now.0 + self.pace.0);
+                // One that is stuck is not asked again beside itself.
+                if self.ended.is_none() {
+                    self.ask(0, now, poller);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&mut self, question: usize, now: Span, poller: &mut Poller) {
+        let Some(program) = &self.tool else { return };
+        match Tool::start(program, QUESTIONS[question], Span(now.0 + PATIENCE.0)) {
+            Ok(tool) => match poller.add(&tool, Source::GpuTool) {
+                Ok(()) => self.asked = Some((question, tool)),
+                Err(error) => {
+                    self.ended = Some(tool.end());
+                    self.fail(&error.to_string());
+                }
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                info!("there is no {}: use of GPUs outside the queue goes unseen", program.display());
+                self.tool = None;
+                self.settle(BTreeSet::new());
+            }
+            Err(error) => self.fail(&error.to_string()),
+        }
+    }
+
+    /// Takes in what the tool says. Once all is said, the GPUs used by processes that stem from none
+    /// of the shepherds are news.
+    pub fn hear(&mut self, now: Span, poller: &mut Poller, shepherds: impl FnOnce() -> BTreeSet<i32>) {
+        let Some((question, tool)) = self.asked.as_mut() else { return };
+        let (question, Some(said)) = (*question, tool.hear()) else { return };
+        self.put_away(poller);
+        match (said, question) {
+            (Err(error), _) => self.fail(&error.to_string()),
+            (Ok(said), 0) => {
+                self.numbers = said.lines().filter_map(number).collect();
+                match self.numbers.is_empty() {
+                    true => self.fail("it tells of no GPU"),
+                    false => self.ask(1, now, poller),
+                }
+            }
+            (Ok(said), _) => {
+                self.failed = false;
+                let outside = self.used_outside(&said, shepherds);
+                self.settle(outside);
+            }
+        }
+    }
+
+    fn used_outside(&self, said: &str, shepherds: impl FnOnce() -> BTreeSet<i32>) -> BTreeSet<u16> {
+        let users: Vec<(&str, i32)> = said.lines().filter_map(user).collect();
+        let ours = if users.is_empty() { BTreeSet::new() } else { shepherds() };
+        let parent = |pid: i32| procfs::process(pid).filter(|process| process.lives()).map(|process| process.parent);
+        let outside = users.into_iter().filter(|&(_, pid)| is_outside(pid, &ours, parent));
+        outside.filter_map(|(uuid, _)| self.numbers.get(uuid).copied()).collect()
+    }
+
+    fn put_away(&mut self, poller: &mut Poller) {
+        if let Some((_, tool)) = self.asked.take() {
+            poller.remove(&tool, Source::GpuTool);
+            self.ended = Some(tool.end());
+        }
+    }
+
+    fn settle(&mut self, outside: BTreeSet<u16>) {
+        self.unsure = false;
+        self.news = Some(outside);
+    }
+
+    /// What was known stays so; where nothing was, nobody is taken to be there.
+    fn fail(&mut self, why: &str) {
+        if self.unsure {
+            self.settle(BTreeSet::new());
+        }
+        if let Some(tool) = self.tool.as_ref().filter(|_| !self.failed) {
+            warn!("{} does not tell who uses the GPUs: {why}", tool.display());
+        }
+        self.failed = true;
+    }
+}
+
+/// `0, GPU-8f1c...`.
+fn number(line: &str) -> Option<(String, u16)> {
+    let (index, uuid) = line.split_once(',')?;
+    Some((uuid.trim().to_string(), index.trim().parse().ok()?))
+}
+
+/// `GPU-8f1c..., 4711, 512 MiB`.
+fn user(line: &str) -> Option<(&str, i32)> {
+    let mut words = line.split(',').map(str::trim);
+    Some((words.next()?, words.next()?.parse().ok()?))
+}
+
+/// Whether a process lives and stems from none of these; `parent` tells a living process's parent.
+fn is_outside(pid: i32, shepherds: &BTreeSet<i32>, parent: impl Fn(i32) -> Option<i32>) -> bool {
+    let Some(first) = parent(pid) else { return false };
+    let mut line = std::iter::successors(Some(first), |&pid| parent(pid)).take(MOST_PARENTS);
+    !shepherds.contains(&pid) && !line.any(|pid| shepherds.contains(&pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_lines_are_understood_and_others_passed_over() {
+        assert_eq!(number("1, GPU-ab"), Some(("GPU-ab".to_string(), 1)));
+        assert_eq!(user("GPU-ab, 4711, 512 MiB"), Some(("GPU-ab", 4711)));
+        assert_eq!(user("GPU-ab, 4711, [N/A]"), Some(("GPU-ab", 4711)));
+        for junk in ["", "No devices were found", "GPU-ab, [N/A], 5 MiB", ","] {
+            assert_eq!((number(junk), user(junk)), (None, None), "{junk}");
+        }
+    }
+
+    #[test]
+    fn who_stems_from_a_shepherd_is_ours() {
+        let parents = BTreeMap::from([(10, 1), (11, 10), (12, 11), (20, 1), (30, 31), (31, 30)]);
+        let parent = |pid: i32| parents.get(&pid).copied();
+        let shepherds = BTreeSet::from([10]);
+        assert!([10, 11, 12].iter().all(|&pid| !is_outside(pid, &shepherds, parent)));
+        assert!(is_outside(20, &shepherds, parent));
+        assert!(!is_outside(99, &shepherds, parent), "one that is gone uses nothing");
+        assert!(is_outside(30, &shepherds, parent), "a loop ends");
+    }
+}

@@ -1,0 +1,42 @@
+//! GPUs that processes outside the queue use: there, so that nothing becomes impossible for want of
+//! them, but not free while that lasts. One that a job here holds is the job's, whoever else uses it.
+
+use super::cluster::{Cluster, NodeIx};
+
+impl Cluster {
+    /// How many GPUs of a node processes outside the queue use, those held by its jobs not counted.
+    pub fn outside(&self, ix: NodeIx) -> i64 {
+        let node = self.node(ix);
+        let held = |gpu: &&u16| node.tenants.values().any(|hold| hold.gpus.contains(gpu));
+        node.gpus_outside.iter().filter(|gpu| node.gpus.contains(gpu) && !held(gpu)).count() as i64
+    }
+
+    /// The nodes of which GPUs are used from outside.
+    pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
+        self.with_outside.iter().copied().filter(|&ix| self.outside(ix) > 0)
+    }
+
+    /// Takes note of what is now said of a node.
+    pub fn note_outside(&mut self, ix: NodeIx) {
+        match self.node(ix).gpus_outside.is_empty() {
+            true => self.with_outside.remove(&ix),
+            false => self.with_outside.insert(ix),
+        };
+    }
+
+    /// Takes those GPUs out of what is free. To be undone before its jobs or GPUs change.
+    pub fn withhold_outside(&mut self, ix: NodeIx) {
+        let outside = self.outside(ix);
+        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
+            self.node_mut(ix).room.free[index] -= outside;
+        }
+    }
+
+    /// Undoes it.
+    pub fn yield_outside(&mut self, ix: NodeIx) {
+        let outside = self.outside(ix);
+        if let Some(index) = self.catalog.index("ngpus").filter(|_| outside > 0) {
+            self.node_mut(ix).room.free[index] += outside;
+        }
+    }
+}

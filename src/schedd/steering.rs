@@ -1,0 +1,138 @@
+//! What is done to jobs beside the order in which they would start by themselves: put into another
+//! queue, swapped, started at once, spoken to. One function for each request, as in [`requests`].
+//!
+//! [`requests`]: super::requests
+
+use super::requests::{Desk, Granted};
+use crate::model::attribute;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId};
+use crate::model::reason::Reason;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::text::Text;
+use crate::sched::forced;
+use crate::sched::plan::Start;
+use crate::wire::message::{Order, Placing};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The longest message to a job, in bytes: an order to its shepherd holds it whole.
+pub const LONGEST_MESSAGE: usize = 1024;
+
+impl Desk<'_> {
+    /// `qmove`: a job that does not run goes into another queue of this server.
+    pub(super) fn put(&mut self, id: JobId, destination: &str) -> Result<Granted, Refusal> {
+        let job = self.whole_unstarted(id)?;
+        let setup = &self.ledger.setup;
+        let named = attribute::destination(destination, &setup.name)?;
+        let name = if named.is_empty() { setup.config.server.default_queue.clone() } else { named };
+        self.open_queue(&name)?;
+        if name != job.spec.queue {
+            let (by, from) = (self.caller.shown(), job.spec.queue.clone());
+            self.change_queue(id, &name);
+            self.ledger.happen(id, Event::Moved { by, from, to: name });
+        }
+        Ok(Granted::Done)
+    }
+
+    /// `qorder`: two jobs change their places in the order, and their queues if these differ.
+    pub(super) fn swap(&mut self, one: JobId, other: JobId) -> Result<Granted, Refusal> {
+        let (first, second) = (self.whole_unstarted(one)?, self.whole_unstarted(other)?);
+        if one == other {
+            return Ok(Granted::Done);
+        }
+        if first.spec.queue != second.spec.queue {
+            self.open_queue(&first.spec.queue)?;
+            self.open_queue(&second.spec.queue)?;
+        }
+        self.take_place_of(one, &second);
+        self.take_place_of(other, &first);
+        Ok(Granted::Done)
+    }
+
+    fn take_place_of(&mut self, id: JobId, other: &Job) {
+        self.ledger.change(id, |job| job.life.rank = Some(other.rank()));
+        self.change_queue(id, &other.spec.queue);
+        self.ledger.happen(id, Event::Reordered { by: self.caller.shown(), with: other.id });
+    }
+
+    /// `qmsg`: a line into the files of a running job.
+    pub(super) fn message(&mut self, id: JobId, output: bool, errors: bool, text: &Text) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        let run = job.life.open_run().filter(|run| run.session.is_some()).ok_or_else(Refusal::bad_state)?;
+        if text.0.len() > LONGEST_MESSAGE {
+            return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
+        }
+        self.ledger.happen(id, Event::Messaged { by: self.caller.shown(), output, errors });
+        Ok(Granted::Tell(id, Order::Message { job: id, attempt: run.attempt, output, errors, text: text.clone() }))
+    }
+
+    /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
+    /// give. `detached` is granted in any case, once the caller may ask.
+    pub(super) fn run_now(&mut self, id: JobId, on: &Placing, detached: bool) -> Result<Granted, Refusal> {
+        self.caller.must_be_privileged()?;
+        let job = self.unstarted(id)?;
+        if id.is_array() {
+            return Err(Refusal::invalid_request());
+        }
+        let nodes = self.wanted_nodes(&job, on)?;
+        let (setup, now) = (&self.ledger.setup, self.ledger.now);
+        match forced::start(self.ledger.cluster(), &setup.policy, &job, nodes.as_ref(), now) {
+            Ok(start) => self.start_now(&job, start),
+            Err(reason) if !detached => return Err(Refusal::cannot_start(&reason)),
+            Err(_) => {}
+        }
+        Ok(Granted::Done)
+    }
+
+    fn start_now(&mut self, job: &Job, start: Start) {
+        self.ledger.happen(job.id, Event::RunWanted { by: self.caller.shown() });
+        self.ledger.happen(job.id, Event::Started { attempt: job.life.attempt + 1, shares: start.shares });
+    }
+
+    /// The nodes `-H` names; None for any.
+    fn wanted_nodes(&self, job: &Job, on: &Placing) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let names: BTreeSet<String> = match on {
+            Placing::Anywhere => return Ok(None),
+            Placing::On(names) => names.iter().cloned().collect(),
+            Placing::Again => {
+                let run = job.life.run.as_ref().ok_or_else(|| Refusal::cannot_start(&Reason::NoNodes))?;
+                run.shares.iter().map(|share| share.node.clone()).collect()
+            }
+        };
+        match names.iter().find(|name| self.ledger.node(name).is_none()) {
+            Some(unknown) => Err(Refusal::no_such_node(unknown)),
+            None => Ok(Some(names)),
+        }
+    }
+
+    /// A job, or a whole array, that has not begun: an element has no place in the order of its own.
+    fn whole_unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.unstarted(id)?;
+        if id.index().is_none() { Ok(job) } else { Err(Refusal::invalid_request()) }
+    }
+
+    /// A job that has not begun and that the caller may act on.
+    fn unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        let job = self.owned(id)?;
+        match job.life.state {
+            State::Queued | State::Held | State::Waiting => Ok(job),
+            _ => Err(Refusal::bad_state()),
+        }
+    }
+
+    fn open_queue(&self, name: &str) -> Result<(), Refusal> {
+        match self.ledger.setup.queue(name) {
+            None => Err(Refusal::unknown_queue()),
+            Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn change_queue(&mut self, id: JobId, name: &str) {
+        if self.ledger.job(id).is_some_and(|job| job.spec.queue != name) {
+            self.ledger.change(id, |job| Arc::make_mut(&mut job.spec).queue = name.to_string());
+        }
+    }
+}

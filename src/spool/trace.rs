@@ -1,0 +1,40 @@
+//! What has happened to a job: its events, oldest first.
+
+use super::{SpoolError, load};
+use crate::model::event::Event;
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use crate::wire::message::Answer;
+use rusqlite::Connection;
+
+/// How many events one part of an answer holds.
+const PART: usize = 500;
+
+/// Tells the events of a job part by part.
+pub(super) fn tell(
+    connection: &Connection,
+    id: JobId,
+    each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    let mut part = Vec::new();
+    of_job(connection, id, &mut |at, event| {
+        part.push((at, event));
+        if part.len() < PART { Ok(()) } else { each(Answer::Events(std::mem::take(&mut part))) }
+    })?;
+    each(Answer::Events(part))
+}
+
+/// The one place that knows how the events of a job are found.
+fn of_job(
+    connection: &Connection,
+    id: JobId,
+    each: &mut dyn FnMut(Time, Event) -> Result<(), SpoolError>,
+) -> Result<(), SpoolError> {
+    let mut statement = connection.prepare("SELECT at, event FROM event WHERE job = ?1 AND idx = ?2 ORDER BY seq")?;
+    let mut rows = statement.query((load::number(id), load::index(id)))?;
+    while let Some(row) = rows.next()? {
+        let event = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+        each(Time(row.get(0)?), event)?;
+    }
+    Ok(())
+}
