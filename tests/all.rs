@@ -12,6 +12,7 @@ mod first_light;
 mod generated;
 mod hostile;
 mod noded;
+mod nodes;
 mod personal;
 mod recovery;
 mod sched_properties;

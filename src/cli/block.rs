@@ -78,7 +78,7 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
 
 /// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a
 /// script): those must go on meaning nothing.
-fn deadly_signals() -> SigSet {
+pub fn deadly_signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

@@ -7,6 +7,7 @@
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Want};
 use super::state::{Holds, State};
+use super::task::Tasks;
 use super::time::{Span, Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for failed starts.
@@ -78,7 +79,16 @@ impl Job {
             Event::Started { attempt, shares } => {
                 let shares = shares.clone();
                 let (attempt, started) = (*attempt, moment.now);
-                self.start(Run { attempt, shares, started, session: None, boot: None, open: true, silent: false });
+                self.start(Run {
+                    attempt,
+                    shares,
+                    started,
+                    session: None,
+                    boot: None,
+                    open: true,
+                    silent: false,
+                    tasks: Tasks::default(),
+                });
             }
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
@@ -93,7 +103,7 @@ impl Job {
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
             Event::RerunWanted { by } => {
-                if self.life.open_run().is_some() && self.life.want == Want::Run {
+                if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
@@ -107,9 +117,9 @@ impl Job {
         }
     }
 
-    /// The open attempt, if it is this one.
+    /// The open attempt, if it is this one and its script is not over.
     fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
-        self.life.run.as_mut().filter(|run| run.open && run.attempt == attempt)
+        self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
     }
 
     /// Where a job that does not run stands: held, waiting or queued, in this order.
@@ -139,12 +149,13 @@ impl Job {
     }
 
     fn ended(&mut self, attempt: Attempt, outcome: &Outcome, moment: Moment) {
-        let Some(run) = self.run(attempt) else { return };
-        run.open = false;
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
         if self.life.state == State::Finished {
             return;
         }
-        self.life.used = outcome.used;
         match (&outcome.how, self.life.want.clone()) {
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.start_failed(moment),
@@ -159,8 +170,10 @@ impl Job {
     }
 
     fn vanished(&mut self, attempt: Attempt, moment: Moment) {
-        let Some(run) = self.run(attempt) else { return };
-        run.open = false;
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.close_run(None);
         match self.life.want {
             _ if self.life.state == State::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
@@ -172,7 +185,7 @@ impl Job {
 
     fn delete(&mut self, by: &str, force: bool, moment: Moment) {
         self.life.want = Want::Gone(by.to_string());
-        if force || self.life.open_run().is_none() {
+        if force || !self.life.open_run().is_some_and(Run::has_script) {
             self.finish(DELETED, true, moment);
         }
     }

@@ -20,6 +20,8 @@ pub mod signal;
 
 pub mod job;
 
+pub mod task;
+
 pub mod digest;
 
 pub mod event;

@@ -146,14 +146,14 @@ fn open_outputs(launch: &Launch) -> Result<(), Fault> {
     // Errors first, so that what fails from here on can be read there.
     let errors = match launch.join {
         Join::Output => None,
-        Join::No | Join::Error => Some(open_output("error file", &launch.error, &launch.full_id, "ER")?),
+        Join::No | Join::Error => Some(open_output(launch, "error file", &launch.error, "ER")?),
     };
     if let Some(file) = &errors {
         process::as_standard(file, true).map_err(Fault::node("error file"))?;
     }
     let output = match launch.join {
         Join::Error => errors,
-        Join::No | Join::Output => Some(open_output("output file", &launch.output, &launch.full_id, "OU")?),
+        Join::No | Join::Output => Some(open_output(launch, "output file", &launch.output, "OU")?),
     };
     if let Some(file) = &output {
         process::as_standard(file, false).map_err(Fault::node("output file"))?;
@@ -165,20 +165,21 @@ fn open_outputs(launch: &Launch) -> Result<(), Fault> {
 }
 
 /// Opens a file for output; in a folder, the file `<full id>.<ending>`. Always at its end, so that
-/// joined streams do not overwrite each other.
-fn open_output(what: &str, path: &Text, full_id: &str, ending: &str) -> Result<File, Fault> {
+/// joined streams, and the tasks of a job, do not overwrite each other. The script begins it anew.
+fn open_output(launch: &Launch, what: &str, path: &Text, ending: &str) -> Result<File, Fault> {
     let path = PathBuf::from(OsStr::from_bytes(&path.0));
+    let anew = launch.place.task == 0;
     let open = |path: &Path| {
         // A FIFO that nobody reads is an error, not something to wait for.
         let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
-        let file = File::options().write(true).create(true).truncate(true).mode(0o666).custom_flags(flags).open(path);
+        let file = File::options().write(true).create(true).truncate(anew).mode(0o666).custom_flags(flags).open(path);
         let file = file.map_err(errno)?;
         fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
         Ok(file)
     };
     match open(&path) {
         Err(Errno::EISDIR) => {
-            let inside = path.join(format!("{full_id}.{ending}"));
+            let inside = path.join(format!("{}.{ending}", launch.full_id));
             open(&inside).map_err(|e| Fault::of(what, &inside, e))
         }
         other => other.map_err(|e| Fault::of(what, &path, e)),

@@ -1,6 +1,7 @@
 //! noded's loop: connections, orders, what shepherds say, time.
 
 use super::args::Args;
+use super::askers::Askers;
 use super::attempts::Attempts;
 use super::folder::Name;
 use super::poller::{Poller, Source};
@@ -67,6 +68,8 @@ struct Daemon {
     /// the kernel at each dial.
     socket_mode: u32,
     signals: SignalFd,
+    /// Processes of jobs that want tasks started.
+    askers: Askers,
     guests: BTreeMap<u64, Guest>,
     /// The guest that is schedd.
     schedd: Option<u64>,
@@ -107,9 +110,12 @@ impl Daemon {
             min_uid: rules.min_uid,
             own: own.clone(),
         };
+        let (others, tasks) = (own.uid == 0, site.tasks());
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
+        let place = || format!("listening at {}", tasks.display());
+        let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, Source::Signals)?;
         let socket_mode = if args.schedd_uid.is_some() { 0o666 } else { 0o600 };
@@ -127,6 +133,7 @@ impl Daemon {
             listener,
             socket_mode,
             signals,
+            askers,
             guests: BTreeMap::new(),
             schedd: None,
             welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
@@ -167,6 +174,8 @@ impl Daemon {
             Source::Listener => self.admit(),
             Source::Signals => self.leaving = self.signals.read_signal().is_ok_and(|signal| signal.is_some()),
             Source::Guest(number) => self.listen_to(number),
+            Source::AskerListener => self.askers.admit(&mut self.poller),
+            Source::Asker(number) => self.askers.hear(number, self.schedd.is_some(), &mut self.poller),
         }
         Ok(())
     }
@@ -258,10 +267,17 @@ impl Daemon {
         match order {
             Order::Hello { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
-            Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
-            Order::Walltime { job, attempt, limit } => attempts.tell(Name { job, attempt }, Control::Walltime(limit)),
-            Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
+            Order::Cancel { job, attempt, task, grace } => attempts.cancel(Name { job, attempt, task }, grace),
+            Order::Signal { job, attempt, task, signal } => {
+                attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
+            }
+            Order::Walltime { job, attempt, limit } => {
+                attempts.tell(Name { job, attempt, task: 0 }, Control::Walltime(limit));
+            }
+            Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
+            Order::Tell { job, attempt, asker, news } => {
+                self.askers.tell((job, attempt), asker, &news, &mut self.poller);
+            }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
         }
@@ -288,10 +304,12 @@ impl Daemon {
         self.attempts.said();
         let (boot, nodes, attempts) = (self.boot.clone(), self.nodes.clone(), self.attempts.standings());
         self.send(number, &Report::Hello { boot, nodes, attempts });
+        self.askers.said();
+        self.askers.again(&mut self.poller);
     }
 
     fn tell_schedd(&mut self) {
-        for report in self.attempts.said() {
+        for report in self.attempts.said().into_iter().chain(self.askers.said()) {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
@@ -307,7 +325,8 @@ impl Daemon {
         let guest = guest.map(|(_, guest)| guest.since.0 + PATIENCE.0).min();
         let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
         let ends = self.attempts.next_end().map(|end| end.0);
-        let next = [guest, idle, ends, Some(self.next_round.0)].into_iter().flatten().min();
+        let askers = self.askers.next().map(|next| next.0);
+        let next = [guest, idle, ends, askers, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -329,10 +348,12 @@ impl Daemon {
         for number in slow {
             self.close(number, &FrameError::Io(std::io::Error::other("it did not say who it is")));
         }
+        self.askers.expire(&mut self.poller);
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
             self.listen_again();
+            self.askers.listen_again(&mut self.poller);
         }
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT.0);

@@ -3,7 +3,7 @@
 use crate::model::job::Share;
 use crate::sys::user::Account;
 use crate::wire::message::Launch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub struct Surroundings<'a> {
     pub cookie: &'a str,
     /// Whether the host has GPUs, so that a job without any must be kept off them.
     pub gpus: bool,
+    /// Where it can ask for tasks.
+    pub tasks: &'a Path,
 }
 
 /// Variables by name.
@@ -31,6 +33,9 @@ pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The environment: what the submitter handed on, then what only the node knows.
 pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
+    if launch.place.task > 0 {
+        return super::task::environment(launch, around);
+    }
     let mut environment = handed_on(&launch.environ);
     let account = around.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
@@ -45,7 +50,9 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_QUEUE", launch.queue.as_bytes());
     set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", b"0");
+    set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
+    set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
     // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     set("PBS_JOBDIR", account.home.as_os_str().as_bytes());
@@ -58,12 +65,14 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
         Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
         None => environment.remove(&b"PBS_ACCOUNT"[..]),
     };
+    count_nodes(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around.gpus);
     environment.entry("PATH".into()).or_insert_with(|| PATH.into());
     environment
 }
 
-fn handed_on(environ: &[u8]) -> Environment {
+/// The variables in `K=V` entries, each ended by a zero byte.
+pub fn handed_on(environ: &[u8]) -> Environment {
     let entries = environ.split(|&b| b == 0).filter_map(|entry| {
         let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
         Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
@@ -71,8 +80,21 @@ fn handed_on(environ: &[u8]) -> Environment {
     entries.collect()
 }
 
+/// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
+fn count_nodes(environment: &mut Environment, shares: &[Share]) {
+    let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
+    let lines = |shares: &mut dyn Iterator<Item = &Share>| shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>();
+    for (name, value) in [
+        ("PBS_NUM_NODES", hosts.len() as u64),
+        ("PBS_NP", lines(&mut shares.iter())),
+        ("PBS_NUM_PPN", lines(&mut here(shares))),
+    ] {
+        environment.insert(name.into(), value.to_string().into_bytes());
+    }
+}
+
 /// A job sees the GPUs it was given and no others.
-fn set_gpus(environment: &mut Environment, launch: &Launch, present: bool) {
+pub fn set_gpus(environment: &mut Environment, launch: &Launch, present: bool) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked.filter(|(name, _)| name == "ngpus").any(|(_, value)| value.amount().unwrap_or(0) > 0);
     if !asked && !present {
@@ -91,8 +113,8 @@ pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
 
 /// The text of the node file: one line for each MPI process, in the order of the chunks.
 pub fn node_file(shares: &[Share]) -> String {
-    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.node, share.mpiprocs as usize));
-    lines.flat_map(|node| [node, "\n"]).collect()
+    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
+    lines.flat_map(|host| [host, "\n"]).collect()
 }
 
 /// As an exec wants it. An entry with a zero byte cannot be and is left out.
@@ -110,7 +132,7 @@ mod tests {
     fn built(launch: &Launch, gpus: bool) -> Environment {
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
-        of(launch, &Surroundings { account: &account, nodes, tmpdir, cookie: "c", gpus })
+        of(launch, &Surroundings { account: &account, nodes, tmpdir, cookie: "c", gpus, tasks: Path::new("/s") })
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
@@ -149,7 +171,7 @@ mod tests {
     fn the_node_file_has_a_line_for_each_mpi_process() {
         let mut shares = launch().shares;
         shares[0].mpiprocs = 2;
-        shares.push(Share { node: "n2".into(), mpiprocs: 1, ..shares[0].clone() });
+        shares.push(Share { node: "n2".into(), host: "n2".into(), mpiprocs: 1, ..shares[0].clone() });
         assert_eq!(node_file(&shares), "n1\nn1\nn2\n");
     }
 }

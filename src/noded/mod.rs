@@ -26,6 +26,8 @@ pub mod background;
 
 pub mod poller;
 
+pub mod askers;
+
 pub mod attempts;
 
 pub mod adopt;
@@ -41,6 +43,8 @@ pub mod spawner;
 pub mod shepherd;
 
 pub mod environment;
+
+pub mod task;
 
 pub mod program;
 
@@ -110,5 +114,6 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         grace: Span::seconds(1),
         shares: vec![share],
         threads: 1,
+        place: Default::default(),
     }
 }

@@ -25,6 +25,10 @@ pub enum Source {
     Signals,
     /// A connection.
     Guest(u64),
+    /// A process of a job dials.
+    AskerListener,
+    /// A connection of a process of a job.
+    Asker(u64),
 }
 
 /// The kernel's list of what is waited for.
@@ -65,6 +69,11 @@ impl Poller {
         self.add(&fd, source)?;
         self.kept.insert(source, fd);
         Ok(())
+    }
+
+    /// Whether it waits for this.
+    pub fn watches(&self, source: Source) -> bool {
+        self.tokens.contains_key(&source)
     }
 
     /// A descriptor it keeps.

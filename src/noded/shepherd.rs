@@ -11,7 +11,7 @@ use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
 use super::watch::Watch;
-use super::{program, tmpdir};
+use super::{program, task, tmpdir};
 use crate::model::job::{How, Outcome};
 use crate::model::text::Text;
 use crate::sys::cgroup::Cgroup;
@@ -82,7 +82,7 @@ fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result
         Payload::Command(_) => None,
     };
     let owner = account.and_then(|account| other_owner(site, account));
-    let nodes = environment::node_file(&launch.shares);
+    let nodes = launch.place.nodes.clone().unwrap_or_else(|| environment::node_file(&launch.shares));
     let built = folder::build(&site.state, &Contents { identity: &identity, script, nodes: &nodes, owner })?;
     Ok(built.map(|built| (built, cookie)))
 }
@@ -109,13 +109,16 @@ fn herd(
         Ok(account) => account,
         Err(fault) => return (never(unable(launch, fault)), None),
     };
-    let tmpdir = match tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account)) {
+    let lent = task::script_tmpdir(site, launch);
+    let own = lent.is_none();
+    let make = || tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account));
+    let tmpdir = match lent.map_or_else(make, Ok) {
         Ok(tmpdir) => tmpdir,
         Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
     };
-    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir };
+    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir, own };
     let outcome = around.run(noded).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
-    (outcome, Some(tmpdir))
+    (outcome, Some(tmpdir).filter(|_| own))
 }
 
 fn not_started(error: &io::Error) -> Fault {
@@ -150,6 +153,8 @@ struct Around<'a> {
     account: &'a Account,
     cookie: &'a str,
     tmpdir: &'a PathBuf,
+    /// Whether that is its own, and goes with it.
+    own: bool,
 }
 
 impl Around<'_> {
@@ -178,6 +183,7 @@ impl Around<'_> {
             tmpdir: self.tmpdir,
             cookie: self.cookie,
             gpus: self.site.gpus,
+            tasks: &self.site.tasks(),
         };
         let other = self.account.uid != self.site.own.uid;
         let groups = if other { Some(user::groups(self.account)?) } else { None };
@@ -211,7 +217,7 @@ impl Around<'_> {
             session,
             started: procfs::process(session).map_or(0, |process| process.started),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
-            tmpdir: Text(self.tmpdir.as_os_str().as_bytes().to_vec()),
+            tmpdir: if self.own { Text(self.tmpdir.as_os_str().as_bytes().to_vec()) } else { Text::default() },
         };
         // Without it a lost shepherd's job is still found by its cookie.
         let _ = self.built.write_trace(&trace);

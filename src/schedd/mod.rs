@@ -20,6 +20,8 @@ pub mod requests;
 
 pub mod reports;
 
+pub mod tasks;
+
 pub mod dispatch;
 
 pub mod verdicts;

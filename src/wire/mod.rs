@@ -2,6 +2,8 @@
 
 pub mod message;
 
+pub mod task;
+
 pub mod frame;
 
 pub mod peer;

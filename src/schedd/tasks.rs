@@ -1,0 +1,292 @@
+//! The tasks of jobs: what processes of a job may start on its nodes, and what becomes of it.
+//!
+//! A wish comes from the noded of the process that has it. It is granted only within the attempt
+//! that runs, on that attempt's nodes; the task is on disk before its node hears of it. What a task
+//! runs is not kept: whoever asked says it again until it runs, and the node starts it once. The end
+//! travels back the same way, and with the script's end all tasks are ended.
+
+use super::dispatch;
+use super::ledger::Ledger;
+use super::reports::Inventory;
+use crate::model::event::Event;
+use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
+use crate::model::state::State;
+use crate::model::task::{MOST, NOT_EXECUTED, Stage, Token};
+use crate::wire::message::{Launch, Order, Payload, Standing};
+use crate::wire::task::{Asked, LARGEST, LARGEST_CROWD, News, Program, TaskPlace, Wish};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Orders, each with the node it is for.
+pub type Orders = Vec<(String, Order)>;
+
+// ------------------------------------------------------------------------- wishes
+
+/// Answers a wish; what follows for nodes is added to `orders`.
+pub fn grant(ledger: &mut Ledger, asked: &Asked, orders: &mut Orders) -> News {
+    let job = ledger.job(asked.job).cloned();
+    let Some((job, run)) = job.as_ref().and_then(|job| Some((job, runs_on(job, asked.attempt)?))) else {
+        return News::Refused(format!("job {} is ending: it starts no more tasks", asked.job));
+    };
+    match &asked.wish {
+        Wish::Start(program) => match sound(run, program) {
+            Ok(()) => start(ledger, asked, program, orders),
+            Err(why) => News::Refused(why),
+        },
+        Wish::Ask(tokens) => News::Stages(stages(run, tokens)),
+        Wish::End(tokens) => {
+            let told = end(ledger, job, |_, task| tokens.contains(&task.token));
+            orders.extend(told);
+            News::Stages(Vec::new())
+        }
+        Wish::Release(tokens) => {
+            release(ledger, asked.job, tokens);
+            News::Stages(Vec::new())
+        }
+    }
+}
+
+/// The attempt, if it is to run on and so may start tasks.
+fn runs_on(job: &Job, attempt: Attempt) -> Option<&Run> {
+    let wanted = job.life.state == State::Running && job.life.want == Want::Run;
+    job.life.open_run().filter(|run| wanted && run.has_script() && run.attempt == attempt)
+}
+
+/// Refuses what would cost others, or leads outside the job's nodes.
+fn sound(run: &Run, program: &Program) -> Result<(), String> {
+    let size = program.size();
+    let known: BTreeSet<Token> = run.tasks.known.values().map(|task| task.token).collect();
+    let new = program.tasks.iter().filter(|(token, _)| !known.contains(token)).count();
+    match program.tasks.iter().map(|&(_, slot)| slot).max() {
+        _ if size > LARGEST => {
+            Err(format!("a program with {size} bytes of arguments and environment: at most {LARGEST}"))
+        }
+        _ if program.words.is_empty() => Err("no program".into()),
+        _ if program.tasks.len().saturating_mul(size + 1024) > LARGEST_CROWD.max(size + 1024) => {
+            Err(format!("{} tasks of {size} bytes at once: ask for fewer", program.tasks.len()))
+        }
+        _ if run.tasks.open().count() + new > MOST => Err(format!("a job may have {MOST} tasks at a time")),
+        _ if program.tasks.iter().any(|&(token, _)| token == 0) => Err("a task without a token".into()),
+        Some(slot) if slot >= run.slots() => Err(format!("this job has {} places for tasks, not {slot}", run.slots())),
+        _ => Ok(()),
+    }
+}
+
+fn start(ledger: &mut Ledger, asked: &Asked, program: &Program, orders: &mut Orders) -> News {
+    let mut told = Vec::new();
+    ledger.change_tasks(asked.job, |job| {
+        let Some(run) = job.life.run.as_mut() else { return };
+        let mut known: BTreeMap<Token, TaskNumber> =
+            run.tasks.known.iter().map(|(&number, task)| (task.token, number)).collect();
+        for &(token, slot) in &program.tasks {
+            let number = *known.entry(token).or_insert_with(|| run.tasks.make(token, slot, asked.task));
+            told.push((number, token, run.tasks.known[&number].stage));
+        }
+    });
+    if let Some(job) = ledger.job(asked.job).cloned() {
+        let waiting = told.iter().filter(|(.., stage)| *stage == Stage::Ordered);
+        orders.extend(waiting.filter_map(|&(number, ..)| launch(ledger, &job, program, number)));
+    }
+    News::Stages(told.into_iter().map(|(_, token, stage)| (token, stage)).collect())
+}
+
+/// The order to start a task, for its node.
+fn launch(ledger: &Ledger, job: &Job, program: &Program, number: TaskNumber) -> Option<(String, Order)> {
+    let run = job.life.open_run()?;
+    let task = run.tasks.known.get(&number).filter(|task| !task.ending)?;
+    let share = run.share_of_task(number)?;
+    let payload = Payload::Command(program.words.clone());
+    let place =
+        TaskPlace { task: number, slot: task.slot, host: run.host_number(&share.host), nodes: Some(node_file(run)) };
+    let whole = dispatch::frame(&ledger.setup, job, run, payload, program.environ.clone());
+    let launch = Launch { walltime: None, shares: vec![share.clone()], place, ..whole };
+    Some((share.node.clone(), Order::Start(Box::new(launch))))
+}
+
+/// One line for each MPI process, as in the script's own node file.
+fn node_file(run: &Run) -> String {
+    let lines = run.shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
+    lines.flat_map(|host| [host, "\n"]).collect()
+}
+
+/// How tasks stand; one that is not known, or no more, counts as lost.
+fn stages(run: &Run, tokens: &[Token]) -> Vec<(Token, Stage)> {
+    let known: BTreeMap<Token, Stage> = run.tasks.known.values().map(|task| (task.token, task.stage)).collect();
+    let stage = |token: &Token| known.get(token).copied().unwrap_or(Stage::Over(NOT_EXECUTED));
+    tokens.iter().take(MOST).map(|token| (*token, stage(token))).collect()
+}
+
+fn release(ledger: &mut Ledger, id: JobId, tokens: &[Token]) {
+    let tokens: BTreeSet<&Token> = tokens.iter().collect();
+    ledger.change_tasks(id, |job| {
+        let Some(run) = job.life.run.as_mut() else { return };
+        run.tasks.known.retain(|_, task| task.is_open() || !tokens.contains(&task.token));
+        let open = run.tasks.known.values_mut().filter(|task| tokens.contains(&task.token));
+        open.for_each(|task| task.token = 0);
+    });
+}
+
+// ------------------------------------------------------------------------- ends
+
+/// Notes that tasks of a job are to end, and returns the orders for it: each is told once, and again
+/// when its node reports it all the same.
+fn end(ledger: &mut Ledger, job: &Job, which: impl Fn(TaskNumber, &crate::model::task::Task) -> bool) -> Orders {
+    let Some(run) = job.life.open_run() else { return Vec::new() };
+    let chosen = run.tasks.open().filter(|&(number, task)| !task.ending && which(number, task));
+    let numbers: Vec<TaskNumber> = chosen.map(|(number, _)| number).collect();
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    ledger.change_tasks(job.id, |job| {
+        let tasks = job.life.run.as_mut().map(|run| &mut run.tasks.known);
+        let chosen = tasks.into_iter().flatten().filter(|(number, _)| numbers.binary_search(number).is_ok());
+        chosen.for_each(|(_, task)| task.ending = true);
+    });
+    let order = |&number: &TaskNumber| {
+        let node = run.share_of_task(number)?.node.clone();
+        Some((node, cancel(ledger, job.id, run.attempt, number)))
+    };
+    numbers.iter().filter_map(order).collect()
+}
+
+fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
+    Order::Cancel { job, attempt, task, grace: ledger.setup.config.launch.grace }
+}
+
+/// Ends the tasks of jobs touched in this tick that are not to run on: a task never outlives its job.
+pub fn wind_up(ledger: &mut Ledger, orders: &mut Orders) {
+    let touched: Vec<Arc<Job>> = ledger.touched().filter(|job| has_tasks(job)).cloned().collect();
+    for job in touched {
+        if job.life.want != Want::Run || !job.life.open_run().is_some_and(Run::has_script) {
+            orders.extend(end(ledger, &job, |_, _| true));
+        }
+    }
+}
+
+fn has_tasks(job: &Job) -> bool {
+    job.life.open_run().is_some_and(|run| !run.tasks.known.is_empty())
+}
+
+/// The orders that send a signal to all tasks of a job.
+pub fn signal(job: &Job, signal: i32) -> Orders {
+    let Some(run) = job.life.open_run() else { return Vec::new() };
+    let order = |(task, _)| {
+        let node = run.share_of_task(task)?.node.clone();
+        Some((node, Order::Signal { job: job.id, attempt: run.attempt, task, signal }))
+    };
+    run.tasks.open().filter_map(order).collect()
+}
+
+// ------------------------------------------------------------------------- reports
+
+/// Who a report is about: a task of an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskName {
+    /// Which job.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// Which task, not 0.
+    pub task: TaskNumber,
+}
+
+/// Takes in what a node says of one task. `back` is for that node's noded.
+pub fn task_stands(
+    ledger: &mut Ledger,
+    name: TaskName,
+    standing: &Standing,
+    back: &mut Vec<Order>,
+    orders: &mut Orders,
+) {
+    let TaskName { job: id, attempt, task } = name;
+    let known = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt);
+    let known = known.and_then(|run| run.tasks.known.get(&task)).cloned();
+    match (standing, known) {
+        (Standing::Ended(outcome), _) => {
+            over(ledger, name, outcome, orders);
+            back.push(Order::Confirm { job: id, attempt, task });
+        }
+        (_, Some(known)) if known.is_open() && !known.ending => {
+            if *standing != Standing::Starting && known.stage == Stage::Ordered {
+                ledger.change_tasks(id, |job| {
+                    let tasks = job.life.run.as_mut().map(|run| &mut run.tasks.known);
+                    tasks.and_then(|tasks| tasks.get_mut(&task)).into_iter().for_each(|t| t.stage = Stage::Running);
+                });
+                orders.extend(ledger.job(id).and_then(|job| news(job, known.asker, known.token, Stage::Running)));
+            }
+        }
+        // One we know nothing of, or that is to end: it must not run on.
+        _ => back.push(cancel(ledger, id, attempt, task)),
+    }
+}
+
+/// A task is over: whoever asked for it is told.
+fn over(ledger: &mut Ledger, name: TaskName, outcome: &Outcome, orders: &mut Orders) {
+    let Some(job) = ledger.job(name.job).cloned() else { return };
+    let Some(run) = job.life.open_run().filter(|run| run.attempt == name.attempt) else { return };
+    let Some(task) = run.tasks.known.get(&name.task).filter(|task| task.is_open()) else { return };
+    let status = status(outcome);
+    ledger.change_tasks(name.job, |job| job.task_over(name.task, status, outcome.used));
+    orders.extend(news(&job, task.asker, task.token, Stage::Over(status)));
+}
+
+fn status(outcome: &Outcome) -> i32 {
+    match outcome.how {
+        How::Exited(code) => code,
+        How::Signaled(signal) => 128 + signal,
+        _ => NOT_EXECUTED,
+    }
+}
+
+/// The news of one task for the node of its asker.
+fn news(job: &Job, asker: TaskNumber, token: Token, stage: Stage) -> Option<(String, Order)> {
+    let run = job.life.open_run().filter(|run| run.has_script() && token != 0)?;
+    // The asker may be over and forgotten; then its node, too, has nobody to tell.
+    let node = run.share_of_task(asker)?.node.clone();
+    let news = News::Stages(vec![(token, stage)]);
+    Some((node, Order::Tell { job: job.id, attempt: run.attempt, asker: None, news }))
+}
+
+/// Which tasks should be on the nodes of an inventory but are not. One that had begun is lost with
+/// what happened there; one that had not is asked for again, if anybody still wants it.
+pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut Orders) {
+    let listed = |job: JobId, attempt, task| inventory.attempts.iter().any(|a| (a.0, a.1, a.2) == (job, attempt, task));
+    let here = |node: &str| inventory.nodes.iter().any(|facts| facts.name == node);
+    for job in running_on(ledger, here) {
+        let Some(run) = job.life.open_run() else { continue };
+        let missing = run.tasks.open().filter(|&(number, task)| {
+            let is_here = run.share_of_task(number).is_some_and(|share| here(&share.node));
+            let is_wanted = run.has_script() && job.life.want == Want::Run;
+            let expected = task.stage == Stage::Running || task.ending || !is_wanted;
+            is_here && expected && !listed(job.id, run.attempt, number)
+        });
+        let gone: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
+        for task in gone {
+            let lost = Outcome { how: How::ShepherdLost, sent: None, used: Default::default() };
+            over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost, orders);
+        }
+        if run.silent && job.life.state == State::Running && super::reports::first_node(&job).is_none_or(|n| !here(n)) {
+            ledger.happen(job.id, Event::ContactRegained);
+        }
+    }
+}
+
+/// Jobs with tasks that are not over on a node that `here` tells.
+pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
+    let runs_here = |job: &&Arc<Job>| {
+        job.life.open_run().is_some_and(|run| {
+            let mut nodes = run.tasks.open().filter_map(|(number, _)| run.share_of_task(number));
+            nodes.any(|share| here(&share.node))
+        })
+    };
+    ledger.jobs().filter(|job| has_tasks(job)).filter(runs_here).cloned().collect()
+}
+
+/// The node on which a task of the open attempt runs; 0 is the script.
+pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
+    let run = job.life.open_run().filter(|run| run.attempt == attempt)?;
+    match task {
+        0 => super::reports::first_node(job),
+        _ => run.share_of_task(task).map(|share| share.node.as_str()),
+    }
+}
