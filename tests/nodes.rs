@@ -30,7 +30,13 @@ impl Cluster {
         }
         fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
         let cluster = Cluster { sandbox, nodeds: Mutex::default() };
-        NODES.into_iter().for_each(|node| cluster.start(node, &[]));
+        // One after another: their order is that in which they are first met.
+        for node in NODES {
+            cluster.start(node, &[]);
+            let known = || cluster.sandbox.run("pbsnodes", &[node]).out.contains("state = free").then_some(());
+            cluster.sandbox.run("schedd", &[]).ok();
+            cluster.sandbox.until(node, known);
+        }
         cluster
     }
 
@@ -266,7 +272,7 @@ fn a_signal_reaches_the_tasks_and_ending_pbsdsh_ends_them() {
         "trap 'echo caught $PBS_VNODENUM; exit 0' USR1; echo $$ > pid.$PBS_VNODENUM; while :; do sleep 0.02; done";
     cluster.sandbox.script("task", task);
     let id = cluster.submit("trap '' USR1; pbsdsh ./task; echo done\n");
-    (0..3).for_each(|slot| drop(cluster.number(&format!("pid.{slot}"))));
+    (0..3).for_each(|slot| assert!(cluster.number(&format!("pid.{slot}")) > 0));
     cluster.sandbox.run("qsig", &["-s", "USR1", &id]).ok();
     cluster.sandbox.ended(&id);
     let out = cluster.sandbox.read("out");

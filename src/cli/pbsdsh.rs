@@ -42,9 +42,6 @@ pub struct Args {
     /// The program and its arguments; options of its own need a -- before it
     #[arg(value_name = "program")]
     pub program: Vec<OsString>,
-    /// The same, behind --
-    #[arg(last = true, hide = true)]
-    pub behind: Vec<OsString>,
 }
 
 /// The command line's definition.
@@ -64,8 +61,7 @@ fn usage_is_1(failure: Failure) -> Failure {
 
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let words: Vec<Text> =
-        [args.program.clone(), args.behind.clone()].concat().into_iter().map(|word| Text(word.into_vec())).collect();
+    let words = words(&args.program);
     if words.is_empty() {
         return Err(Failure::usage(""));
     }
@@ -87,6 +83,13 @@ fn run() -> Result<u8, Failure> {
         }
     }
     Ok(crowd.status())
+}
+
+/// The program and its arguments, without the `--` that may stand before or within them once.
+fn words(given: &[OsString]) -> Vec<Text> {
+    let divider = given.iter().position(|word| word == "--");
+    let words = given.iter().enumerate().filter(|&(at, _)| Some(at) != divider);
+    words.map(|(_, word)| Text(word.clone().into_vec())).collect()
 }
 
 /// The hosts that the node file names, line by line.

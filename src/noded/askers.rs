@@ -245,6 +245,8 @@ impl Askers {
         let Some(mut asker) = self.connected.remove(&number) else { return };
         match why {
             FrameError::Closed => {}
+            // It did not wait for an answer.
+            FrameError::Io(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
             FrameError::Version { .. } => asker.link.send_version(),
             _ => warn!("a process of user {} that wants tasks is cut off: {why}", asker.uid),
         }
