@@ -5,6 +5,8 @@ use lanai::sys::procfs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -470,6 +472,63 @@ fn a_stranger_who_knows_the_secret_starts_nothing() {
     assert!(said.contains("is not part of job 1"), "{said}");
     cluster.go();
     cluster.sandbox.ended(&id);
+}
+
+#[test]
+fn garbage_at_the_tasks_socket_disturbs_nobody() {
+    let cluster = Cluster::new();
+    let socket = cluster.sandbox.home().join("n1/tasks.sock");
+    let huge = [b"LN".as_slice(), &1u16.to_le_bytes(), &(20u32 << 20).to_le_bytes(), &[7; 100_000]].concat();
+    let mut open = Vec::new();
+    for words in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), &huge, b"LN", b""].repeat(50) {
+        let mut stranger = UnixStream::connect(&socket).unwrap();
+        let _ = stranger.write_all(words);
+        open.push(stranger);
+    }
+    // Only as many as one user may have are let in: the others make room for those of jobs.
+    open.truncate(20);
+    let (code, lines) = cluster.run("pbsdsh -- echo fine\n");
+    assert_eq!((code, lines), (0, vec!["fine".to_string(); 3]));
+}
+
+#[test]
+fn a_job_over_its_walltime_ends_with_its_tasks() {
+    let cluster = Cluster::new();
+    let script = "pbsdsh -- sh -c 'echo $$ > pid.$PBS_VNODENUM; exec sleep 60'\n";
+    let id = cluster.submit_with("select=3:ncpus=1,walltime=2", script);
+    let pids: Vec<i32> = (0..3).map(|slot| cluster.number(&format!("pid.{slot}"))).collect();
+    assert_eq!(status(&cluster.sandbox.ended(&id)), -29);
+    cluster.sandbox.until("the end of its tasks", || all_over(&pids));
+    cluster.nothing_is_kept();
+}
+
+#[test]
+fn a_job_put_back_starts_again_only_when_its_tasks_are_gone() {
+    let cluster = Cluster::new();
+    let task = "trap '' TERM; echo $$ > pid.$PBS_VNODENUM; while :; do sleep 0.05; done";
+    cluster.sandbox.script("task", task);
+    let script =
+        "if [ -e again ]; then for pid in $(cat pid.?); do kill -0 $pid 2>/dev/null && exit 1; done; exit 4; fi
+: > again; pbsdsh ./task\n";
+    let id = cluster.submit(script);
+    (0..3).for_each(|slot| assert!(cluster.number(&format!("pid.{slot}")) > 0));
+    cluster.sandbox.run("qrerun", &[&id]).ok();
+    let job = cluster.sandbox.ended(&id);
+    assert_eq!((status(&job), &job["run_count"]), (4, &json!(2)));
+    cluster.nothing_is_kept();
+}
+
+#[test]
+fn what_tasks_use_is_the_jobs() {
+    let cluster = Cluster::new();
+    let busy = "import time\nuntil=time.process_time()+0.7\nwhile time.process_time()<until: pass\n";
+    fs::write(cluster.sandbox.file("busy.py"), busy).unwrap();
+    let id = cluster.submit("pbsdsh python3 busy.py\n");
+    let job = cluster.sandbox.ended(&id);
+    assert_eq!(status(&job), 0, "{}", cluster.sandbox.read("out"));
+    cluster.nothing_is_kept();
+    let used = cluster.sandbox.job(&id)["resources_used"]["cput"].as_str().unwrap().to_string();
+    assert!(("00:00:02".."00:00:10").contains(&used.as_str()), "{used}");
 }
 
 #[test]

@@ -196,7 +196,8 @@ impl Crowd {
     /// Says what has not been said, one wish at a time.
     fn speak(&mut self) {
         if self.line.again_at <= clock::monotonic() {
-            self.forget_what_was_said(|member| !member.runs());
+            let unanswered = self.line.asked;
+            self.forget_what_was_said(|member| unanswered || !member.runs());
         }
         if self.line.link.is_none() || self.line.asked {
             return;
@@ -225,12 +226,12 @@ impl Crowd {
     }
 
     fn send(&mut self, plea: &Plea) {
-        if let Some(Err(error)) = self.line.link.as_mut().map(|link| link.send(plea)) {
-            self.hang_up(&error);
+        if let Some(Err(_)) = self.line.link.as_mut().map(|link| link.send(plea)) {
+            self.hang_up();
         }
     }
 
-    fn hang_up(&mut self, _why: &FrameError) {
+    fn hang_up(&mut self) {
         self.line.link = None;
         self.line.silent_since = clock::monotonic();
         self.line.dial_at = self.line.silent_since + REDIAL;
@@ -287,8 +288,8 @@ impl Crowd {
         match heard {
             Ok(news) => news.into_iter().try_for_each(|news| self.take(news)),
             Err(error @ FrameError::Version { .. }) => Err(Failure::new(1, format!("noded: {error}"))),
-            Err(error) => {
-                self.hang_up(&error);
+            Err(_) => {
+                self.hang_up();
                 Ok(())
             }
         }

@@ -113,7 +113,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         boot: None,
         open: true,
         silent: false,
-        tasks: Default::default(),
+        tasks: None,
     };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };

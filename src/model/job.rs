@@ -275,9 +275,9 @@ pub struct Run {
     /// Whether the node has not answered for a while: the job is shown as lost contact.
     #[serde(default)]
     pub silent: bool,
-    /// What it has started itself on its nodes.
+    /// What it has started itself on its nodes; None for nothing yet.
     #[serde(default)]
-    pub tasks: Tasks,
+    pub tasks: Option<Box<Tasks>>,
 }
 
 /// What one chunk holds on one node.

@@ -7,7 +7,6 @@
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Want};
 use super::state::{Holds, State};
-use super::task::Tasks;
 use super::time::{Span, Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for failed starts.
@@ -87,7 +86,7 @@ impl Job {
                     boot: None,
                     open: true,
                     silent: false,
-                    tasks: Tasks::default(),
+                    tasks: None,
                 });
             }
             Event::Launched { attempt, session, boot } => {

@@ -104,10 +104,35 @@ impl Tasks {
     }
 }
 
+/// Of an attempt that has started nothing itself.
+static NONE: Tasks = Tasks {
+    made: 0,
+    known: BTreeMap::new(),
+    script: Usage { walltime: Span(0), cput: Span(0), mem_kb: 0, vmem_kb: 0, ncpus: 0 },
+    past: Span(0),
+    closing: false,
+};
+
+/// The text of the node file: one line for each MPI process, in the order of the chunks.
+pub fn node_file(shares: &[Share]) -> String {
+    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
+    lines.flat_map(|host| [host, "\n"]).collect()
+}
+
 impl Run {
+    /// What it has started itself.
+    pub fn tasks(&self) -> &Tasks {
+        self.tasks.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The same, to be changed.
+    pub fn tasks_mut(&mut self) -> &mut Tasks {
+        self.tasks.get_or_insert_default()
+    }
+
     /// Whether it is open for more than its tasks: its script is not known to be over.
     pub fn has_script(&self) -> bool {
-        self.open && !self.tasks.closing
+        self.open && !self.tasks().closing
     }
 
     /// The share that a line of the node file, counted from 0, stands for.
@@ -124,7 +149,7 @@ impl Run {
     pub fn share_of_task(&self, number: TaskNumber) -> Option<&Share> {
         match number {
             0 => self.shares.first(),
-            _ => self.share_of_slot(self.tasks.known.get(&number)?.slot),
+            _ => self.share_of_slot(self.tasks().known.get(&number)?.slot),
         }
     }
 
@@ -149,41 +174,43 @@ impl Job {
     /// Takes note of what the script (0) or a task has used so far.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else { return };
-        match (number, run.tasks.known.get_mut(&number)) {
+        let tasks = run.tasks_mut();
+        match (number, tasks.known.get_mut(&number)) {
             // What the script used is final when it is over.
-            (0, _) if run.tasks.closing => return,
-            (0, _) => run.tasks.script = used,
+            (0, _) if tasks.closing => return,
+            (0, _) => tasks.script = used,
             (_, Some(task)) if task.is_open() => task.used = used,
             _ => return,
         }
-        self.life.used = run.tasks.total(&self.life.used);
+        self.life.used = tasks.total(&self.life.used);
     }
 
     /// A task of the open attempt is over; with the last one after the script, so is the attempt.
     pub fn task_over(&mut self, number: TaskNumber, status: i32, used: Usage) {
         self.task_used(number, used);
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else { return };
-        let Some(task) = run.tasks.known.get_mut(&number).filter(|task| task.is_open()) else { return };
-        run.tasks.past = run.tasks.past + task.used.cput;
+        let tasks = run.tasks_mut();
+        let Some(task) = tasks.known.get_mut(&number).filter(|task| task.is_open()) else { return };
+        tasks.past = tasks.past + task.used.cput;
         (task.stage, task.used) = (Stage::Over(status), Usage::default());
-        if task.token == 0 || run.tasks.closing {
-            run.tasks.known.remove(&number);
+        if task.token == 0 || tasks.closing {
+            tasks.known.remove(&number);
         }
-        run.tasks.bound();
-        run.open = !run.tasks.closing || run.tasks.open().next().is_some();
+        tasks.bound();
+        run.open = !tasks.closing || tasks.open().next().is_some();
     }
 
     /// The script of the open attempt is over: nobody asks any more how its tasks ended.
     pub(super) fn close_run(&mut self, used: Option<Usage>) {
         let Some(run) = self.life.run.as_mut() else { return };
-        run.tasks.closing = true;
-        run.tasks.known.retain(|_, task| task.is_open());
-        run.open = !run.tasks.known.is_empty();
-        if let Some(used) = used.filter(|_| run.tasks.made > 0) {
-            run.tasks.script = used;
-            self.life.used = run.tasks.total(&self.life.used);
-        } else if let Some(used) = used {
-            self.life.used = used;
+        run.open = false;
+        self.life.used = used.unwrap_or(self.life.used);
+        if let Some(tasks) = &mut run.tasks {
+            tasks.closing = true;
+            tasks.known.retain(|_, task| task.is_open());
+            run.open = !tasks.known.is_empty();
+            tasks.script = used.unwrap_or(tasks.script);
+            self.life.used = tasks.total(&self.life.used);
         }
     }
 }
@@ -208,6 +235,19 @@ mod tests {
         tasks.known.get_mut(&one).unwrap().stage = Stage::Over(0);
         let later = tasks.total(&both);
         assert_eq!((later.cput, later.mem_kb), (Span(21), 210), "nothing is counted twice");
+    }
+
+    #[test]
+    fn the_node_file_has_a_line_for_each_mpi_process_with_its_host() {
+        let share = |host: &str, mpiprocs| Share {
+            node: format!("{host}[0]"),
+            host: host.into(),
+            taken: Vec::new(),
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs,
+        };
+        assert_eq!(node_file(&[share("n1", 2), share("n2", 1)]), "n1\nn1\nn2\n");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use tracing::warn;
+use tracing::{debug, warn};
 
 /// How many may be connected, and how many of one user.
 const MOST: usize = 512;
@@ -72,7 +72,7 @@ impl Askers {
     pub fn admit(&mut self, poller: &mut Poller) {
         while let Ok((stream, _)) = self.listener.accept() {
             if let Err(e) = self.take_in(stream, poller) {
-                warn!("a process that wants tasks was refused: {e}");
+                debug!("a process that wants tasks was refused: {e}");
             }
         }
     }

@@ -111,12 +111,6 @@ pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }
 
-/// The text of the node file: one line for each MPI process, in the order of the chunks.
-pub fn node_file(shares: &[Share]) -> String {
-    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
-    lines.flat_map(|host| [host, "\n"]).collect()
-}
-
 /// As an exec wants it. An entry with a zero byte cannot be and is left out.
 pub fn entries(environment: &Environment) -> Vec<CString> {
     let entry = |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
@@ -165,13 +159,5 @@ mod tests {
         launch.shares.push(Share { gpus: vec![7], host: "other".into(), ..launch.shares[0].clone() });
         assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some("2,3"));
         assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), Some("2,3"));
-    }
-
-    #[test]
-    fn the_node_file_has_a_line_for_each_mpi_process() {
-        let mut shares = launch().shares;
-        shares[0].mpiprocs = 2;
-        shares.push(Share { node: "n2".into(), host: "n2".into(), mpiprocs: 1, ..shares[0].clone() });
-        assert_eq!(node_file(&shares), "n1\nn1\nn2\n");
     }
 }

@@ -13,6 +13,7 @@ use super::spawner::{Seat, Word, say};
 use super::watch::Watch;
 use super::{program, task, tmpdir};
 use crate::model::job::{How, Outcome};
+use crate::model::task::node_file;
 use crate::model::text::Text;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
@@ -82,7 +83,7 @@ fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result
         Payload::Command(_) => None,
     };
     let owner = account.and_then(|account| other_owner(site, account));
-    let nodes = launch.place.nodes.clone().unwrap_or_else(|| environment::node_file(&launch.shares));
+    let nodes = launch.place.nodes.clone().unwrap_or_else(|| node_file(&launch.shares));
     let built = folder::build(&site.state, &Contents { identity: &identity, script, nodes: &nodes, owner })?;
     Ok(built.map(|built| (built, cookie)))
 }

@@ -11,7 +11,7 @@ use super::reports::Inventory;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
 use crate::model::state::State;
-use crate::model::task::{MOST, NOT_EXECUTED, Stage, Token};
+use crate::model::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
 use crate::wire::message::{Launch, Order, Payload, Standing};
 use crate::wire::task::{Asked, LARGEST, LARGEST_CROWD, News, Program, TaskPlace, Wish};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ fn runs_on(job: &Job, attempt: Attempt) -> Option<&Run> {
 /// Refuses what would cost others, or leads outside the job's nodes.
 fn sound(run: &Run, program: &Program) -> Result<(), String> {
     let size = program.size();
-    let known: BTreeSet<Token> = run.tasks.known.values().map(|task| task.token).collect();
+    let known: BTreeSet<Token> = run.tasks().known.values().map(|task| task.token).collect();
     let new = program.tasks.iter().filter(|(token, _)| !known.contains(token)).count();
     match program.tasks.iter().map(|&(_, slot)| slot).max() {
         _ if size > LARGEST => {
@@ -65,7 +65,7 @@ fn sound(run: &Run, program: &Program) -> Result<(), String> {
         _ if program.tasks.len().saturating_mul(size + 1024) > LARGEST_CROWD.max(size + 1024) => {
             Err(format!("{} tasks of {size} bytes at once: ask for fewer", program.tasks.len()))
         }
-        _ if run.tasks.open().count() + new > MOST => Err(format!("a job may have {MOST} tasks at a time")),
+        _ if run.tasks().open().count() + new > MOST => Err(format!("a job may have {MOST} tasks at a time")),
         _ if program.tasks.iter().any(|&(token, _)| token == 0) => Err("a task without a token".into()),
         Some(slot) if slot >= run.slots() => Err(format!("this job has {} places for tasks, not {slot}", run.slots())),
         _ => Ok(()),
@@ -76,11 +76,12 @@ fn start(ledger: &mut Ledger, asked: &Asked, program: &Program, orders: &mut Ord
     let mut told = Vec::new();
     ledger.change_tasks(asked.job, |job| {
         let Some(run) = job.life.run.as_mut() else { return };
+        let tasks = run.tasks_mut();
         let mut known: BTreeMap<Token, TaskNumber> =
-            run.tasks.known.iter().map(|(&number, task)| (task.token, number)).collect();
+            tasks.known.iter().map(|(&number, task)| (task.token, number)).collect();
         for &(token, slot) in &program.tasks {
-            let number = *known.entry(token).or_insert_with(|| run.tasks.make(token, slot, asked.task));
-            told.push((number, token, run.tasks.known[&number].stage));
+            let number = *known.entry(token).or_insert_with(|| tasks.make(token, slot, asked.task));
+            told.push((number, token, tasks.known[&number].stage));
         }
     });
     if let Some(job) = ledger.job(asked.job).cloned() {
@@ -93,25 +94,31 @@ fn start(ledger: &mut Ledger, asked: &Asked, program: &Program, orders: &mut Ord
 /// The order to start a task, for its node.
 fn launch(ledger: &Ledger, job: &Job, program: &Program, number: TaskNumber) -> Option<(String, Order)> {
     let run = job.life.open_run()?;
-    let task = run.tasks.known.get(&number).filter(|task| !task.ending)?;
+    let task = run.tasks().known.get(&number).filter(|task| !task.ending)?;
     let share = run.share_of_task(number)?;
     let payload = Payload::Command(program.words.clone());
-    let place =
-        TaskPlace { task: number, slot: task.slot, host: run.host_number(&share.host), nodes: Some(node_file(run)) };
+    let place = TaskPlace {
+        task: number,
+        slot: task.slot,
+        host: run.host_number(&share.host),
+        nodes: Some(node_file(&run.shares)),
+    };
     let whole = dispatch::frame(&ledger.setup, job, run, payload, program.environ.clone());
     let launch = Launch { walltime: None, shares: vec![share.clone()], place, ..whole };
     Some((share.node.clone(), Order::Start(Box::new(launch))))
 }
 
-/// One line for each MPI process, as in the script's own node file.
-fn node_file(run: &Run) -> String {
-    let lines = run.shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
-    lines.flat_map(|host| [host, "\n"]).collect()
+/// Whether a task has still to be started, when all of a tick has been taken in: its end may have
+/// come behind the wish for it, and a node that has been told to forget a task would start it anew.
+pub fn is_due(ledger: &Ledger, launch: &Launch) -> bool {
+    let run = ledger.job(launch.job).and_then(|job| runs_on(job, launch.attempt));
+    let task = run.and_then(|run| run.tasks().known.get(&launch.place.task));
+    task.is_some_and(|task| task.stage == Stage::Ordered && !task.ending)
 }
 
 /// How tasks stand; one that is not known, or no more, counts as lost.
 fn stages(run: &Run, tokens: &[Token]) -> Vec<(Token, Stage)> {
-    let known: BTreeMap<Token, Stage> = run.tasks.known.values().map(|task| (task.token, task.stage)).collect();
+    let known: BTreeMap<Token, Stage> = run.tasks().known.values().map(|task| (task.token, task.stage)).collect();
     let stage = |token: &Token| known.get(token).copied().unwrap_or(Stage::Over(NOT_EXECUTED));
     tokens.iter().take(MOST).map(|token| (*token, stage(token))).collect()
 }
@@ -120,8 +127,9 @@ fn release(ledger: &mut Ledger, id: JobId, tokens: &[Token]) {
     let tokens: BTreeSet<&Token> = tokens.iter().collect();
     ledger.change_tasks(id, |job| {
         let Some(run) = job.life.run.as_mut() else { return };
-        run.tasks.known.retain(|_, task| task.is_open() || !tokens.contains(&task.token));
-        let open = run.tasks.known.values_mut().filter(|task| tokens.contains(&task.token));
+        let known = &mut run.tasks_mut().known;
+        known.retain(|_, task| task.is_open() || !tokens.contains(&task.token));
+        let open = known.values_mut().filter(|task| tokens.contains(&task.token));
         open.for_each(|task| task.token = 0);
     });
 }
@@ -130,16 +138,16 @@ fn release(ledger: &mut Ledger, id: JobId, tokens: &[Token]) {
 
 /// Notes that tasks of a job are to end, and returns the orders for it: each is told once, and again
 /// when its node reports it all the same.
-fn end(ledger: &mut Ledger, job: &Job, which: impl Fn(TaskNumber, &crate::model::task::Task) -> bool) -> Orders {
+fn end(ledger: &mut Ledger, job: &Job, which: impl Fn(TaskNumber, &Task) -> bool) -> Orders {
     let Some(run) = job.life.open_run() else { return Vec::new() };
-    let chosen = run.tasks.open().filter(|&(number, task)| !task.ending && which(number, task));
+    let chosen = run.tasks().open().filter(|&(number, task)| !task.ending && which(number, task));
     let numbers: Vec<TaskNumber> = chosen.map(|(number, _)| number).collect();
     if numbers.is_empty() {
         return Vec::new();
     }
     ledger.change_tasks(job.id, |job| {
-        let tasks = job.life.run.as_mut().map(|run| &mut run.tasks.known);
-        let chosen = tasks.into_iter().flatten().filter(|(number, _)| numbers.binary_search(number).is_ok());
+        let Some(run) = job.life.run.as_mut() else { return };
+        let chosen = run.tasks_mut().known.iter_mut().filter(|(number, _)| numbers.binary_search(number).is_ok());
         chosen.for_each(|(_, task)| task.ending = true);
     });
     let order = |&number: &TaskNumber| {
@@ -164,7 +172,7 @@ pub fn wind_up(ledger: &mut Ledger, orders: &mut Orders) {
 }
 
 fn has_tasks(job: &Job) -> bool {
-    job.life.open_run().is_some_and(|run| !run.tasks.known.is_empty())
+    job.life.open_run().is_some_and(|run| !run.tasks().known.is_empty())
 }
 
 /// The orders that send a signal to all tasks of a job.
@@ -174,7 +182,7 @@ pub fn signal(job: &Job, signal: i32) -> Orders {
         let node = run.share_of_task(task)?.node.clone();
         Some((node, Order::Signal { job: job.id, attempt: run.attempt, task, signal }))
     };
-    run.tasks.open().filter_map(order).collect()
+    run.tasks().open().filter_map(order).collect()
 }
 
 // ------------------------------------------------------------------------- reports
@@ -200,7 +208,7 @@ pub fn task_stands(
 ) {
     let TaskName { job: id, attempt, task } = name;
     let known = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt);
-    let known = known.and_then(|run| run.tasks.known.get(&task)).cloned();
+    let known = known.and_then(|run| run.tasks().known.get(&task)).cloned();
     match (standing, known) {
         (Standing::Ended(outcome), _) => {
             over(ledger, name, outcome, orders);
@@ -209,8 +217,8 @@ pub fn task_stands(
         (_, Some(known)) if known.is_open() && !known.ending => {
             if *standing != Standing::Starting && known.stage == Stage::Ordered {
                 ledger.change_tasks(id, |job| {
-                    let tasks = job.life.run.as_mut().map(|run| &mut run.tasks.known);
-                    tasks.and_then(|tasks| tasks.get_mut(&task)).into_iter().for_each(|t| t.stage = Stage::Running);
+                    let task = job.life.run.as_mut().and_then(|run| run.tasks_mut().known.get_mut(&task));
+                    task.into_iter().for_each(|task| task.stage = Stage::Running);
                 });
                 orders.extend(ledger.job(id).and_then(|job| news(job, known.asker, known.token, Stage::Running)));
             }
@@ -224,7 +232,7 @@ pub fn task_stands(
 fn over(ledger: &mut Ledger, name: TaskName, outcome: &Outcome, orders: &mut Orders) {
     let Some(job) = ledger.job(name.job).cloned() else { return };
     let Some(run) = job.life.open_run().filter(|run| run.attempt == name.attempt) else { return };
-    let Some(task) = run.tasks.known.get(&name.task).filter(|task| task.is_open()) else { return };
+    let Some(task) = run.tasks().known.get(&name.task).filter(|task| task.is_open()) else { return };
     let status = status(outcome);
     ledger.change_tasks(name.job, |job| job.task_over(name.task, status, outcome.used));
     orders.extend(news(&job, task.asker, task.token, Stage::Over(status)));
@@ -254,7 +262,7 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
     let here = |node: &str| inventory.nodes.iter().any(|facts| facts.name == node);
     for job in running_on(ledger, here) {
         let Some(run) = job.life.open_run() else { continue };
-        let missing = run.tasks.open().filter(|&(number, task)| {
+        let missing = run.tasks().open().filter(|&(number, task)| {
             let is_here = run.share_of_task(number).is_some_and(|share| here(&share.node));
             let is_wanted = run.has_script() && job.life.want == Want::Run;
             let expected = task.stage == Stage::Running || task.ending || !is_wanted;
@@ -275,7 +283,7 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
 pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
     let runs_here = |job: &&Arc<Job>| {
         job.life.open_run().is_some_and(|run| {
-            let mut nodes = run.tasks.open().filter_map(|(number, _)| run.share_of_task(number));
+            let mut nodes = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
             nodes.any(|share| here(&share.node))
         })
     };

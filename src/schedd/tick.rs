@@ -142,8 +142,9 @@ impl Schedd {
             self.note(news);
         }
         for (node, order) in &effects.orders {
+            let task = if let Order::Start(launch) = order { Some(launch) } else { None };
             // Whoever asked for a task asks again.
-            if matches!(order, Order::Start(_)) && self.nodes.is_behind(node) {
+            if task.is_some_and(|launch| !tasks::is_due(&self.ledger, launch) || self.nodes.is_behind(node)) {
                 continue;
             }
             let news = self.nodes.send(node, order);
@@ -383,7 +384,7 @@ impl Noded<'_> {
 
 fn note_usage(ledger: &mut Ledger, &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage)) {
     let open = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt);
-    match open.map(|run| run.tasks.made) {
+    match open.map(|run| run.tasks().made) {
         Some(0) if task == 0 => ledger.used(id, used),
         Some(_) => ledger.change_tasks(id, |job| job.task_used(task, used)),
         None => {}
