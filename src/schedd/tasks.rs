@@ -298,3 +298,103 @@ pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
         _ => run.share_of_task(task).map(|share| share.node.as_str()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::{Exit, Share};
+    use crate::model::life::Moment;
+    use crate::model::time::{Span, Time, Wall};
+    use crate::sched::fixture;
+
+    /// A job that runs on two nodes, two lines of the node file on the first, and has a task on each.
+    fn job() -> Job {
+        let mut job = fixture::cluster("2 x ncpus=2").job(1, "select=2:ncpus=1");
+        let share = |node: &str, mpiprocs| Share {
+            node: node.into(),
+            host: node.into(),
+            taken: Vec::new(),
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs,
+        };
+        happen(&mut job, Event::Submitted);
+        happen(&mut job, Event::Started { attempt: 1, shares: vec![share("n1", 2), share("n2", 1)] });
+        let tasks = job.life.run.as_mut().unwrap().tasks_mut();
+        (tasks.make(7, 0, 0), tasks.make(8, 2, 0));
+        job
+    }
+
+    fn happen(job: &mut Job, event: Event) {
+        let wall = Wall(0);
+        job.apply(&event, Moment { now: Time(5), wall, max_failed_starts: 20, retry: Span(1) });
+    }
+
+    fn ended(status: i32) -> Event {
+        let outcome = Outcome { how: How::Exited(status), sent: None, used: Default::default() };
+        Event::Ended { attempt: 1, outcome }
+    }
+
+    #[test]
+    fn the_status_is_known_at_once_and_the_nodes_are_free_with_the_last_task() {
+        let mut job = job();
+        assert_eq!(node_of(&job, 1, 2), Some("n2"));
+        happen(&mut job, ended(3));
+        assert_eq!(job.life.exit, Some(Exit { status: 3, deleted: false }));
+        happen(&mut job, ended(4));
+        assert_eq!(job.life.exit.unwrap().status, 3, "said twice it is one end");
+        assert_eq!(node_of(&job, 1, 0), None, "nothing more is expected of the script's node");
+        job.task_over(1, 0, Default::default());
+        assert!(job.life.open_run().is_some());
+        job.task_over(2, 0, Default::default());
+        assert!(job.life.open_run().is_none());
+    }
+
+    #[test]
+    fn a_job_put_back_waits_for_its_tasks_and_can_be_deleted_meanwhile() {
+        let mut job = job();
+        happen(&mut job, Event::RerunWanted { by: "me@here".into() });
+        happen(&mut job, ended(3));
+        assert_eq!((job.life.state, job.life.open_run().is_some()), (State::Queued, true));
+        happen(&mut job, Event::RerunWanted { by: "me@here".into() });
+        assert_eq!(job.life.want, Want::Run, "it does not run");
+        happen(&mut job, Event::Vanished { attempt: 1, why: "rebooted".into() });
+        assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
+        happen(&mut job, Event::DeleteWanted { by: "me@here".into(), force: false });
+        assert_eq!(job.life.state, State::Finished);
+        [1, 2].into_iter().for_each(|task| job.task_over(task, 0, Default::default()));
+        assert!(job.life.open_run().is_none());
+    }
+
+    #[test]
+    fn only_what_is_bounded_and_on_the_jobs_own_nodes_is_granted() {
+        let mut job = job();
+        let run = job.life.run.as_mut().unwrap();
+        let program = |tasks: Vec<(Token, u32)>, environ: usize| Program {
+            words: vec!["true".into()],
+            environ: vec![0; environ],
+            tasks,
+        };
+        assert_eq!(sound(run, &program(vec![(1, 0), (2, 2)], 10)), Ok(()));
+        assert!(sound(run, &program(vec![(1, 3)], 10)).unwrap_err().contains("3 places"));
+        assert!(sound(run, &program(vec![(0, 0)], 10)).is_err());
+        assert!(sound(run, &program(vec![(1, 0)], LARGEST)).unwrap_err().contains("bytes of arguments"));
+        assert!(sound(run, &program(vec![(1, 0); 100], LARGEST / 2)).unwrap_err().contains("fewer"));
+        assert!(sound(run, &Program { words: vec![], ..program(vec![(1, 0)], 0) }).is_err());
+        for token in 100..MOST as u64 + 98 {
+            run.tasks_mut().make(token, 0, 0);
+        }
+        assert!(sound(run, &program(vec![(1, 0)], 10)).unwrap_err().contains("at a time"));
+        assert_eq!(sound(run, &program(vec![(100, 0)], 10)), Ok(()), "one that is known is not new");
+        assert_eq!(stages(run, &[7, 5]), [(7, Stage::Ordered), (5, Stage::Over(NOT_EXECUTED))]);
+    }
+
+    #[test]
+    fn hosts_are_numbered_in_the_order_of_the_shares_and_lines_lead_to_shares() {
+        let job = job();
+        let run = job.life.open_run().unwrap();
+        let node = |slot| run.share_of_slot(slot).map(|share| share.node.as_str());
+        assert_eq!([0, 1, 2, 3].map(node), [Some("n1"), Some("n1"), Some("n2"), None]);
+        assert_eq!((run.host_number("n1"), run.host_number("n2"), run.slots()), (0, 1, 3));
+    }
+}
