@@ -24,7 +24,10 @@ struct Cluster {
 
 impl Cluster {
     fn new() -> Cluster {
-        let sandbox = Sandbox::new();
+        Cluster::of(Sandbox::new())
+    }
+
+    fn of(sandbox: Sandbox) -> Cluster {
         let mut config = "[launch]\nlogin = false\ngrace = \"1s\"\n".to_string();
         for node in NODES {
             let socket = sandbox.home().join(format!("{node}.sock"));
@@ -36,7 +39,7 @@ impl Cluster {
         for node in NODES {
             cluster.start(node, &[]);
             let known = || cluster.sandbox.run("pbsnodes", &[node]).out.contains("state = free").then_some(());
-            cluster.sandbox.run("schedd", &[]).ok();
+            cluster.start_schedd();
             cluster.sandbox.until(node, known);
         }
         cluster
@@ -59,6 +62,14 @@ impl Cluster {
         let mut noded = self.nodeds.lock().unwrap().remove(node).unwrap();
         noded.kill().unwrap();
         noded.wait().unwrap();
+    }
+
+    /// Starts schedd where none serves any more. One that is dying may still be taken for alive.
+    fn start_schedd(&self) {
+        self.sandbox.until("a schedd", || {
+            self.sandbox.run("schedd", &[]);
+            (self.sandbox.run("schedd", &["--status"]).code == 0).then_some(())
+        });
     }
 
     /// Submits a script over all three nodes; output and errors go to `out`.
@@ -306,8 +317,7 @@ fn survive(victims: &[&'static str]) {
         cluster.sandbox.until("the end of the task on n3", || all_over(&pids[2..]));
     }
     victims.iter().filter(|victim| **victim != "schedd").for_each(|node| cluster.start(node, &[]));
-    cluster.sandbox.run("qstat", &[]).ok();
-    cluster.sandbox.run("schedd", &[]).ok();
+    cluster.start_schedd();
     cluster.go();
     let job = cluster.sandbox.ended(&id);
     assert_eq!((status(&job), &job["run_count"]), (6, &json!(1)), "{job}");
@@ -355,7 +365,7 @@ fn tasks_asked_for_while_daemons_die_run_once() {
             }
             None => {
                 cluster.sandbox.kill("schedd");
-                cluster.sandbox.run("schedd", &[]).ok();
+                cluster.start_schedd();
             }
         }
     }
@@ -365,6 +375,60 @@ fn tasks_asked_for_while_daemons_die_run_once() {
     let ran: Vec<String> = ran.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
     assert_eq!(ran.iter().filter(|name| name.starts_with("ran.") && name.ends_with(".1")).count(), 30);
     assert_eq!(ran.iter().filter(|name| name.starts_with("ran.")).count(), 30, "one ran twice: {ran:?}");
+}
+
+/// What may fail, be cut short or end its process, in daemons and commands alike.
+const FAULTS: &str = "socket.read:1/300:fail,socket.write:1/300:short,socket.write:1/1000:fail,\
+    socket.connect:1/200:fail,spool.commit:1/100:fail,spool.committed:1/300:crash,attempt.exit:1/100:fail,\
+    attempt.tombstone:1/50:fail,noded.epoch:1/20:fail";
+
+#[test]
+#[ignore = "a minute long: make torture"]
+fn torture_of_tasks_by_kills() {
+    torture(Sandbox::new());
+}
+
+#[test]
+#[ignore = "a minute long: make torture"]
+fn torture_of_tasks_by_kills_among_faults() {
+    torture(Sandbox::new().with("LANAI_FAULTS", FAULTS));
+}
+
+/// Every noded and schedd is killed again and again, at moments that differ each time.
+fn torture(sandbox: Sandbox) {
+    let cluster = Cluster::of(sandbox);
+    let task = "n=1; while ! (set -C; : > ran.$PBS_TASKNUM.$n) 2>/dev/null; do n=$((n+1)); done; exit 3";
+    cluster.sandbox.script("task", task);
+    let script =
+        "i=0; while [ $i -lt 100 ]; do pbsdsh ./task 2>>said; [ $? = 3 ] || echo round $i >> wrong; i=$((i+1)); done\n";
+    let id = cluster.submit(script);
+    let seed = std::env::var("TORTURE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let mut pause: u64 = seed.unwrap_or(u64::from(std::process::id()) % 400 + 1);
+    println!("TORTURE_SEED={pause}");
+    for victim in ["n2", "schedd", "n1", "n3"].into_iter().cycle() {
+        pause = pause * 31 % 401;
+        std::thread::sleep(Duration::from_millis(pause));
+        if cluster.sandbox.state(&id) == "F" {
+            break;
+        }
+        match NODES.into_iter().find(|node| *node == victim) {
+            Some(node) => {
+                cluster.kill(node);
+                cluster.start(node, &[]);
+            }
+            None => {
+                cluster.sandbox.pids_of("schedd").into_iter().for_each(|pid| kill(pid, 9));
+                cluster.start_schedd();
+            }
+        }
+    }
+    let wrong = fs::read_to_string(cluster.sandbox.file("wrong")).unwrap_or_default();
+    assert_eq!(wrong, "", "{}", cluster.sandbox.read("said"));
+    let ran = fs::read_dir(cluster.sandbox.work()).unwrap().flatten();
+    let ran: Vec<String> = ran.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    let ran: Vec<&String> = ran.iter().filter(|name| name.starts_with("ran.")).collect();
+    assert_eq!((ran.len(), ran.iter().filter(|name| name.ends_with(".1")).count()), (300, 300), "{ran:?}");
+    cluster.nothing_is_kept();
 }
 
 #[test]
@@ -378,7 +442,7 @@ fn a_job_deleted_while_a_sister_is_away_is_over_at_once_and_its_task_later() {
     assert!(lives(pids[1]));
     let next = cluster.sandbox.submit(&["-l", "select=3:ncpus=4", "-l", "place=scatter"], "exit 0\n");
     cluster.sandbox.kill("schedd");
-    cluster.sandbox.run("schedd", &[]).ok();
+    cluster.start_schedd();
     assert_eq!(cluster.sandbox.state(&next), "Q");
     cluster.start("n2", &[]);
     cluster.sandbox.until("the end of the task", || all_over(&pids[1..2]));
