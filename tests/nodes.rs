@@ -1,11 +1,13 @@
 //! Jobs over several nodes: three nodeds on this machine stand for three hosts.
 
-use crate::support::sandbox::{Sandbox, bin, is_root, kill};
+use crate::support::people::two_people;
+use crate::support::sandbox::{Sandbox, kill};
 use lanai::sys::procfs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -505,37 +507,35 @@ fn outside_of_a_job_and_without_its_secret_nothing_is_started() {
 }
 
 #[test]
-fn a_stranger_who_knows_the_secret_starts_nothing() {
-    if !is_root() {
-        return println!("skipped: needs root");
+fn in_a_shared_installation_tasks_run_as_the_owner_and_nobody_else_starts_any() {
+    let Some([ann, bob]) = two_people("task") else { return };
+    let sandbox = Sandbox::configured("[server]\nshared = true\n");
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let cluster = Cluster::new();
-    let (id, _) = cluster.waiting("");
-    let socket = cluster.sandbox.home().join("n1/tasks.sock");
-    let record = fs::read(cluster.sandbox.home().join("n1/attempts/1.1/record")).unwrap();
-    let identity: Value = serde_json::from_str(String::from_utf8_lossy(&record[..512]).trim()).unwrap();
-    // All the way down to the socket is open to the stranger, who still is somebody else.
-    for folder in socket.ancestors().skip(1).take(3) {
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(folder, open).unwrap();
-    }
-    let program = cluster.sandbox.home().parent().unwrap().join("pbsdsh");
-    fs::copy(bin("pbsdsh"), &program).unwrap();
-    let nodes = cluster.sandbox.home().parent().unwrap().join("nodes");
+    sandbox.run("schedd", &[]).ok();
+    let script = "env > mine; while [ ! -e go ]; do sleep 0.02; done
+pbsdsh -- sh -c 'id -u; grep -c . $PBS_NODEFILE; stat -c %u $TMPDIR; grep NoNewPrivs /proc/self/status'\n";
+    let id = ann.submit(&sandbox, &["-N", "wide", "-v", "PATH", "-l", "select=1:mpiprocs=2", "-j", "oe"], script);
+    sandbox.running(&id);
+    let mine = sandbox.until("the environment", || {
+        fs::read_to_string(ann.file("mine")).ok().filter(|text| text.contains("PBS_JOBCOOKIE="))
+    });
+    let nodes = sandbox.home().parent().unwrap().join("nodes");
     fs::write(&nodes, "n1\n").unwrap();
-    let mut stranger = Command::new(program);
-    std::os::unix::process::CommandExt::uid(&mut stranger, 12_345);
-    stranger.env_clear().env("LANAI_TASKS", &socket).env("PBS_NODEFILE", &nodes).env("PBS_JOBID", &id);
-    stranger
-        .env("LANAI_ATTEMPT", "1")
-        .env("PBS_TASKNUM", "1")
-        .env("PBS_JOBCOOKIE", identity["cookie"].as_str().unwrap());
-    let output = stranger.current_dir("/").args(["--", "true"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("is not part of job 1"), "{said}");
-    cluster.go();
-    cluster.sandbox.ended(&id);
+    let value = |name: &str| mine.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap();
+    let names = ["LANAI_TASKS", "PBS_JOBID", "LANAI_ATTEMPT", "PBS_TASKNUM", "PBS_JOBCOOKIE"];
+    let secrets: String = names.map(|name| format!("{name}={} ", value(name))).concat();
+    let forged = format!("PBS_NODEFILE={} {secrets} pbsdsh -n 0 -- touch /tmp/forged", nodes.display());
+    let done = bob.shell(&sandbox, &forged);
+    assert!(done.code == 1 && done.err.contains("is not part of job 1 on this node"), "{done:?}");
+    fs::write(ann.file("go"), "").unwrap();
+    let job = sandbox.ended(&id);
+    let out = ann.read("wide.o1");
+    assert_eq!(job["Exit_status"], 0, "{out}");
+    let uid = ann.uid.to_string();
+    let count = |line: &str| out.lines().filter(|other| *other == line).count();
+    assert_eq!([count(&uid), count("2"), count("NoNewPrivs:\t1"), out.lines().count()], [4, 2, 2, 8], "{out}");
 }
 
 #[test]
