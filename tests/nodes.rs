@@ -453,6 +453,22 @@ fn a_job_deleted_while_a_sister_is_away_is_over_at_once_and_its_task_later() {
 }
 
 #[test]
+fn a_silent_sister_is_shown_until_it_answers_again() {
+    let cluster = Cluster::new();
+    let (id, _) = cluster.waiting("");
+    let comment = || cluster.sandbox.job(&id)["comment"].as_str().unwrap_or_default().to_string();
+    cluster.kill("n2");
+    cluster
+        .sandbox
+        .until("the loss to be told", || comment().starts_with("Lost contact with node n2 on ").then_some(()));
+    assert_eq!(cluster.sandbox.state(&id), "R");
+    cluster.start("n2", &[]);
+    cluster.sandbox.until("the return to be told", || comment().starts_with("Job run at ").then_some(()));
+    cluster.go();
+    assert_eq!(status(&cluster.sandbox.ended(&id)), 2);
+}
+
+#[test]
 fn a_sister_that_boots_loses_its_tasks_and_the_job_goes_on() {
     let cluster = Cluster::new();
     let (id, pids) = cluster.waiting("; echo pbsdsh $?; exit 6");

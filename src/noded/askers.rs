@@ -300,3 +300,25 @@ fn proved(state: &Path, name: Name, cookie: &str, uid: u32) -> bool {
     let same = folder.identity().is_ok_and(|identity| identity.uid == uid && identity.cookie == cookie);
     same && matches!(folder.outcome(), Ok(None))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::task::Stage;
+
+    #[test]
+    fn one_hears_of_the_tasks_it_has_asked_for_until_it_lets_them_go() {
+        let (near, _far) = UnixStream::pair().unwrap();
+        let link = Link::new(near).unwrap();
+        let mut asker =
+            Asker { link, uid: 1, since: Span(0), name: None, tokens: BTreeSet::new(), writing: false, waits: None };
+        let stages = |tokens: &[Token]| News::Stages(tokens.iter().map(|&token| (token, Stage::Running)).collect());
+        assert_eq!(asker.part_of(&stages(&[1])), None);
+        asker.note(&Wish::Ask(vec![1, 2]));
+        assert_eq!(asker.part_of(&stages(&[3, 2])), Some(stages(&[2])));
+        asker.note(&Wish::Release(vec![2]));
+        assert_eq!(asker.part_of(&stages(&[3, 2])), None);
+        asker.note(&Wish::Ask((0..100_000).collect()));
+        assert_eq!(asker.tokens.len(), MOST_TOKENS);
+    }
+}

@@ -66,6 +66,7 @@ fn sound(run: &Run, program: &Program) -> Result<(), String> {
             Err(format!("{} tasks of {size} bytes at once: ask for fewer", program.tasks.len()))
         }
         _ if run.tasks().open().count() + new > MOST => Err(format!("a job may have {MOST} tasks at a time")),
+        _ if run.tasks().made > TaskNumber::MAX - MOST as u32 => Err("this job has had all its tasks".into()),
         _ if program.tasks.iter().any(|&(token, _)| token == 0) => Err("a task without a token".into()),
         Some(slot) if slot >= run.slots() => Err(format!("this job has {} places for tasks, not {slot}", run.slots())),
         _ => Ok(()),

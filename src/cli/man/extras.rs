@@ -104,6 +104,11 @@ pub(super) const EXTRAS: &[Extra] = &[
                   what the job uses. A task is started once and its end is told even if schedd or a noded is killed and \
                   started anew meanwhile: pbsdsh waits for them.",
             ),
+            Text(
+                "pbsdsh finds the noded of its host by LANAI_TASKS, and shows by PBS_JOBID, LANAI_ATTEMPT, PBS_TASKNUM and \
+                  PBS_JOBCOOKIE that it belongs to the job: a script that clears its environment must keep these. A job \
+                  may have 4096 tasks at a time; arguments and environment may take 1 MiB.",
+            ),
         ],
     },
     Extra {
