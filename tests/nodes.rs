@@ -30,7 +30,10 @@ impl Cluster {
     }
 
     fn of(sandbox: Sandbox) -> Cluster {
-        let mut config = "[launch]\nlogin = false\ngrace = \"1s\"\n".to_string();
+        // Ids of its own, and so TMPDIRs: other tests look for theirs under their usual names.
+        let folder = sandbox.home().parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+        let name: String = folder.chars().filter(char::is_ascii_alphanumeric).collect();
+        let mut config = format!("[server]\nname = \"{name}\"\n[launch]\nlogin = false\ngrace = \"1s\"\n");
         for node in NODES {
             let socket = sandbox.home().join(format!("{node}.sock"));
             config += &format!("[[node]]\nname = \"{node}\"\nsocket = \"{}\"\n", socket.display());
@@ -525,7 +528,7 @@ fn outside_of_a_job_and_without_its_secret_nothing_is_started() {
 #[test]
 fn in_a_shared_installation_tasks_run_as_the_owner_and_nobody_else_starts_any() {
     let Some([ann, bob]) = two_people("task") else { return };
-    let sandbox = Sandbox::configured("[server]\nshared = true\n");
+    let sandbox = Sandbox::configured("[server]\nname = \"tasks\"\nshared = true\n");
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
