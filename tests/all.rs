@@ -17,6 +17,7 @@ mod interactive;
 mod job_commands;
 mod limits;
 mod noded;
+mod nodes;
 mod personal;
 mod recovery;
 mod sched_properties;

@@ -1,6 +1,6 @@
 //! The real noded, in a folder of its own, running real jobs.
 
-use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share};
+use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share, TaskNumber};
 use lanai::model::limits::{Bound, Times};
 use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;
@@ -48,7 +48,7 @@ impl Node {
     }
 
     /// Kills noded where it stands and starts it again.
-    fn restart(&mut self) -> Vec<(JobId, Attempt, Standing)> {
+    fn restart(&mut self) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
         self.daemon.kill().unwrap();
         self.daemon.wait().unwrap();
         self.daemon = daemon(self.folder.path(), &[]);
@@ -56,7 +56,7 @@ impl Node {
         self.greet(1)
     }
 
-    fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, Standing)> {
+    fn greet(&mut self, epoch: u64) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
         self.order(Order::Hello { epoch });
         self.heard.clear();
         loop {
@@ -84,7 +84,7 @@ impl Node {
             if let Some(at) = self.heard.iter().position(|(id, _)| *id == JobId::job(job)) {
                 return self.heard.remove(at).1;
             }
-            if let Report::Attempt(id, _, standing) = self.next() {
+            if let Report::Attempt(id, _, 0, standing) = self.next() {
                 self.heard.push((id, standing));
             }
         }
@@ -113,11 +113,11 @@ impl Node {
     }
 
     fn cancel(&mut self, job: u64, grace: Span) {
-        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, grace });
+        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, task: 0, grace });
     }
 
     fn confirm(&mut self, job: u64) {
-        self.order(Order::Confirm { job: JobId::job(job), attempt: 1 });
+        self.order(Order::Confirm { job: JobId::job(job), attempt: 1, task: 0 });
         self.order(Order::Ping);
         while !matches!(self.next(), Report::Pong) {}
     }
@@ -158,6 +158,7 @@ impl Node {
             limits: Default::default(),
             files: Default::default(),
             groups: None,
+            place: Default::default(),
         }
     }
 
@@ -239,10 +240,10 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
     assert_eq!(fs::metadata(node.path("1.o")).unwrap().mode() & 0o777, 0o600);
     let again = node.greet(1);
     assert!(
-        matches!(&again[..], [(JobId { number: 1, .. }, 1, Standing::Ended(o))] if o.how == How::Exited(3)),
+        matches!(&again[..], [(JobId { number: 1, .. }, 1, 0, Standing::Ended(o))] if o.how == How::Exited(3)),
         "{again:?}"
     );
-    assert!(matches!(&node.restart()[..], [(JobId { number: 1, .. }, 1, Standing::Ended(_))]));
+    assert!(matches!(&node.restart()[..], [(JobId { number: 1, .. }, 1, 0, Standing::Ended(_))]));
     node.confirm(1);
     assert_eq!(node.greet(1), []);
     assert_eq!(fs::read_dir(node.path("state/attempts")).unwrap().count(), 0);
@@ -322,7 +323,7 @@ fn a_signal_reaches_the_script() {
     node.order(Order::Start(Box::new(node.script(1, text))));
     node.running(1);
     wait_for(|| (node.read("ready") == "ready\n").then_some(()));
-    node.order(Order::Signal { job: JobId::job(1), attempt: 1, signal: 10 });
+    node.order(Order::Signal { job: JobId::job(1), attempt: 1, task: 0, signal: 10 });
     let outcome = node.ended(1);
     assert_eq!((outcome.how, outcome.sent), (How::Exited(5), Some(10)));
     assert!(node.read("1.o").contains("caught"));
@@ -387,8 +388,8 @@ fn a_noded_killed_meanwhile_adopts_what_runs_and_learns_what_ended() {
     fs::write(node.path("go2"), "").unwrap();
     wait_for(|| (!lives(shepherd)).then_some(()));
     let found = node.restart();
-    assert_eq!(found[0], (JobId::job(1), 1, Standing::Running(first)));
-    assert!(matches!(&found[1].2, Standing::Ended(o) if o.how == How::Exited(5)), "{found:?}");
+    assert_eq!(found[0], (JobId::job(1), 1, 0, Standing::Running(first)));
+    assert!(matches!(&found[1].3, Standing::Ended(o) if o.how == How::Exited(5)), "{found:?}");
     fs::write(node.path("go"), "").unwrap();
     assert_eq!(node.ended(1).how, How::Exited(4));
 }

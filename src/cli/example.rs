@@ -118,8 +118,16 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
     life.state = State::Running;
     life.run_count = 1;
-    let run =
-        Run { attempt: 1, shares, started: SUBMITTED, session: Some(4711), boot: None, open: true, silent: false };
+    let run = Run {
+        attempt: 1,
+        shares,
+        started: SUBMITTED,
+        session: Some(4711),
+        boot: None,
+        open: true,
+        silent: false,
+        tasks: None,
+    };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
     record

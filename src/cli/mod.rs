@@ -60,6 +60,10 @@ pub mod qmsg;
 
 pub mod qrun;
 
+pub mod pbsdsh;
+
+pub mod crowd;
+
 pub mod each;
 
 pub mod ask;
@@ -119,6 +123,7 @@ pub struct Program {
 
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[Program] = &[
+    Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
     Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
     Program { name: "qalter", section: 1, command: qalter::command },
     Program { name: "qdel", section: 1, command: qdel::command },

@@ -134,22 +134,6 @@ impl Teller<'_> {
             Event::FailedRerun { by, .. } => {
                 self.asked("failed_rerun", "The elements that failed to be run again", by);
             }
-            Event::Bound { .. } => self.say(Server, "job", "bound", "Waits for further jobs"),
-            Event::Named { by, condition } => {
-                let edge = Edge { kind: Kind::After(*condition), job: *by };
-                self.depends("named", "Waits for one more job:", edge);
-            }
-            Event::DependencyMet { edge } => self.depends("dependency_met", "Dependency met:", *edge),
-            Event::DependencyBroken { why, .. } => self.say(Server, "job", "dependency_broken", why.as_str()),
-            Event::RivalBegan { job } => {
-                let what = format!("Held: {} of its runone set has begun", job.full(&self.server.name));
-                self.say(Server, "job", "rival_began", what);
-            }
-            Event::RivalReturned { job } => {
-                let what =
-                    format!("Free again: {} of its runone set is back in its queue", job.full(&self.server.name));
-                self.say(Server, "job", "rival_returned", what);
-            }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Started { attempt, shares } => self.started(*attempt, shares),
             Event::Launched { attempt, session, .. } => {
@@ -168,6 +152,34 @@ impl Teller<'_> {
                 );
             }
             Event::ContactRegained => self.say(Server, "job", "contact_regained", "Its node answers again: it runs"),
+            Event::Bound { .. }
+            | Event::Named { .. }
+            | Event::DependencyMet { .. }
+            | Event::DependencyBroken { .. }
+            | Event::RivalBegan { .. }
+            | Event::RivalReturned { .. } => self.tell_of_bonds(event),
+        }
+    }
+
+    fn tell_of_bonds(&mut self, event: &Event) {
+        match event {
+            Event::Bound { .. } => self.say(Server, "job", "bound", "Waits for further jobs"),
+            Event::Named { by, condition } => {
+                let edge = Edge { kind: Kind::After(*condition), job: *by };
+                self.depends("named", "Waits for one more job:", edge);
+            }
+            Event::DependencyMet { edge } => self.depends("dependency_met", "Dependency met:", *edge),
+            Event::DependencyBroken { why, .. } => self.say(Server, "job", "dependency_broken", why.as_str()),
+            Event::RivalBegan { job } => {
+                let what = format!("Held: {} of its runone set has begun", job.full(&self.server.name));
+                self.say(Server, "job", "rival_began", what);
+            }
+            Event::RivalReturned { job } => {
+                let what =
+                    format!("Free again: {} of its runone set is back in its queue", job.full(&self.server.name));
+                self.say(Server, "job", "rival_returned", what);
+            }
+            _ => {}
         }
     }
 

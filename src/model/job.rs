@@ -6,6 +6,7 @@ use super::limits::Bound;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
+use super::task::Tasks;
 use super::text::Text;
 use super::time::{Span, Time, Wall};
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,10 @@ impl FromStr for JobId {
 /// Which of a job's starts: 1 for the first. (job, attempt) names one run for ever; noded refuses
 /// an attempt below the highest it has seen.
 pub type Attempt = u32;
+
+/// Which process that a node was told to start for an attempt: 0 for the script, else a task that
+/// the job started itself. (job, attempt, task) names one process, with its children, for ever.
+pub type TaskNumber = u32;
 
 /// Who submitted the job, as the kernel attested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -330,6 +335,9 @@ pub struct Run {
     /// Whether the node has not answered for a while: the job is shown as lost contact.
     #[serde(default)]
     pub silent: bool,
+    /// What it has started itself on its nodes; None for nothing yet.
+    #[serde(default)]
+    pub tasks: Option<Box<Tasks>>,
 }
 
 /// What one chunk holds on one node.

@@ -6,7 +6,7 @@
 
 use super::depend::Bars;
 use super::event::Event;
-use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Want};
+use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
 
@@ -71,6 +71,13 @@ impl Life {
     }
 }
 
+impl Run {
+    /// An attempt just decided, of which nothing has been heard.
+    pub fn new(attempt: Attempt, shares: Vec<Share>, started: Time) -> Run {
+        Run { attempt, shares, started, session: None, boot: None, open: true, silent: false, tasks: None }
+    }
+}
+
 impl Job {
     /// Takes note of what happened. An event about an attempt that is not the open one changes
     /// nothing.
@@ -89,16 +96,10 @@ impl Job {
                 }
                 self.settle(moment);
             }
-            Event::Started { attempt, shares } => {
-                let shares = shares.clone();
-                let (attempt, started) = (*attempt, moment.now);
-                self.start(Run { attempt, shares, started, session: None, boot: None, open: true, silent: false });
-            }
+            Event::Started { attempt, shares } => self.start(Run::new(*attempt, shares.clone(), moment.now)),
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
-                    run.session = Some(*session);
-                    run.boot = Some(boot.clone());
-                    run.silent = false;
+                    (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
                 }
             }
             Event::ContactLost { .. } => self.hear_from_node(false),
@@ -107,7 +108,7 @@ impl Job {
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
             Event::RerunWanted { by } => {
-                if self.life.open_run().is_some() && self.life.want == Want::Run {
+                if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
@@ -136,9 +137,9 @@ impl Job {
         }
     }
 
-    /// The open attempt, if it is this one.
+    /// The open attempt, if it is this one and its script is not over.
     fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
-        self.life.run.as_mut().filter(|run| run.open && run.attempt == attempt)
+        self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
     }
 
     fn bar(&mut self, event: &Event) {
@@ -197,8 +198,10 @@ impl Job {
     }
 
     fn ended(&mut self, attempt: Attempt, outcome: &Outcome, moment: Moment) {
-        let Some(run) = self.run(attempt) else { return };
-        run.open = false;
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
         if self.life.state == State::Finished {
             return;
         }
@@ -230,8 +233,10 @@ impl Job {
     }
 
     fn vanished(&mut self, attempt: Attempt, moment: Moment) {
-        let Some(run) = self.run(attempt) else { return };
-        run.open = false;
+        if self.run(attempt).is_none() {
+            return;
+        }
+        self.close_run(None);
         match self.life.want {
             _ if self.life.state == State::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
@@ -246,7 +251,7 @@ impl Job {
         if self.id.is_array() {
             return self.end_waiting(0, u32::MAX, moment);
         }
-        if force || self.life.open_run().is_none() {
+        if force || !self.life.open_run().is_some_and(Run::has_script) {
             self.finish(DELETED, true, moment);
         }
     }

@@ -29,6 +29,8 @@ pub mod hosts;
 
 pub mod job;
 
+pub mod task;
+
 pub mod digest;
 
 pub mod depend;

@@ -14,7 +14,7 @@ use super::site::Site;
 use super::spawner::{Building, Spawner, Word};
 use super::terminal::Door;
 use super::watch::Control;
-use crate::model::job::{Attempt, How, JobId, Outcome, Usage};
+use crate::model::job::{Attempt, How, JobId, Outcome, TaskNumber, Usage};
 use crate::model::time::Span;
 use crate::sys::{cgroup, clock};
 use crate::wire::message::{Launch, Report, Standing};
@@ -428,7 +428,7 @@ impl Attempts {
             let folder = Folder::of(&self.site.state, name);
             if let Some(used) = folder.usage().filter(|used| *used != entry.used) {
                 entry.used = used;
-                changed.push((name.job, name.attempt, used));
+                changed.push((name.job, name.attempt, name.task, used));
             }
             if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
                 silent.push(name);
@@ -448,8 +448,8 @@ impl Attempts {
     // ------------------------------------------------------------------------------- reports
 
     /// Every attempt not yet confirmed.
-    pub fn standings(&self) -> Vec<(JobId, Attempt, Standing)> {
-        self.entries.iter().map(|(name, entry)| (name.job, name.attempt, entry.standing.clone())).collect()
+    pub fn standings(&self) -> Vec<(JobId, Attempt, TaskNumber, Standing)> {
+        self.entries.iter().map(|(name, entry)| (name.job, name.attempt, name.task, entry.standing.clone())).collect()
     }
 
     /// Says again what is over and not yet confirmed.
@@ -481,7 +481,7 @@ impl Attempts {
 
     fn report(&mut self, name: Name) {
         if let Some(entry) = self.entries.get(&name) {
-            self.said.push(Report::Attempt(name.job, name.attempt, entry.standing.clone()));
+            self.said.push(Report::Attempt(name.job, name.attempt, name.task, entry.standing.clone()));
         }
     }
 
@@ -491,7 +491,7 @@ impl Attempts {
 
     /// The highest known attempt of the same job above this one.
     fn above(&self, name: Name) -> Option<Attempt> {
-        let highest = Name { attempt: Attempt::MAX, ..name };
+        let highest = Name { attempt: Attempt::MAX, task: TaskNumber::MAX, ..name };
         let known = self.entries.range(name..=highest).next_back()?;
         Some(known.0.attempt).filter(|&attempt| attempt > name.attempt)
     }
@@ -540,7 +540,7 @@ mod tests {
         attempts.cancel(name, Span(0));
         attempts.start(&running(), &mut poller);
         let cancelled = Standing::Ended(never(How::Cancelled));
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, cancelled)]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, cancelled)]);
         assert!(folder::buried(folder.path(), name).is_some());
         attempts.confirm(name);
         assert!(attempts.standings().is_empty());
@@ -566,10 +566,10 @@ mod tests {
         std::fs::write(place.join("record"), format!("{:4096}", r#"{"version":65000}"#)).unwrap();
         attempts.adopt(&mut poller).unwrap();
         attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, Standing::Starting)]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Starting)]);
         std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
         attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, Standing::Ended(never(How::ShepherdLost)))]);
+        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Ended(never(How::ShepherdLost)))]);
     }
 
     #[test]
@@ -577,10 +577,10 @@ mod tests {
         let (mut attempts, mut poller, _folder) = attempts();
         attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
         attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
-        attempts.cancel(Name { job: JobId::job(1), attempt: 1 }, Span(0));
+        attempts.cancel(Name { job: JobId::job(1), attempt: 1, task: 0 }, Span(0));
         attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 3, Standing::Running(1))]);
-        attempts.confirm(Name { job: JobId::job(1), attempt: 3 });
+        assert_eq!(attempts.standings(), [(JobId::job(1), 3, 0, Standing::Running(1))]);
+        attempts.confirm(Name { job: JobId::job(1), attempt: 3, task: 0 });
         assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
     }
 

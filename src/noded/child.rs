@@ -214,12 +214,14 @@ impl Streams<'_> {
     fn open(&self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let path = staging::output_file(&path.0, home, &launch.full_id, if letter == 'o' { "OU" } else { "ER" });
-        let fault = match open_output(&path) {
+        // A task adds to what the script has begun.
+        let anew = launch.place.task == 0;
+        let fault = match open_output(&path, anew) {
             Ok(file) => return Ok(file),
             Err(errno) => Fault::of(what, &path, errno),
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
-        match (fault, open_output(&place)) {
+        match (fault, open_output(&place, anew)) {
             (Fault::Owner(why), Ok(file)) => {
                 let note = format!("{why}; it is left in {}", place.display());
                 let note = Word::Note(shortened(note, LONGEST_NOTE));
@@ -232,11 +234,12 @@ impl Streams<'_> {
     }
 }
 
-/// Opens a file for output: always at its end, so that joined streams do not overwrite each other.
-fn open_output(path: &Path) -> Result<File, Errno> {
+/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do not
+/// overwrite each other.
+fn open_output(path: &Path, anew: bool) -> Result<File, Errno> {
     // A FIFO that nobody reads is an error, not something to wait for.
     let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
-    let file = File::options().write(true).create(true).truncate(true).mode(0o666).custom_flags(flags).open(path);
+    let file = File::options().write(true).create(true).truncate(anew).mode(0o666).custom_flags(flags).open(path);
     let file = file.map_err(errno)?;
     fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
     Ok(file)

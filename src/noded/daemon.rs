@@ -1,6 +1,7 @@
 //! noded's loop: connections, orders, what shepherds say, time.
 
 use super::args::Args;
+use super::askers::Askers;
 use super::attempts::Attempts;
 use super::folder::Name;
 use super::gpus;
@@ -70,6 +71,8 @@ struct Daemon {
     /// the kernel at each dial.
     socket_mode: u32,
     signals: SignalFd,
+    /// Processes of jobs that want tasks started.
+    askers: Askers,
     guests: BTreeMap<u64, Guest>,
     /// The guest that is schedd.
     schedd: Option<u64>,
@@ -100,27 +103,17 @@ impl Daemon {
         let hardware = Hardware::detect();
         let mut nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
-        let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
-        cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
-        let site = Site {
-            state: state_folder.to_path_buf(),
-            boot: boot.clone(),
-            tmp: tmpdir::base(state_folder),
-            host: hardware.host.clone(),
-            cgroup,
-            gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
-            amd: sensors::has_amd_gpus(),
-            shared: rules.shared,
-            min_uid: rules.min_uid,
-            own: own.clone(),
-        };
+        let site = site(args, state_folder, &hardware, &rules, &nodes);
         let gpus = watcher(&rules, site.gpus && !site.amd);
         if gpus.is_unsure() {
             nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
         }
+        let (others, tasks) = (own.uid == 0, site.tasks());
         let attempts = attempts(args, site, &state)?;
         process::raise_descriptor_limit();
         let mut poller = Poller::new()?;
+        let place = || format!("listening at {}", tasks.display());
+        let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
         let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
         poller.add(&signals, Source::Signals)?;
         let socket_mode = if args.schedd_uid.is_some() { 0o666 } else { 0o600 };
@@ -138,6 +131,7 @@ impl Daemon {
             listener,
             socket_mode,
             signals,
+            askers,
             guests: BTreeMap::new(),
             schedd: None,
             welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
@@ -183,6 +177,8 @@ impl Daemon {
                 let attempts = &self.attempts;
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
             }
+            Source::AskerListener => self.askers.admit(&mut self.poller),
+            Source::Asker(number) => self.askers.hear(number, self.schedd.is_some(), &mut self.poller),
         }
         Ok(())
     }
@@ -267,7 +263,7 @@ impl Daemon {
             return self.greet(number, epoch);
         }
         if let Order::Attach { epoch, job, attempt } = order {
-            return self.attach(number, epoch, Name { job, attempt });
+            return self.attach(number, epoch, Name { job, attempt, task: 0 });
         }
         if self.schedd != Some(number) {
             let unsaid = std::io::Error::other("an order before a greeting");
@@ -277,13 +273,20 @@ impl Daemon {
         match order {
             Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel { job, attempt, grace } => attempts.cancel(Name { job, attempt }, grace),
-            Order::Signal { job, attempt, signal } => attempts.tell(Name { job, attempt }, Control::Signal(signal)),
-            Order::Walltime { job, attempt, times } => attempts.tell(Name { job, attempt }, Control::Times(times)),
-            Order::Message { job, attempt, output, errors, text } => {
-                attempts.tell(Name { job, attempt }, Control::Message { output, errors, text });
+            Order::Cancel { job, attempt, task, grace } => attempts.cancel(Name { job, attempt, task }, grace),
+            Order::Signal { job, attempt, task, signal } => {
+                attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
             }
-            Order::Confirm { job, attempt } => attempts.confirm(Name { job, attempt }),
+            Order::Walltime { job, attempt, times } => {
+                attempts.tell(Name { job, attempt, task: 0 }, Control::Times(times));
+            }
+            Order::Message { job, attempt, output, errors, text } => {
+                attempts.tell(Name { job, attempt, task: 0 }, Control::Message { output, errors, text });
+            }
+            Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
+            Order::Tell { job, attempt, asker, news } => {
+                self.askers.tell((job, attempt), asker, &news, &mut self.poller);
+            }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
         }
@@ -310,6 +313,8 @@ impl Daemon {
         self.attempts.said();
         let (boot, nodes, attempts) = (self.boot.clone(), self.nodes.clone(), self.attempts.standings());
         self.send(number, &Report::Hello { boot, nodes, attempts });
+        self.askers.said();
+        self.askers.again(&mut self.poller);
     }
 
     /// Hands a connection on to the shepherd of an interactive job. It may have been dialled by no
@@ -332,7 +337,7 @@ impl Daemon {
     }
 
     fn tell_schedd(&mut self) {
-        for report in self.attempts.said() {
+        for report in self.attempts.said().into_iter().chain(self.askers.said()) {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
@@ -349,7 +354,8 @@ impl Daemon {
         let idle = self.idle_limit.filter(|_| self.idle()).map(|limit| self.idle_since.0 + limit.0);
         let ends = self.attempts.next_end().map(|end| end.0);
         let gpus = self.gpus.due().map(|due| due.0);
-        let next = [guest, idle, ends, gpus, Some(self.next_round.0)].into_iter().flatten().min();
+        let askers = self.askers.next().map(|next| next.0);
+        let next = [guest, idle, ends, gpus, askers, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -373,10 +379,12 @@ impl Daemon {
         }
         self.gpus.keep_time(now, &mut self.poller);
         self.tell_of_gpus();
+        self.askers.expire(&mut self.poller);
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
             self.listen_again();
+            self.askers.listen_again(&mut self.poller);
         }
         if now >= self.next_repeat {
             self.next_repeat = Span(now.0 + REPEAT.0);
@@ -425,6 +433,24 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
     }
     let _ = nix::unistd::chdir("/");
     Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
+}
+
+/// What every attempt finds here.
+fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, nodes: &[NodeFacts]) -> Site {
+    let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
+    cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
+    Site {
+        state: state_folder.to_path_buf(),
+        boot: clock::boot_id(),
+        tmp: tmpdir::base(state_folder),
+        host: hardware.host.clone(),
+        cgroup,
+        gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
+        amd: sensors::has_amd_gpus(),
+        shared: rules.shared,
+        min_uid: rules.min_uid,
+        own: user::own(),
+    }
 }
 
 /// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.

@@ -3,7 +3,7 @@
 use crate::model::job::Share;
 use crate::sys::user::Account;
 use crate::wire::message::Launch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -28,6 +28,8 @@ pub struct Surroundings<'a> {
     pub gpus: bool,
     /// Whether these are AMD's.
     pub amd: bool,
+    /// Where it can ask for tasks.
+    pub tasks: &'a Path,
 }
 
 /// Variables by name.
@@ -35,6 +37,9 @@ pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The environment: what the submitter handed on, then what only the node knows.
 pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
+    if launch.place.task > 0 {
+        return super::task::environment(launch, around);
+    }
     let mut environment = handed_on(&launch.environ);
     let account = around.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
@@ -58,7 +63,9 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("PBS_QUEUE", launch.queue.as_bytes());
     set("PBS_NODEFILE", around.nodes.as_os_str().as_bytes());
     set("PBS_NODENUM", b"0");
+    set("PBS_VNODENUM", b"0");
     set("PBS_TASKNUM", b"1");
+    set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
     // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
     set("PBS_JOBDIR", around.jobdir.as_os_str().as_bytes());
@@ -71,12 +78,14 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
         Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
         None => environment.remove(&b"PBS_ACCOUNT"[..]),
     };
+    count_nodes(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around);
     environment.entry("PATH".into()).or_insert_with(|| PATH.into());
     environment
 }
 
-fn handed_on(environ: &[u8]) -> Environment {
+/// The variables in `K=V` entries, each ended by a zero byte.
+pub fn handed_on(environ: &[u8]) -> Environment {
     let entries = environ.split(|&b| b == 0).filter_map(|entry| {
         let equals = entry.iter().position(|&b| b == b'=').filter(|&at| at > 0)?;
         Some((entry[..equals].to_vec(), entry[equals + 1..].to_vec()))
@@ -84,11 +93,24 @@ fn handed_on(environ: &[u8]) -> Environment {
     entries.collect()
 }
 
+/// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
+fn count_nodes(environment: &mut Environment, shares: &[Share]) {
+    let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
+    let lines = |shares: &mut dyn Iterator<Item = &Share>| shares.map(|share| u64::from(share.mpiprocs)).sum::<u64>();
+    for (name, value) in [
+        ("PBS_NUM_NODES", hosts.len() as u64),
+        ("PBS_NP", lines(&mut shares.iter())),
+        ("PBS_NUM_PPN", lines(&mut here(shares))),
+    ] {
+        environment.insert(name.into(), value.to_string().into_bytes());
+    }
+}
+
 /// A job sees the GPUs it was given and no others.
 ///
 /// AMD's libraries heed NVIDIA's variable too, and count by it among what ROCr lets them see: with
 /// both set, most of what was given would be hidden.
-fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroundings) {
+pub fn set_gpus(environment: &mut Environment, launch: &Launch, around: &Surroundings) {
     let asked = launch.shares.iter().flat_map(|share| &share.taken);
     let asked = asked.filter(|(name, _)| name == "ngpus").any(|(_, value)| value.amount().unwrap_or(0) > 0);
     let numbers: Vec<String> = here(&launch.shares).flat_map(|share| &share.gpus).map(u16::to_string).collect();
@@ -112,12 +134,6 @@ pub fn here(shares: &[Share]) -> impl Iterator<Item = &Share> {
     shares.iter().filter(|share| share.host == shares[0].host)
 }
 
-/// The text of the node file: one line for each MPI process, in the order of the chunks.
-pub fn node_file(shares: &[Share]) -> String {
-    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.node, share.mpiprocs as usize));
-    lines.flat_map(|node| [node, "\n"]).collect()
-}
-
 /// As an exec wants it. An entry with a zero byte cannot be and is left out.
 pub fn entries(environment: &Environment) -> Vec<CString> {
     let entry = |(name, value): (&Vec<u8>, &Vec<u8>)| CString::new([name, &b"="[..], value].concat()).ok();
@@ -137,7 +153,8 @@ mod tests {
     fn made(launch: &Launch, gpus: bool, amd: bool) -> Environment {
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
-        of(launch, &Surroundings { account: &account, nodes, jobdir: Path::new("/j"), tmpdir, cookie: "c", gpus, amd })
+        let (jobdir, tasks) = (Path::new("/j"), Path::new("/s"));
+        of(launch, &Surroundings { account: &account, nodes, jobdir, tmpdir, cookie: "c", gpus, amd, tasks })
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
@@ -175,13 +192,5 @@ mod tests {
         let amd = made(&launch, true, true);
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));
         assert_eq!((value(&amd, "CUDA_VISIBLE_DEVICES"), value(&amd, "HIP_VISIBLE_DEVICES")), (None, None));
-    }
-
-    #[test]
-    fn the_node_file_has_a_line_for_each_mpi_process() {
-        let mut shares = launch().shares;
-        shares[0].mpiprocs = 2;
-        shares.push(Share { node: "n2".into(), mpiprocs: 1, ..shares[0].clone() });
-        assert_eq!(node_file(&shares), "n1\nn1\nn2\n");
     }
 }

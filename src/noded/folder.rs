@@ -1,7 +1,7 @@
 //! The folder of one attempt: what lies in it and what its records say.
 //!
 //! ```text
-//! <state>/attempts/<job>.<attempt>/
+//! <state>/attempts/<job>.<attempt>/           or, of a task, <job>.<attempt>.<task>/
 //!     record     who the shepherd is; once the job is forked, how to find it; at the end, the outcome
 //!     script     the job's script, for its owner alone
 //!     nodes      PBS_NODEFILE
@@ -19,7 +19,7 @@
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
 use super::watch::Control;
-use crate::model::job::{Attempt, JobId, NotAJob, Outcome, Usage};
+use crate::model::job::{Attempt, JobId, NotAJob, Outcome, TaskNumber, Usage};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
 use crate::wire::message::Launch;
@@ -47,25 +47,31 @@ const RESERVED: usize = 4096;
 /// How many bytes of orders there may be before messages to the job are no longer among them.
 const MOST_MESSAGES: u64 = 1 << 20;
 
-/// One attempt of one job: `12.1`.
+/// One attempt of one job, `12.1`, or one of the tasks it has started itself, `12.1.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name {
     /// Which job.
     pub job: JobId,
     /// Which attempt.
     pub attempt: Attempt,
+    /// Which task; 0 for the attempt's script.
+    #[serde(default)]
+    pub task: TaskNumber,
 }
 
 impl Name {
-    /// The attempt that an order starts.
+    /// What an order starts.
     pub fn of(launch: &Launch) -> Name {
-        Name { job: launch.job, attempt: launch.attempt }
+        Name { job: launch.job, attempt: launch.attempt, task: launch.place.task }
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}.{}", self.job, self.attempt)
+        match self.task {
+            0 => write!(f, "{}.{}", self.job, self.attempt),
+            task => write!(f, "{}.{}.{task}", self.job, self.attempt),
+        }
     }
 }
 
@@ -73,8 +79,10 @@ impl FromStr for Name {
     type Err = NotAJob;
 
     fn from_str(text: &str) -> Result<Name, NotAJob> {
-        let (job, attempt) = text.split_once('.').ok_or(NotAJob)?;
-        Ok(Name { job: job.parse()?, attempt: attempt.parse().map_err(|_| NotAJob)? })
+        let (job, rest) = text.split_once('.').ok_or(NotAJob)?;
+        let (attempt, task) = rest.split_once('.').unwrap_or((rest, "0"));
+        let number = |text: &str| text.parse().map_err(|_| NotAJob);
+        Ok(Name { job: job.parse()?, attempt: number(attempt)?, task: number(task)? })
     }
 }
 
@@ -379,7 +387,7 @@ mod tests {
     use crate::model::limits::Times;
 
     fn identity(pid: i32) -> Identity {
-        let name = Name { job: JobId::job(7), attempt: 2 };
+        let name = Name { job: JobId::job(7), attempt: 2, task: 0 };
         Identity { version: VERSION, name, pid, started: 5, boot: "b".into(), uid: 0, cookie: "c".into() }
     }
 
@@ -440,11 +448,11 @@ mod tests {
     #[test]
     fn only_names_of_attempts_are_listed() {
         let state = state();
-        for name in ["12.1", ".new-4", "x", "3.2", "3"] {
+        for name in ["12.1.4", "12.1", ".new-4", "x", "3.2", "3", "3.2.x"] {
             fs::write(tombstones(state.path()).join(name), "5").unwrap();
         }
         let listed = names(&tombstones(state.path())).unwrap();
-        assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1"]);
+        assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1", "12.1.4"]);
         assert_eq!(buried(state.path(), listed[0]), Some(5));
     }
 }

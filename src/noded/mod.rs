@@ -27,6 +27,8 @@ pub mod background;
 pub mod gpus;
 mod poller;
 
+pub mod askers;
+
 pub mod attempts;
 
 pub mod adopt;
@@ -42,6 +44,8 @@ pub mod spawner;
 pub mod shepherd;
 
 pub mod environment;
+
+pub mod task;
 
 pub mod program;
 
@@ -123,5 +127,6 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         limits: Default::default(),
         files: Default::default(),
         groups: None,
+        place: Default::default(),
     }
 }

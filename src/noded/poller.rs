@@ -27,6 +27,10 @@ pub enum Source {
     Guest(u64),
     /// The tool that knows who uses the GPUs has said something.
     GpuTool,
+    /// A process of a job dials.
+    AskerListener,
+    /// A connection of a process of a job.
+    Asker(u64),
 }
 
 /// The kernel's list of what is waited for.
@@ -67,6 +71,11 @@ impl Poller {
         self.add(&fd, source)?;
         self.kept.insert(source, fd);
         Ok(())
+    }
+
+    /// Whether it waits for this.
+    pub fn watches(&self, source: Source) -> bool {
+        self.tokens.contains_key(&source)
     }
 
     /// A descriptor it keeps.

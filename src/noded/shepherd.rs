@@ -15,10 +15,11 @@ use super::spawner::{Seat, Word, say};
 use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
-use super::{program, tmpdir};
+use super::{program, task, tmpdir};
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
+use crate::model::task::node_file;
 use crate::model::text::{Text, shortened};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
@@ -102,7 +103,7 @@ fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result
         Payload::Command(_) => None,
     };
     let owner = account.and_then(|account| other_owner(site, account));
-    let nodes = environment::node_file(&launch.shares);
+    let nodes = launch.place.nodes.clone().unwrap_or_else(|| node_file(&launch.shares));
     let built = folder::build(&site.state, &Contents { identity: &identity, script, nodes: &nodes, owner })?;
     Ok(built.map(|built| (built, cookie)))
 }
@@ -129,7 +130,10 @@ fn herd(
         Ok(account) => account,
         Err(fault) => return (never(unable(launch, fault)), None),
     };
-    let tmpdir = match tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account)) {
+    let lent = task::script_tmpdir(site, launch);
+    let own = lent.is_none();
+    let make = || tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account));
+    let tmpdir = match lent.map_or_else(make, Ok) {
         Ok(tmpdir) => tmpdir,
         Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
     };
@@ -140,10 +144,10 @@ fn herd(
         }
     }
     let jobdir = jobdir(launch, &account, cookie);
-    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir, jobdir: &jobdir };
+    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir, jobdir: &jobdir, own };
     let outcome =
         around.run_with_files(noded, terminal.as_mut()).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
-    (outcome, Some(tmpdir))
+    (outcome, Some(tmpdir).filter(|_| own))
 }
 
 /// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
@@ -188,6 +192,8 @@ struct Around<'a> {
     cookie: &'a str,
     tmpdir: &'a PathBuf,
     jobdir: &'a Path,
+    /// Whether that is its own, and goes with it.
+    own: bool,
 }
 
 impl Around<'_> {
@@ -309,6 +315,7 @@ impl Around<'_> {
             cookie: self.cookie,
             gpus: self.site.gpus,
             amd: self.site.amd,
+            tasks: &self.site.tasks(),
         };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {
@@ -345,7 +352,7 @@ impl Around<'_> {
             session,
             started: procfs::process(session).map_or(0, |process| process.started),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
-            tmpdir: Text(self.tmpdir.as_os_str().as_bytes().to_vec()),
+            tmpdir: if self.own { Text(self.tmpdir.as_os_str().as_bytes().to_vec()) } else { Text::default() },
         };
         // Without it a lost shepherd's job is still found by its cookie.
         let _ = self.built.write_trace(&trace);

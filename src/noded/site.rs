@@ -33,6 +33,11 @@ pub struct Site {
 }
 
 impl Site {
+    /// Where processes of jobs ask for tasks.
+    pub fn tasks(&self) -> PathBuf {
+        self.state.join("tasks.sock")
+    }
+
     /// The account under which a job of `owner` may run here, or why it may not.
     pub fn admit(&self, owner: &Owner) -> Result<Account, Fault> {
         if self.shared && owner.uid == 0 {

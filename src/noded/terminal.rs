@@ -287,7 +287,7 @@ mod tests {
     impl Seat {
         fn new() -> Seat {
             let folder = tempfile::tempdir().unwrap();
-            let name = super::super::folder::Name { job: crate::model::job::JobId::job(1), attempt: 1 };
+            let name = super::super::folder::Name { job: crate::model::job::JobId::job(1), attempt: 1, task: 0 };
             std::fs::create_dir_all(folder.path().join("attempts/1.1")).unwrap();
             let at = Folder::of(folder.path(), name);
             let mut terminal = Terminal::open(&at, None).unwrap();

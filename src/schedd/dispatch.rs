@@ -11,6 +11,7 @@ use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::spool::{Spool, SpoolError};
 use crate::wire::message::{Launch, Order, Payload};
+use crate::wire::task::TaskPlace;
 
 /// What the node of this job must be told, if anything, and which node that is.
 pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
@@ -19,7 +20,7 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
         (Want::Run, None) => Order::Start(Box::new(launch(&ledger.setup, spool, job, run)?)),
-        _ => Order::Cancel { job: id, attempt, grace: ledger.setup.config.launch.grace },
+        _ => Order::Cancel { job: id, attempt, task: 0, grace: ledger.setup.config.launch.grace },
     };
     Ok(Some((node.to_string(), order)))
 }
@@ -37,13 +38,19 @@ fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, 
         Program::Command(words) => Payload::Command(words.clone()),
         Program::Script(digest) => Payload::Script(spool.blob(*digest)?.ok_or_else(lost)?),
     };
+    let environ = spool.blob(job.spec.environ)?.ok_or_else(lost)?;
+    Ok(frame(setup, job, run, payload, environ))
+}
+
+/// The order to start the script of an attempt, or what else it runs, in this environment.
+pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
     let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
         Some(_) => chunk.long("ompthreads"),
         None => chunk.long("ncpus"),
     });
-    Ok(Launch {
+    Launch {
         job: job.id,
         attempt: run.attempt,
         full_id: job.id.full(&setup.name),
@@ -55,7 +62,7 @@ fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, 
         shell: job.spec.shell.clone(),
         login: setup.config.launch.login,
         interactive: job.spec.interactive,
-        environ: spool.blob(job.spec.environ)?.ok_or_else(lost)?,
+        environ,
         workdir: if in_home { Text::default() } else { job.spec.workdir.clone() },
         output: stream(job, job.spec.output.as_ref(), 'o'),
         error: stream(job, job.spec.error.as_ref(), 'e'),
@@ -68,7 +75,8 @@ fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, 
         limits: Limits::of(&job.spec),
         files: Files::of(&job.spec.other),
         groups: job.spec.other.get("group_list").cloned(),
-    })
+        place: TaskPlace::default(),
+    }
 }
 
 /// Where a stream goes: to the home folder if it is kept there, else to the path behind `host:`,

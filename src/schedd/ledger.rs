@@ -328,6 +328,21 @@ impl Ledger {
         }
     }
 
+    /// Changes what is known of the tasks of a job's open attempt, which may end with the last of them.
+    pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let before = job.life.open_run().is_some();
+        change(job);
+        if job.life.open_run().is_some() != before {
+            self.reschedule(id);
+        }
+    }
+
+    /// The jobs changed in this tick.
+    pub fn touched(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.tick.jobs.keys().filter_map(|id| self.jobs.get(id))
+    }
+
     /// A change of the spool that memory need not know.
     pub fn also(&mut self, change: Change) {
         self.tick.changes.push(change);

@@ -32,6 +32,8 @@ pub mod steering;
 
 pub mod reports;
 
+pub mod tasks;
+
 pub mod dispatch;
 
 pub mod verdicts;

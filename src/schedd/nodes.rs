@@ -18,6 +18,8 @@ const PING: Span = Span::seconds(10);
 const REDIAL: Span = Span(10);
 /// The longest pause between two attempts.
 const LONGEST_REDIAL: Span = Span::seconds(5);
+/// More than these bytes unread, and a noded is told of no further tasks.
+const MOST_AHEAD: usize = 32 << 20;
 /// How often a noded just started is dialled to be told to leave.
 const FAREWELL: u32 = 200;
 /// The longest pause between two starts of our own noded, when it ends before it can be reached.
@@ -157,6 +159,13 @@ impl Nodes {
     /// This schedd's epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Whether the noded that presents `node` has much to read yet.
+    pub fn is_behind(&self, node: &str) -> bool {
+        let target = self.targets.iter().find(|target| target.presents.iter().any(|name| name == node));
+        let backlog = target.and_then(|target| target.link.as_ref()).map_or(0, Link::backlog);
+        backlog > MOST_AHEAD
     }
 
     /// Sends an order to one noded.

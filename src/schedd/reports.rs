@@ -1,11 +1,13 @@
 //! What nodes report, and what it means for their jobs.
 
 use super::ledger::Ledger;
+use super::tasks;
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Job, JobId, Run};
+use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber};
 use crate::model::limits::Times;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
+use crate::model::state::State;
 use crate::model::time::Span;
 use crate::wire::message::{Order, Standing};
 use std::collections::BTreeSet;
@@ -18,8 +20,8 @@ pub struct Inventory {
     pub boot: String,
     /// The nodes presented.
     pub nodes: Vec<NodeFacts>,
-    /// Every attempt not yet confirmed.
-    pub attempts: Vec<(JobId, Attempt, Standing)>,
+    /// Every attempt and task not yet confirmed.
+    pub attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
 }
 
 /// Takes in an inventory: nodes are up, attempts are adopted, and a job that its node should have
@@ -28,11 +30,11 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut V
     for facts in &inventory.nodes {
         node_up(ledger, facts, &inventory.boot);
     }
-    for (job, attempt, standing) in &inventory.attempts {
+    for (job, attempt, _, standing) in inventory.attempts.iter().filter(|(_, _, task, _)| *task == 0) {
         attempt_stands(ledger, *job, *attempt, standing, &inventory.boot, orders);
     }
     let known: BTreeSet<(JobId, Attempt)> =
-        inventory.attempts.iter().map(|&(job, attempt, _)| (job, attempt)).collect();
+        inventory.attempts.iter().filter(|known| known.2 == 0).map(|known| (known.0, known.1)).collect();
     for job in running_on(ledger, |node| inventory.nodes.iter().any(|facts| facts.name == node)) {
         let Some(run) = job.life.open_run().filter(|run| !known.contains(&(job.id, run.attempt))) else { continue };
         not_in_inventory(ledger, &job, run, &inventory.boot);
@@ -58,9 +60,13 @@ pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>>
     ledger.jobs().filter(runs_here).cloned().collect()
 }
 
-/// The node that runs a job's script.
+/// The node that runs a job's script, until that is over.
 pub fn first_node(job: &Job) -> Option<&str> {
-    job.life.open_run().and_then(|run| run.shares.first()).map(|share| share.node.as_str())
+    job.life
+        .open_run()
+        .filter(|run| run.has_script())
+        .and_then(|run| run.shares.first())
+        .map(|share| share.node.as_str())
 }
 
 /// Takes in what a node says of one attempt.
@@ -72,19 +78,24 @@ pub fn attempt_stands(
     boot: &str,
     orders: &mut Vec<Order>,
 ) {
-    let open = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt).cloned();
+    let open =
+        ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt && run.has_script());
+    let open = open.cloned();
     match (standing, open) {
         (Standing::Ended(outcome), open) => {
             if open.is_some() {
                 ledger.happen(id, Event::Ended { attempt, outcome: outcome.clone() });
             }
-            orders.push(Order::Confirm { job: id, attempt });
+            orders.push(Order::Confirm { job: id, attempt, task: 0 });
         }
         (Standing::Running(session), Some(run)) if run.session.is_none() => {
             ledger.happen(id, Event::Launched { attempt, session: *session, boot: boot.to_string() });
         }
         // An attempt we know nothing of, or have given up: it must not run on.
-        (_, None) => orders.push(Order::Cancel { job: id, attempt, grace: ledger.setup.config.launch.grace }),
+        (_, None) => {
+            let grace = ledger.setup.config.launch.grace;
+            orders.push(Order::Cancel { job: id, attempt, task: 0, grace });
+        }
         (Standing::Running(_), Some(run)) => {
             if run.silent {
                 ledger.happen(id, Event::ContactRegained);
@@ -145,8 +156,10 @@ pub fn note_silence(ledger: &mut Ledger) {
     let silent = |node: &&Node| !node.up && now.since(node.changed) >= SILENT;
     let nodes: Vec<String> = ledger.nodes().filter(silent).map(|node| node.facts.name.clone()).collect();
     for node in nodes {
-        for job in running_on(ledger, |name| name == node) {
-            if job.life.open_run().is_some_and(|run| !run.silent) {
+        let tasks = tasks::running_on(ledger, |name| name == node);
+        let tasks = tasks.into_iter().filter(|job| job.life.state == State::Running);
+        for job in running_on(ledger, |name| name == node).into_iter().chain(tasks) {
+            if ledger.job(job.id).and_then(|job| job.life.open_run()).is_some_and(|run| !run.silent) {
                 ledger.happen(job.id, Event::ContactLost { node: node.clone() });
             }
         }

@@ -7,9 +7,10 @@ use super::clients::Token;
 use super::ledger::Ledger;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
+use super::tasks::{self, TaskName};
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Usage, Want};
+use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::sched::cycle;
@@ -18,6 +19,7 @@ use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
 use crate::wire::message::{Order, Reply, Report, Request, Standing};
+use crate::wire::task::{Asked, News, Wish};
 use std::sync::Arc;
 
 /// Something that has arrived.
@@ -34,7 +36,9 @@ impl Input {
     /// Whether nothing waits for this to be on disk: a node tells it again if asked.
     pub fn may_linger(&self) -> bool {
         let told = |report: &Report| {
+            let released = |asked: &Asked| matches!(asked.wish, Wish::Release(_));
             matches!(report, Report::Attempt(.., Standing::Running(_)) | Report::Usage(_) | Report::Pong)
+                || matches!(report, Report::Wish(asked) if released(asked))
         };
         matches!(self, Input::Report(_, report) if told(report))
     }
@@ -94,6 +98,7 @@ impl Schedd {
                 Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
         }
+        tasks::wind_up(&mut self.ledger, &mut effects.orders);
         effects
     }
 
@@ -145,6 +150,11 @@ impl Schedd {
             self.note(news);
         }
         for (node, order) in &effects.orders {
+            let task = if let Order::Start(launch) = order { Some(launch) } else { None };
+            // Whoever asked for a task asks again.
+            if task.is_some_and(|launch| !tasks::is_due(&self.ledger, launch) || self.nodes.is_behind(node)) {
+                continue;
+            }
             let news = self.nodes.send(node, order);
             self.note(news);
         }
@@ -280,13 +290,15 @@ impl Schedd {
 }
 
 /// Keeps what a node has said until the disk takes it: of each attempt only the last word, and no
-/// figures, which will come again. So what is kept does not grow while the disk is full.
+/// figures and no wishes, which will come again. So what is kept does not grow while the disk is full.
 fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
-        Input::Report(_, Report::Usage(_) | Report::Pong) => return,
-        Input::Report(from, Report::Attempt(job, attempt, _)) => {
-            let (from, job, attempt) = (*from, *job, *attempt);
-            inbox.retain(|other| !matches!(other, Input::Report(f, Report::Attempt(j, a, _)) if (*f, *j, *a) == (from, job, attempt)));
+        Input::Report(_, Report::Usage(_) | Report::Pong | Report::Wish(_)) => return,
+        Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
+            let of = (*from, *job, *attempt, *task);
+            inbox.retain(
+                |other| !matches!(other, Input::Report(f, Report::Attempt(j, a, t, _)) if (*f, *j, *a, *t) == of),
+            );
         }
         _ => {}
     }
@@ -318,7 +330,9 @@ impl Effects {
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {
                     let node = ledger.job(job).and_then(|job| reports::first_node(job));
-                    self.orders.extend(node.map(|node| (node.to_string(), Order::Signal { job, attempt, signal })));
+                    let order = Order::Signal { job, attempt, task: 0, signal };
+                    self.orders.extend(node.map(|node| (node.to_string(), order)));
+                    self.orders.extend(ledger.job(job).into_iter().flat_map(|job| tasks::signal(job, signal)));
                 }
                 Reply::Done
             }
@@ -337,17 +351,37 @@ impl Effects {
         match report {
             Report::Hello { boot, nodes, attempts } => {
                 let mut attempts = attempts.clone();
-                attempts.retain(|(job, ..)| noded.may_speak_of(ledger, *job));
+                attempts.retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
                 let inventory = Inventory { boot: boot.clone(), nodes: nodes.clone(), attempts };
                 reports::take_inventory(ledger, &inventory, &mut orders);
+                for &(job, attempt, task, ref standing) in inventory.attempts.iter().filter(|known| known.2 > 0) {
+                    let name = TaskName { job, attempt, task };
+                    tasks::task_stands(ledger, name, standing, &mut orders, &mut self.orders);
+                }
+                tasks::take_inventory(ledger, &inventory, &mut self.orders);
                 self.met.push(nodes.iter().map(|facts| facts.name.clone()).collect());
             }
-            Report::Attempt(job, attempt, standing) if noded.may_speak_of(ledger, *job) => {
-                reports::attempt_stands(ledger, *job, *attempt, standing, noded.boot, &mut orders);
+            &Report::Attempt(job, attempt, task, ref standing) if noded.may_speak_of(ledger, job, attempt, task) => {
+                match task {
+                    0 => reports::attempt_stands(ledger, job, attempt, standing, noded.boot, &mut orders),
+                    _ => {
+                        let name = TaskName { job, attempt, task };
+                        tasks::task_stands(ledger, name, standing, &mut orders, &mut self.orders);
+                    }
+                }
             }
             Report::Usage(used) => {
-                let own = used.iter().filter(|(job, ..)| noded.may_speak_of(ledger, *job)).collect::<Vec<_>>();
-                own.into_iter().for_each(|(job, attempt, used)| note_usage(ledger, *job, *attempt, used));
+                let may = |of: &&(JobId, Attempt, TaskNumber, Usage)| noded.may_speak_of(ledger, of.0, of.1, of.2);
+                let own = used.iter().filter(may).collect::<Vec<_>>();
+                own.into_iter().for_each(|used| note_usage(ledger, used));
+            }
+            Report::Wish(asked) => {
+                let (job, attempt) = (asked.job, asked.attempt);
+                let news = match noded.runs(ledger, job, attempt, asked.task) {
+                    true => tasks::grant(ledger, asked, &mut self.orders),
+                    false => News::Refused(format!("job {job} does not run on this node")),
+                };
+                orders.push(Order::Tell { job, attempt, asker: Some(asked.asker), news });
             }
             Report::Nodes(nodes) => {
                 let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
@@ -368,15 +402,27 @@ struct Noded<'a> {
 
 impl Noded<'_> {
     /// A noded speaks of jobs on the nodes it presents, and of attempts that nobody knows of.
-    fn may_speak_of(&self, ledger: &Ledger, id: JobId) -> bool {
-        let node = ledger.job(id).and_then(|job| reports::first_node(job));
+    fn may_speak_of(&self, ledger: &Ledger, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
+        let job = ledger.job(id);
+        let node = match task {
+            0 => job.and_then(|job| reports::first_node(job)),
+            _ => job.and_then(|job| tasks::node_of(job, attempt, task)),
+        };
         node.is_none_or(|node| self.presents.iter().any(|name| name == node))
+    }
+
+    /// Whether a process of an attempt runs on one of its nodes.
+    fn runs(&self, ledger: &Ledger, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
+        let node = ledger.job(id).and_then(|job| tasks::node_of(job, attempt, task));
+        node.is_some_and(|node| self.presents.iter().any(|name| name == node))
     }
 }
 
-fn note_usage(ledger: &mut Ledger, id: JobId, attempt: u32, used: &Usage) {
-    let open = ledger.job(id).and_then(|job| job.life.open_run()).is_some_and(|run| run.attempt == attempt);
-    if open {
-        ledger.used(id, *used);
+fn note_usage(ledger: &mut Ledger, &(id, attempt, task, used): &(JobId, Attempt, TaskNumber, Usage)) {
+    let open = ledger.job(id).and_then(|job| job.life.open_run()).filter(|run| run.attempt == attempt);
+    match open.map(|run| run.tasks().made) {
+        Some(0) if task == 0 => ledger.used(id, used),
+        Some(_) => ledger.change_tasks(id, |job| job.task_used(task, used)),
+        None => {}
     }
 }

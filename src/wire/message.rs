@@ -1,11 +1,12 @@
 //! The whole protocol on one screen: what clients ask of schedd, and what schedd and noded tell
 //! each other. No client message carries an identity: that comes from the kernel ([`super::peer`]).
 
+use super::task::{Asked, News, TaskPlace};
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, Usage};
+use crate::model::job::{Attempt, Job, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
 use crate::model::limits::{Limits, Times};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
@@ -443,15 +444,18 @@ pub enum Order {
         /// Which attempt.
         attempt: Attempt,
     },
-    /// Start an attempt. Repeating it changes nothing; below the highest attempt seen of the job
+    /// Start an attempt, or a task of one. Repeating it changes nothing; below the highest attempt seen of the job
     /// it is refused.
     Start(Box<Launch>),
-    /// End an attempt, also one not yet seen: TERM, then KILL after `grace`.
+    /// End the script of an attempt or one of its tasks, also one not yet seen: TERM, then KILL after
+    /// `grace`.
     Cancel {
         /// Which job.
         job: JobId,
         /// Which attempt.
         attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
         /// How long TERM may take.
         grace: Span,
     },
@@ -461,6 +465,8 @@ pub enum Order {
         job: JobId,
         /// Which attempt.
         attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
         /// The signal's number.
         signal: i32,
     },
@@ -492,6 +498,19 @@ pub enum Order {
         job: JobId,
         /// Which attempt.
         attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+    },
+    /// For processes of an attempt: how tasks stand that they have asked for.
+    Tell {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The connection whose wish this answers; None for whoever waits for these tasks.
+        asker: Option<u64>,
+        /// The answer.
+        news: News,
     },
     /// Answered by [`Report::Pong`].
     Ping,
@@ -499,7 +518,7 @@ pub enum Order {
     Leave,
 }
 
-/// All a node needs to run one attempt.
+/// All a node needs to run one attempt, or a task of one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
     /// Which job.
@@ -540,7 +559,8 @@ pub struct Launch {
     pub walltime: Option<Span>,
     /// How long TERM may take before KILL.
     pub grace: Span,
-    /// What it holds on all its nodes; the first share's node runs the script.
+    /// What it holds on all its nodes; the first share's node runs the script. For a task: the
+    /// share it runs on.
     pub shares: Vec<Share>,
     /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
@@ -550,6 +570,8 @@ pub struct Launch {
     pub files: Files,
     /// `-W group_list` as given: `group[@host],...`.
     pub groups: Option<String>,
+    /// Which process of the attempt this is.
+    pub place: TaskPlace,
 }
 
 /// What noded tells schedd.
@@ -561,15 +583,17 @@ pub enum Report {
         boot: String,
         /// The nodes presented.
         nodes: Vec<NodeFacts>,
-        /// Every attempt that is not yet confirmed.
-        attempts: Vec<(JobId, Attempt, Standing)>,
+        /// Every attempt and task that is not yet confirmed.
+        attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
     },
-    /// Something changed about an attempt.
-    Attempt(JobId, Attempt, Standing),
     /// Something changed about the nodes presented.
     Nodes(Vec<NodeFacts>),
-    /// What running attempts have used so far.
-    Usage(Vec<(JobId, Attempt, Usage)>),
+    /// Something changed about an attempt, or a task of one.
+    Attempt(JobId, Attempt, TaskNumber, Standing),
+    /// What running attempts and tasks have used so far.
+    Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
+    /// What a process of an attempt wants; answered by [`Order::Tell`].
+    Wish(Box<Asked>),
     /// The answer to [`Order::Ping`].
     Pong,
     /// The answer to [`Order::Attach`]: the last that noded says on this connection.

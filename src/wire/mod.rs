@@ -2,6 +2,7 @@
 
 pub mod message;
 
+pub mod task;
 pub mod terminal;
 
 pub mod frame;
