@@ -205,7 +205,6 @@ impl Job {
         if self.life.state == State::Finished {
             return;
         }
-        self.life.used = outcome.used;
         self.life.ending = outcome.remark();
         match (&outcome.how, self.life.want.clone()) {
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),

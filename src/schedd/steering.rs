@@ -117,7 +117,8 @@ impl Desk<'_> {
     fn unstarted(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.owned(id)?;
         match job.life.state {
-            State::Queued | State::Held | State::Waiting => Ok(job),
+            // One whose tasks of an earlier attempt are still being ended is not free to start.
+            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() => Ok(job),
             _ => Err(Refusal::bad_state()),
         }
     }
