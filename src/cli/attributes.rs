@@ -3,7 +3,8 @@
 
 use super::comment;
 use super::place;
-use crate::model::job::{Join, Program, Run};
+use crate::model::array::{self, Counts};
+use crate::model::job::{Join, Part, Program, Run};
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::state::State;
@@ -104,6 +105,7 @@ pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a>
     view.environment();
     view.history();
     view.command();
+    view.array();
     view.end();
     view.out
 }
@@ -156,7 +158,12 @@ impl<'a> View<'a> {
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        run.filter(|_| matches!(self.state(), State::Running | State::Finished))
+        run.filter(|_| matches!(self.state(), State::Running | State::Finished | State::Expired))
+    }
+
+    /// Whether it is an element that has started. PBS leaves out what it has from its array then.
+    fn is_begun_element(&self) -> bool {
+        self.record.job.id.index().is_some() && self.attempt().is_some()
     }
 
     fn identity(&mut self) {
@@ -168,7 +175,7 @@ impl<'a> View<'a> {
     /// Known from the node's first report on.
     fn used(&mut self) {
         let used = self.record.job.life.used;
-        let known = used.ncpus > 0 || self.state() == State::Finished;
+        let known = used.ncpus > 0 || matches!(self.state(), State::Finished | State::Expired);
         if self.attempt().is_none() || !known {
             return;
         }
@@ -188,7 +195,9 @@ impl<'a> View<'a> {
         self.out.text("queue", spec.queue.as_str());
         self.out.text("server", self.server.name.as_str());
         self.out.text_if("Account_Name", spec.account.as_deref());
-        self.given_or("Checkpoint", "u");
+        if !self.is_begun_element() {
+            self.given_or("Checkpoint", "u");
+        }
         self.moment("ctime", self.record.job.life.ctime);
         self.given("depend");
     }
@@ -206,21 +215,27 @@ impl<'a> View<'a> {
         self.given("group_list");
     }
 
-    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`.
+    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`, of an array
+    /// with a mark for the index of each element.
     fn path(&self, asked: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
-        match asked {
-            Some(path) => path.lossy(),
-            None => {
-                let folder = spec.workdir.lossy();
-                format!("{}:{}/{}.{letter}{id}", spec.submit_host, folder.trim_end_matches('/'), spec.name).into()
-            }
+        let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
+            let folder = spec.workdir.lossy();
+            let each = if id.part == Part::Whole { String::new() } else { format!(".{INDEX_MARK}") };
+            let (host, folder) = (&spec.submit_host, folder.trim_end_matches('/'));
+            format!("{host}:{folder}/{}.{letter}{}{each}", spec.name, id.number).into()
+        });
+        match id.index() {
+            Some(index) if path.contains(INDEX_MARK) => path.replace(INDEX_MARK, &index.to_string()).into(),
+            _ => path,
         }
     }
 
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
-        self.out.text("Hold_Types", job.life.holds.to_string());
+        if !self.is_begun_element() {
+            self.out.text("Hold_Types", job.life.holds.to_string());
+        }
         let join = match job.spec.join {
             Join::No => "n",
             Join::Output => "oe",
@@ -248,8 +263,9 @@ impl<'a> View<'a> {
     fn run(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         let session = self.attempt().and_then(|run| run.session);
-        self.moment_if("stime", self.attempt().map(|run| run.started));
-        self.moment_if("obittime", life.obittime.filter(|_| life.state == State::Finished));
+        self.moment_if("stime", self.attempt().map(|run| run.started).or(life.began));
+        let over = matches!(life.state, State::Finished | State::Expired);
+        self.moment_if("obittime", life.obittime.filter(|_| over));
         if let Some(session) = session {
             self.out.number("session_id", session);
         }
@@ -295,7 +311,7 @@ impl<'a> View<'a> {
         if life.run_count > 0 {
             self.out.number("run_count", life.run_count);
         }
-        if life.state == State::Finished {
+        if matches!(life.state, State::Finished | State::Expired) {
             if life.run.is_some() {
                 self.out.number("Stageout_status", 1);
             }
@@ -305,13 +321,32 @@ impl<'a> View<'a> {
 
     fn command(&mut self) {
         let spec = &self.record.job.spec;
-        self.out.text("Submit_arguments", spec.arguments.lossy());
+        if !self.is_begun_element() {
+            self.out.text("Submit_arguments", spec.arguments.lossy());
+        }
         let Program::Command(words) = &spec.program else { return };
         let mut tagged = words.iter().map(|word| word.lossy());
         let executable = tagged.next().unwrap_or_default();
         self.out.text("executable", element("Executable", &executable));
         let arguments: String = tagged.map(|word| element("Argument", &word)).collect();
         self.out.text_if("argument_list", Some(arguments).filter(|list| !list.is_empty()));
+    }
+
+    fn array(&mut self) {
+        let job = &self.record.job;
+        if let (Some(array), Some(index)) = (job.id.parent(), job.id.index()) {
+            self.out.text("array_id", array.full(&self.server.name));
+            self.out.number("array_index", index);
+        }
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return };
+        let Counts { waiting, begun, ended } = elements.counts();
+        let again = self.record.waiting_again.min(begun);
+        let (queued, running) = (waiting + again, begun - again);
+        self.out.boolean("array", true);
+        let counts = format!("Queued:{queued} Running:{running} Exiting:0 Expired:{ended}");
+        self.out.text("array_state_count", counts);
+        self.out.text("array_indices_submitted", indices.submitted());
+        self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
     }
 
     fn end(&mut self) {
@@ -329,11 +364,21 @@ impl<'a> View<'a> {
         }
         self.out.text("project", spec.project.as_str());
         self.out.text("Submit_Host", spec.submit_host.as_str());
+        if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
+            self.out.number("max_run_subjobs", most);
+        }
+        if spec.retry > 0 {
+            self.out.number("retry", spec.retry);
+            self.out.text("retry_delay", spec.retry_delay.to_string());
+        }
         if let Some(reason) = self.record.reason.as_ref().filter(|_| life.state == State::Queued) {
             self.out.add("lanai_reason", Shown::Data(numbers_of(reason)));
         }
     }
 }
+
+/// What stands for the index of an element in the paths of its array.
+const INDEX_MARK: &str = "^array_index^";
 
 /// The status of a job that was deleted before it ran.
 const DELETED: i32 = 271;

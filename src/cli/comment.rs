@@ -16,6 +16,9 @@ const OVER_WALLTIME: i32 = -29;
 pub fn of<'a>(record: &'a Record, clock: &ClockTable) -> Cow<'a, str> {
     let job = &record.job;
     match (&job.life.comment, &record.reason) {
+        (Some(comment), _) if job.id.is_array() && job.life.state == State::Finished => {
+            Cow::Owned(format!("{comment}{}", ending(job)))
+        }
         (Some(comment), _) => Cow::Borrowed(comment),
         (None, Some(reason)) if job.life.state == State::Queued => Cow::Owned(reason.to_string()),
         (None, _) => by_state(job, clock),
@@ -30,12 +33,23 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
-        (State::Begun, _) => "Job Array Began".into(),
+        (State::Begun, _) => array_began(job, clock).into(),
+        (State::Finished, None) if job.life.began.is_some() => {
+            format!("{}{}", array_began(job, clock), ending(job)).into()
+        }
         (State::Finished | State::Expired, Some(run)) => {
             format!("{}{}", started("run", run, clock), ending(job)).into()
         }
+        (State::Finished | State::Expired, None) if job.id.index().is_some() => {
+            format!("Subjob finished{}", ending(job)).into()
+        }
         (State::Finished | State::Expired, None) => format!("Job was never started{}", ending(job)).into(),
     }
+}
+
+fn array_began(job: &Job, clock: &ClockTable) -> String {
+    let at = job.life.began.map(|began| when::comment_time(clock.wall(began)).to_string());
+    format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
 fn waiting(job: &Job) -> String {

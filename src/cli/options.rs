@@ -40,7 +40,7 @@ pub struct JobOptions {
     /// sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
-    /// Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent
+    /// Mail on abort, begin, end: n, or letters of a b e, and j for each subjob; kept and shown, no mail is sent
     #[arg(short = 'm', value_name = "mail_options")]
     pub mail_points: Option<OsString>,
     /// Whom to mail: user[@host],...; kept and shown, no mail is sent
@@ -70,7 +70,8 @@ pub struct JobOptions {
     /// Users to run as: user[@host],...; only the owner is accepted
     #[arg(short = 'u', value_name = "user_list")]
     pub users: Option<OsString>,
-    /// Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas
+    /// Other attributes: umask=OCTAL, run_count=N, retry=N (run it again so often if it fails),
+    /// retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), or any attribute by name, joined by commas
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }
@@ -138,12 +139,7 @@ impl JobOptions {
             }
             settings.push(Setting::new(attribute, text(value)));
         }
-        match &self.mail_points {
-            Some(points) if points.as_bytes().contains(&b'j') => {
-                Err(Failure::new(1, "mail option 'j' can not be used without array job"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn named(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
@@ -332,8 +328,7 @@ mod tests {
     #[test]
     fn other_faults_have_their_own_words() {
         for (words, code, said) in [
-            (&["-m", "aj"][..], 1, "mail option 'j' can not be used without array job"),
-            (&["-W", "foo=1"], 154, "Undefined attribute  foo"),
+            (&["-W", "foo=1"][..], 154, "Undefined attribute  foo"),
             (&["-W", "queue=x"], 155, "Cannot set attribute, read only or insufficient permission  queue"),
             (&["-W", "depend=afterok:1"], 2, "-W depend is not supported by this version"),
             (&["-y"], 2, "invalid option -- 'y'"),

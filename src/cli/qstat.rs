@@ -1,25 +1,26 @@
 //! `qstat`: jobs, queues and the server, as lists, in full, as dsv or JSON.
 
 use super::alternate::{self, Unit};
-use super::ask::{self, Ask, Said};
-use super::attributes::{self, Attributes};
-use super::dsv;
+use super::ask::{self, Ask, Feed, Said};
+use super::attributes::Attributes;
+use super::display::{Display, Form};
 use super::exit::{self, Failure, USAGE};
-use super::full::{self, Lines};
+use super::full::Lines;
 use super::getopt::{self, Line};
-use super::json::{Document, Preamble};
+use super::json::Preamble;
 use super::layout;
-use super::listing::{self, Found, Owner, Wanted, unknown_host};
+use super::listing::{self, Owner, Wanted, unknown_host};
 use super::queues;
+use super::sheet::{self, Format, Sheet};
 use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
-use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
-use crate::sys::{clock, record};
-use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, Record, ServerFacts};
+use crate::sys::clock;
+use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, ServerFacts};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The exit status without a server.
@@ -119,17 +120,12 @@ pub fn main() -> ExitCode {
         Line::Answered => Ok(0),
         Line::Asked(args) => {
             let format = args.check()?;
-            args.say(&format).tell("qstat", command)
+            let mut out = std::io::stdout().lock();
+            let failures = args.say_to(&format, &mut out);
+            out.flush()?;
+            Ok(ask::report(&failures, "qstat", command))
         }
     })
-}
-
-/// How attributes are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Format {
-    Text(Lines),
-    Dsv(String),
-    Json,
 }
 
 impl Args {
@@ -172,39 +168,45 @@ impl Args {
         choosing || showing
     }
 
-    fn say(&self, format: &Format) -> Said {
+    /// Writes what is asked for, as it comes; the result is what could not be done.
+    fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
-        let mut source = ask::source(|why| ask::no_server(why, NO_SERVER));
-        let said = match &mut source {
-            Ok(ask) => self.answer(format, ask, now),
-            Err(failure) => Err(failure.clone()),
-        };
-        said.unwrap_or_else(|failure| {
-            let out = if *format == Format::Json { frame(now) } else { Vec::new() };
-            Said { out, failures: vec![failure] }
-        })
-    }
-
-    fn answer(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        if self.server {
-            self.show_server(format, ask, now)
-        } else if self.queues || self.limits {
-            self.show_queues(format, ask, now)
-        } else {
-            self.show_jobs(format, ask, now)
+        match ask::feed(|why| ask::no_server(why, NO_SERVER)) {
+            Ok(mut feed) => self.answer(format, &mut feed, now, out),
+            Err(failure) => self.without_server(format, now, out, failure),
         }
     }
 
-    fn show_jobs(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        let found = listing::find(&self.wanted(), &self.operands, ask)?;
-        let out = if self.is_alternate() {
-            alternate::list(&found.jobs, &found.server, self.alternate_style(now)).into_bytes()
-        } else if self.full {
-            full_jobs(&found, format, now)
-        } else {
-            self.plain_jobs(&found).into_bytes()
-        };
-        Ok(Said { out, failures: found.failures })
+    fn answer(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+        if !self.server && !self.queues && !self.limits {
+            return self.show_jobs(format, feed, now, out);
+        }
+        let ask = &mut ask::whole(feed);
+        let said = if self.server { self.show_server(format, ask, now) } else { self.show_queues(format, ask, now) };
+        match said {
+            Ok(said) => written(out, &said.out, said.failures),
+            Err(failure) => self.without_server(format, now, out, failure),
+        }
+    }
+
+    fn without_server(&self, format: &Format, now: Wall, out: &mut dyn Write, failure: Failure) -> Vec<Failure> {
+        written(out, &sheet::without_server(format, now), vec![failure])
+    }
+
+    fn show_jobs(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+        let mut display = Display::new(self.form(format, now), now, out);
+        let found = listing::find(&self.wanted(), &self.operands, feed, &mut display);
+        let mut failures = found.unwrap_or_else(|failure| vec![failure]);
+        failures.extend(display.finish().err());
+        failures
+    }
+
+    fn form(&self, format: &Format, now: Wall) -> Form {
+        match (self.is_alternate(), self.full) {
+            (true, _) => Form::Alternate(self.alternate_style(now)),
+            (false, true) => Form::Full(format.clone()),
+            (false, false) => Form::Plain(layout::Style { wide: self.wide, percent: self.percent }),
+        }
     }
 
     fn wanted(&self) -> Wanted {
@@ -224,16 +226,7 @@ impl Args {
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(Owner::parse_list);
-        Wanted { detail, history, states, owners, arrays: self.shown_arrays() }
-    }
-
-    fn shown_arrays(&self) -> Arrays {
-        match (self.arrays, self.subjobs) {
-            (false, false) => Arrays::Folded,
-            (true, false) => Arrays::Only,
-            (false, true) => Arrays::Unfolded,
-            (true, true) => Arrays::ElementsOnly,
-        }
+        Wanted { detail, history, states, owners, arrays: Arrays::shown(self.arrays, self.subjobs) }
     }
 
     fn alternate_style(&self, now: Wall) -> alternate::Style {
@@ -252,21 +245,6 @@ impl Args {
         }
     }
 
-    fn plain_jobs(&self, found: &Found) -> String {
-        let style = layout::Style { wide: self.wide, percent: self.percent };
-        let server = &found.server.name;
-        let rows = found.rows.iter().map(|row| layout::Line {
-            id: row.id.full(server),
-            name: &row.name,
-            owner: &row.owner,
-            used: layout::time_used(row.cput, row.state),
-            state: row.state,
-            queue: &row.queue,
-        });
-        let lines: Vec<layout::Line> = rows.chain(found.jobs.iter().map(|record| done(record, server))).collect();
-        layout::list(&lines, style)
-    }
-
     fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
         let answers = ask(&Question::Queues)?;
         let (chosen, failures) = self.choose(&answers.queues, &answers.server);
@@ -276,7 +254,7 @@ impl Args {
             (false, true) => {
                 let resources = &answers.server.resources;
                 let things = chosen.iter().map(|queue| (queue.queue.name.clone(), queues::of_queue(queue, resources)));
-                things_in_full("Queue", things, format, &preamble(&answers.server, now))
+                things_in_full("Queue", things, format, &sheet::preamble(&answers.server, now))
             }
         };
         Ok(Said { out, failures })
@@ -314,7 +292,7 @@ impl Args {
             (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
             (shown, true) => {
                 let thing = || (server.name.clone(), queues::of_server(&answers.queues, &sums, server));
-                things_in_full("Server", shown.then(thing).into_iter(), format, &preamble(server, now))
+                things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))
             }
         };
         Ok(Said { out, failures })
@@ -326,64 +304,22 @@ fn unknown_queue(name: &str) -> Failure {
     Failure::new(refusal.exit_code(), format!("{} {name}", refusal.text))
 }
 
-/// A line of `qstat -p`.
-fn done<'a>(record: &'a Record, server: &str) -> layout::Line<'a> {
-    let (job, life) = (&record.job, &record.job.life);
-    let asked = |name| match job.spec.request.list.get(name) {
-        Some(Value::Time(span)) => Some(*span),
-        _ => None,
-    };
-    let spent = [(asked("cput"), life.used.cput), (asked("walltime"), life.used.walltime)];
-    layout::Line {
-        id: job.id.full(server),
-        name: &job.spec.name,
-        owner: &job.owner.user,
-        used: layout::percent_done(&spent, life.state),
-        state: life.state,
-        queue: &job.spec.queue,
-    }
+/// Writes to the output; what fails there comes last.
+fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<Failure> {
+    failures.extend(out.write_all(text).err().map(Failure::from));
+    failures
 }
 
-fn full_jobs(found: &Found, format: &Format, now: Wall) -> Vec<u8> {
-    let server = &found.server;
-    let things = found.jobs.iter().map(|record| (record.job.id.full(&server.name), attributes::of_job(record, server)));
-    things_in_full("Jobs", things, format, &preamble(server, now))
-}
-
-/// Things with all their attributes. `section` is their name in JSON: `Jobs`, `Queue`, `Server`.
+/// Things with all their attributes. `section` is their name in JSON: `Queue`, `Server`.
 fn things_in_full<'a>(
-    section: &str,
+    section: &'static str,
     things: impl Iterator<Item = (String, Attributes<'a>)>,
     format: &Format,
     preamble: &Preamble,
 ) -> Vec<u8> {
-    let heading = if section == "Jobs" { "Job Id" } else { section };
-    let mut out = String::new();
-    match format {
-        Format::Json => {
-            let mut document = Document::begin(preamble);
-            document.section(section, things);
-            return document.end();
-        }
-        Format::Dsv(delimiter) => {
-            let heading = format!("{heading}: ");
-            things.for_each(|(id, attributes)| dsv::write(&mut out, &heading, &id, &attributes, delimiter));
-        }
-        Format::Text(lines) => {
-            things.for_each(|(id, attributes)| full::write(&mut out, heading, &id, &attributes, *lines));
-        }
-    }
-    out.into_bytes()
-}
-
-fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
-    Preamble { timestamp: now, version: &server.version, server: &server.name }
-}
-
-/// The document of a server that does not answer.
-fn frame(now: Wall) -> Vec<u8> {
-    let server = &record::host();
-    Document::begin(&Preamble { timestamp: now, version: env!("CARGO_PKG_VERSION"), server }).end()
+    let mut sheet = Sheet::begin(section, format, preamble);
+    things.for_each(|(id, attributes)| sheet.add(&id, &attributes));
+    sheet.end()
 }
 
 #[cfg(test)]
@@ -395,7 +331,9 @@ mod tests {
 
     fn said(system: &System, words: &str) -> Result<Said, Failure> {
         let args: Args = example::parse(command, words)?;
-        args.answer(&args.check()?, &mut system.ask(), NOW)
+        let (format, mut out) = (args.check()?, Vec::new());
+        let failures = args.answer(&format, &mut system.feed(), NOW, &mut out);
+        Ok(Said { out, failures })
     }
 
     /// Output, then each failure as `<code> <text>`.
@@ -534,7 +472,7 @@ Job id            Name             User              Time Use S Queue
         assert_eq!((&read["timestamp"], &read["pbs_server"]), (&1_700_000_300.into(), &"head".into()));
         assert!(read.get("Jobs").is_none());
         assert_eq!(told, ["153 Unknown Job Id 999.head"]);
-        assert!(serde_json::from_slice::<serde_json::Value>(&frame(NOW)).is_ok());
+        assert!(serde_json::from_slice::<serde_json::Value>(&sheet::without_server(&Format::Json, NOW)).is_ok());
     }
 
     #[test]

@@ -49,9 +49,12 @@ pub struct Args {
     /// Interactive job; not supported by this version
     #[arg(short = 'I')]
     pub interactive: bool,
-    /// Job array; not supported by this version
-    #[arg(short = 'J', value_name = "X-Y[:Z]")]
+    /// Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once
+    #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
     pub array: Option<OsString>,
+    /// The same, in TORQUE's and Grid Engine's spelling
+    #[arg(short = 't', value_name = "X-Y[:Z][%M]")]
+    pub tasks: Option<OsString>,
     /// Queue: queue, queue@server or @server
     #[arg(short = 'q', value_name = "queue")]
     pub queue: Option<OsString>,
@@ -151,6 +154,7 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
         let shell = Some(shell).filter(|shell| check::shell_list(&shell.to_string_lossy()));
         wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
     }
+    suits_array(&wanted)?;
     let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
     Ok(Plan { submission: submission(wanted, payload(source, script), joined(&words), here)?, quiet, block })
 }
@@ -181,7 +185,7 @@ fn of_directive(parser: &mut clap::Command, words: &[OsString], here: &Here) -> 
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option = failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
     let value = ['a', 'r', 'W'].into_iter().any(|letter| failure == illegal(letter));
-    if failure.usage && (failure.text.is_empty() || option || value) {
+    if failure.usage && (failure.text.is_empty() || option || value || failure == interactive_array()) {
         return directives::error(words, &failure.text);
     }
     failure
@@ -191,18 +195,50 @@ fn check_support(args: &Args) -> Result<(), Failure> {
     if args.x11 {
         return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs"));
     }
+    if args.interactive && args.range().is_some() {
+        return Err(interactive_array());
+    }
     if args.interactive && !(stdin().is_terminal() && stdout().is_terminal()) {
         let why = "\tstandard input and output must be a terminal for\n\tinteractive job submission";
         return Err(Failure::new(1, why));
     }
-    match &args.array {
-        Some(range) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+    match (&args.array, &args.tasks) {
+        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+        (_, Some(range)) if !check::array_range(&range.to_string_lossy()) => {
+            let text = "illegal -t value: one range of indices is accepted, X-Y[:Z][%M]; no list, no single index";
+            Err(Failure::usage(text))
+        }
         _ if args.interactive => Err(unsupported("-I")),
         _ => Ok(()),
     }
 }
 
+fn interactive_array() -> Failure {
+    Failure::usage("interactive and array job submission cannot be used together")
+}
+
+/// What goes with an array only, and what does not go with one, from wherever it was asked for.
+fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
+    let has = |attribute: &str, mark: char| wanted.value(attribute).is_some_and(|value| value.contains(mark));
+    match wanted.sets(ARRAY) {
+        true if wanted.is_true("interactive") => Err(interactive_array()),
+        true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
+            Err(Failure::usage("multiple max_run_subjobs values found"))
+        }
+        false if has("Mail_Points", 'j') => Err(Failure::new(1, "mail option 'j' can not be used without array job")),
+        _ => Ok(()),
+    }
+}
+
+/// The attribute that makes a job an array.
+const ARRAY: &str = "array_indices_submitted";
+
 impl Args {
+    /// The indices of an array.
+    fn range(&self) -> Option<&OsString> {
+        self.array.as_ref().or(self.tasks.as_ref())
+    }
+
     fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
         let words = Words {
             variables: self.variables.clone(),
@@ -217,8 +253,8 @@ impl Args {
         if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
             wanted.set("queue", destination(queue)?);
         }
-        if let Some(range) = &self.array {
-            wanted.set("array_indices_submitted", range.to_string_lossy().as_ref());
+        if let Some(range) = self.range() {
+            wanted.set(ARRAY, range.to_string_lossy().as_ref());
         }
         self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
         Ok(wanted)

@@ -6,9 +6,10 @@ use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
-use crate::wire::client::Client;
+use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::{Context, Result};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 
 /// A place to ask.
@@ -34,6 +35,14 @@ pub struct Answers {
     pub queues: Vec<QueueCounts>,
     /// For a question about nodes.
     pub nodes: Vec<NodeRecord>,
+    /// The most characters of an id, where that is told.
+    pub longest: Option<u32>,
+}
+
+impl From<ServerFacts> for Answers {
+    fn from(server: ServerFacts) -> Answers {
+        Answers { server, rows: Vec::new(), jobs: Vec::new(), queues: Vec::new(), nodes: Vec::new(), longest: None }
+    }
 }
 
 impl Source {
@@ -54,19 +63,40 @@ impl Source {
     /// Asks; the answer is complete.
     pub fn ask(&mut self, question: &Question) -> Result<Answers> {
         let mut answers = Answers::empty();
-        match self {
-            Source::Nothing => {}
-            Source::Schedd(client) => client.ask(question, |part| answers.add(part))?,
-            Source::Spool(reader) => {
-                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
-                reader.answer(question, viewer, &mut |part| {
-                    answers.add(part);
-                    Ok::<_, SpoolError>(())
-                })?;
-            }
-        }
+        self.parts(question, &mut |part| {
+            answers.add(part);
+            More::Wanted
+        })?;
         Ok(answers)
     }
+
+    /// Asks, and hands on the parts of the answer as they come; the server's facts are the first. What
+    /// has been asked is not read to its end once `each` wants no more, and no other question can follow.
+    pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> Result<()> {
+        match self {
+            Source::Nothing => drop(each(Answer::Server(Box::new(Answers::empty().server)))),
+            Source::Schedd(client) => client.ask(question, each)?,
+            Source::Spool(reader) => read(reader, question, each)?,
+        }
+        Ok(())
+    }
+}
+
+fn read(
+    reader: &mut Reader,
+    question: &Question,
+    each: &mut dyn FnMut(Answer) -> More,
+) -> std::result::Result<(), SpoolError> {
+    let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+    let mut enough = false;
+    let answered = reader.answer(question, viewer, &mut |part| match each(part) {
+        More::Wanted => Ok(()),
+        More::Enough => {
+            enough = true;
+            Err(SpoolError::Io(ErrorKind::Interrupted.into()))
+        }
+    });
+    if enough { Ok(()) } else { answered }
 }
 
 /// Whether the spool is the caller's: nobody else may read its files.
@@ -78,7 +108,7 @@ fn is_own(home: &Home) -> bool {
 impl Answers {
     fn empty() -> Answers {
         let host = record::host();
-        let server = ServerFacts {
+        Answers::from(ServerFacts {
             name: host.clone(),
             host,
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -88,17 +118,18 @@ impl Answers {
             managers: Vec::new(),
             operators: Vec::new(),
             privileged: true,
-        };
-        Answers { server, rows: Vec::new(), jobs: Vec::new(), queues: Vec::new(), nodes: Vec::new() }
+        })
     }
 
-    fn add(&mut self, part: Answer) {
+    /// Takes in a part of an answer.
+    pub fn add(&mut self, part: Answer) {
         match part {
             Answer::Server(server) => self.server = *server,
             Answer::Rows(rows) => self.rows.extend(rows),
             Answer::Jobs(jobs) => self.jobs.extend(jobs),
             Answer::Queues(queues) => self.queues.extend(queues),
             Answer::Nodes(nodes) => self.nodes.extend(nodes),
+            Answer::Longest(longest) => self.longest = Some(longest),
         }
     }
 }

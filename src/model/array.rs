@@ -1,7 +1,7 @@
 //! Arrays of jobs: which indices one has, and how each of its elements stands, in sets of runs, so
 //! that a million elements that stand alike cost no more than one.
 
-use super::job::{Attempt, Exit, Job, JobId, Want};
+use super::job::{Attempt, Exit, Job, JobId, Life, Want};
 use super::life::{DELETED, Moment};
 use super::spans::Spans;
 use super::state::State;
@@ -43,6 +43,11 @@ impl Indices {
         self.first + position * self.step
     }
 
+    /// Whether none is left out between the first and the last.
+    pub fn is_dense(self) -> bool {
+        self.step == 1 || self.count() == 1
+    }
+
     /// The position of an index, if it is one of them.
     pub fn position(self, index: u32) -> Option<u32> {
         let beyond = index.checked_sub(self.first)?;
@@ -54,10 +59,46 @@ impl Indices {
         self.at(self.count() - 1)
     }
 
+    /// Those that are also among `others`; None if there are none.
+    pub fn common(self, others: Indices) -> Option<Indices> {
+        let (coarse, fine) = if self.step >= others.step { (self, others) } else { (others, self) };
+        let wide = |index: u32| u64::from(index);
+        let (low, high) = (self.first.max(others.first), self.last.min(others.last));
+        let steps = wide(low - coarse.first).div_ceil(wide(coarse.step));
+        let start = wide(coarse.first) + steps * wide(coarse.step);
+        // What remains when divided by the finer step comes again after so many of the coarser.
+        let candidates = (0..wide(fine.step)).map(|k| start + k * wide(coarse.step));
+        let mut candidates = candidates.take_while(|&index| index <= wide(high));
+        let first = candidates.find(|&index| (index - wide(fine.first)).is_multiple_of(wide(fine.step)))?;
+        let step = wide(coarse.step) / gcd(wide(coarse.step), wide(fine.step)) * wide(fine.step);
+        // A step beyond the last index is as good as any.
+        let step = u32::try_from(step).unwrap_or(u32::MAX);
+        Indices::new(u32::try_from(first).ok()?, high, step)
+    }
+
+    /// The positions of `some` of these, as numbers in steps.
+    pub fn positions(self, some: Indices) -> Option<Indices> {
+        let common = self.common(some)?;
+        let last = self.position(common.largest())?;
+        Some(Indices { first: self.position(common.first)?, last, step: (common.step / self.step).max(1) })
+    }
+
+    /// As `-J` writes them: always with both bounds.
+    pub fn submitted(self) -> String {
+        match self.step {
+            1 => format!("{}-{}", self.first, self.last),
+            step => format!("{}-{}:{step}", self.first, self.last),
+        }
+    }
+
     /// All of them, in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         (0..self.count()).map(move |position| self.at(position))
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 impl fmt::Display for Indices {
@@ -187,6 +228,11 @@ impl Elements {
         !self.unwritten.is_empty()
     }
 
+    /// In how many runs they are kept.
+    pub fn pieces(&self) -> usize {
+        self.waiting.runs() + self.begun.runs() + self.ended.values().map(Spans::runs).sum::<usize>()
+    }
+
     /// How many stand how.
     pub fn counts(&self) -> Counts {
         let ended = self.ended.values().map(Spans::len).sum();
@@ -201,6 +247,16 @@ impl Elements {
     /// Whether all ended well.
     pub fn are_ok(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == 0)
+    }
+
+    /// Those that ended otherwise than well, but for those that were deleted.
+    pub fn failed(&self) -> impl Iterator<Item = &Spans> {
+        self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED)).map(|(_, set)| set)
+    }
+
+    /// Whether all were deleted.
+    fn are_deleted(&self) -> bool {
+        self.are_over() && self.ended.keys().all(|&status| status == DELETED)
     }
 
     /// The runs, in order.
@@ -248,18 +304,16 @@ pub struct Rewrite {
 
 /// What becomes of an array as its elements come and go.
 impl Job {
-    /// Whether it is an array of which an element has begun, or is over.
-    pub fn has_begun(&self) -> bool {
-        self.elements.as_ref().is_some_and(|elements| !elements.begun.is_empty() || !elements.ended.is_empty())
+    /// How the element of this index stands; None if there is none.
+    pub fn standing(&self, index: u32) -> Option<Standing> {
+        self.elements.as_ref()?.standing(self.indices()?.position(index)?)
     }
 
-    /// An element of this array that has no record of its own: it has never started. None if there is
-    /// no such index.
+    /// An element of this array that has no record of its own: it has never started, or is to run once
+    /// more from the beginning. None if there is no such index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
-        let (indices, elements) = (self.indices()?, self.elements.as_ref()?);
-        let standing = elements.standing(indices.position(index)?)?;
-        let mut life = self.life.clone();
-        life.comment = None;
+        let standing = self.standing(index)?;
+        let mut life = Life { comment: None, began: None, ..self.life.clone() };
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;
@@ -279,6 +333,9 @@ impl Job {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) = (position, self.elements.as_mut().map(Arc::make_mut)) {
             elements.mark(position, position, standing);
+            if standing == Standing::Begun {
+                self.life.began.get_or_insert(moment.now);
+            }
             self.life.mtime = moment.now;
             self.conclude(moment);
         }
@@ -297,8 +354,7 @@ impl Job {
     /// Those of its elements that have failed wait again; their next attempt is above any before.
     pub fn run_failed_again(&mut self, highest: Attempt, moment: Moment) {
         let Some(elements) = self.elements.as_mut().map(Arc::make_mut) else { return };
-        let failed: Vec<(u32, u32)> =
-            elements.ended.iter().filter(|(status, _)| **status != 0).flat_map(|(_, set)| set.iter()).collect();
+        let failed: Vec<(u32, u32)> = elements.failed().flat_map(Spans::iter).collect();
         failed.into_iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
         let life = &mut self.life;
         (life.attempt, life.state, life.want) = (life.attempt.max(highest), State::Begun, Want::Run);
@@ -312,6 +368,7 @@ impl Job {
             (_, false) => self.settle(moment),
             (_, true) if self.life.state == State::Finished => {}
             (Want::Gone(_), true) => self.finish(DELETED, true, moment),
+            (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
             (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
         }
     }
@@ -346,6 +403,31 @@ mod tests {
         for bad in ["", "-", "1-", "-1", "3-1", "1-3:0", "1-3:", "+1-3", "1-3:2:1", "4294967295"] {
             assert!(bad.parse::<Indices>().is_err(), "{bad:?}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn common_indices_are_those_in_both(a in range(), b in range()) {
+            let both: Vec<u32> = a.iter().filter(|&index| b.position(index).is_some()).collect();
+            let found: Vec<u32> = a.common(b).into_iter().flat_map(Indices::iter).collect();
+            prop_assert_eq!(&found, &both);
+            let positions: Vec<u32> = both.iter().filter_map(|&index| a.position(index)).collect();
+            prop_assert_eq!(a.positions(b).into_iter().flat_map(Indices::iter).collect::<Vec<_>>(), positions);
+        }
+    }
+
+    fn range() -> impl Strategy<Value = Indices> {
+        (0u32..40, 0u32..60, 1u32..12).prop_map(|(first, more, step)| Indices::new(first, first + more, step).unwrap())
+    }
+
+    #[test]
+    fn ranges_as_wide_as_can_be_are_compared_at_once() {
+        let read = |text: &str| text.parse::<Indices>().unwrap();
+        let (all, sparse) = (read("0-4294967294"), read("7-4294967294:65537"));
+        assert_eq!(all.common(sparse).map(Indices::count), Some(sparse.count()));
+        assert_eq!(sparse.common(read("0-4294967294:65536")).unwrap().iter().next(), Some(4_294_574_080));
+        assert_eq!(read("0-8:2").common(read("1-9:2")), None);
+        assert_eq!((read("1-10:20").submitted(), read("1-3").submitted()), ("1-10:20".into(), "1-3".into()));
     }
 
     #[test]

@@ -275,6 +275,9 @@ pub struct Life {
     pub not_before: Option<Time>,
     /// Ended.
     pub obittime: Option<Time>,
+    /// Of an array: its first element began.
+    #[serde(default)]
+    pub began: Option<Time>,
 }
 
 /// One attempt: where it runs and what is known of it.

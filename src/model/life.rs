@@ -52,6 +52,7 @@ impl Life {
             etime: None,
             not_before: None,
             obittime: None,
+            began: None,
         }
     }
 
@@ -122,7 +123,7 @@ impl Job {
         self.life.state = match self.spec.begin {
             _ if !self.life.holds.is_none() => State::Held,
             Some(begin) if begin > moment.wall => State::Waiting,
-            _ if self.has_begun() => State::Begun,
+            _ if self.life.began.is_some() => State::Begun,
             _ => State::Queued,
         };
         self.life.etime = match self.life.state {

@@ -326,5 +326,6 @@ fn life() -> Life {
         etime: Some(Time(0)),
         not_before: None,
         obittime: None,
+        began: None,
     }
 }

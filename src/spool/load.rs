@@ -104,11 +104,15 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
 
 /// An element, also one without a record of its own.
 fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
+    let Some(array) = job(connection, JobId::array(number))? else { return Ok(None) };
     let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![number, index])?;
-    match recorded.into_iter().next() {
-        Some(element) => Ok(Some(element)),
-        None => Ok(job(connection, JobId::array(number))?.and_then(|array| array.unrecorded(index))),
-    }
+    Ok(element_of(&array, index, recorded.into_iter().next()))
+}
+
+/// An element of an array, which has this record or none. The record of one that waits is of the
+/// time before it was to run once more.
+pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
+    recorded.filter(|_| array.standing(index) != Some(Standing::Waiting)).or_else(|| array.unrecorded(index))
 }
 
 /// Elements that have a record, by SQL over the columns of `element e` and `job j`.

@@ -197,6 +197,16 @@ pub enum Arrays {
 }
 
 impl Arrays {
+    /// What `-J` and `-t`, or neither, ask for.
+    pub fn shown(only: bool, unfolded: bool) -> Arrays {
+        match (only, unfolded) {
+            (false, false) => Arrays::Folded,
+            (true, false) => Arrays::Only,
+            (false, true) => Arrays::Unfolded,
+            (true, true) => Arrays::ElementsOnly,
+        }
+    }
+
     /// Whether elements stand in the list.
     pub fn shows_elements(self) -> bool {
         matches!(self, Arrays::Unfolded | Arrays::ElementsOnly)
@@ -229,6 +239,9 @@ pub enum Answer {
     Rows(Vec<Row>),
     /// For the other details.
     Jobs(Vec<Record>),
+    /// Before jobs by number, and before lists with elements of arrays: no id to come, its server's
+    /// name aside, has more characters; for an array that of each of its elements counts.
+    Longest(u32),
     /// For [`Question::Queues`].
     Queues(Vec<QueueCounts>),
     /// For [`Question::Nodes`].
