@@ -419,10 +419,11 @@ fn numbers_of(reason: &Reason) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{self, SUBMITTED, finished, queued, running, server, share, with};
+    use super::super::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
     use super::super::full::{self, Lines};
     use super::super::when;
     use super::*;
+    use crate::model::array::Standing;
     use crate::model::time::Span;
 
     fn text(record: &Record) -> String {
@@ -441,6 +442,33 @@ mod tests {
         let mut record = running(record, vec![share(2, Some("512mb"))]);
         record.environ = Some(b"PBS_O_HOME=/home/alice\0N=4\0S=a,b\\c\0".to_vec());
         record
+    }
+
+    #[test]
+    fn an_array_says_how_its_elements_stand() {
+        let mut record = array(queued(9, "an", ""), "1-10:2");
+        let elements = std::sync::Arc::make_mut(record.job.elements.as_mut().unwrap());
+        elements.mark(0, 2, Standing::Begun);
+        elements.mark(1, 1, Standing::Ended(3));
+        record.waiting_again = 1;
+        let shown = text(&with(record, |spec| spec.max_run_subjobs = Some(2)));
+        let expected = "    array = True\n    array_state_count = Queued:3 Running:1 Exiting:0 Expired:1\n    \
+                        array_indices_submitted = 1-10:2\n    array_indices_remaining = 7-9:2\n    \
+                        project = _pbs_project_default\n    Submit_Host = head\n    max_run_subjobs = 2\n\n";
+        assert!(shown.ends_with(expected), "{shown}");
+        assert!(shown.contains("    Output_Path = head:/home/alice/w/an.o9.^array_index^\n"), "{shown}");
+    }
+
+    #[test]
+    fn an_element_has_its_own_paths_and_index() {
+        let parent = with(array(queued(9, "an", ""), "1-3"), |spec| spec.error = Some("head:/e.^array_index^".into()));
+        let element = |index| Record { job: parent.job.unrecorded(index).unwrap(), ..parent.clone() };
+        let waits = text(&element(3));
+        assert!(waits.contains("    Error_Path = head:/e.3\n") && waits.contains("/w/an.o9.3\n"), "{waits}");
+        assert!(waits.contains("    array_id = 9[].head\n    array_index = 3\n"), "{waits}");
+        assert!(waits.contains("    Hold_Types = n\n") && !waits.contains("array_state_count"), "{waits}");
+        let runs = text(&running(element(2), vec![share(1, None)]));
+        assert!(!["Hold_Types", "Checkpoint", "Submit_arguments"].iter().any(|name| runs.contains(name)), "{runs}");
     }
 
     #[test]

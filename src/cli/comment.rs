@@ -102,6 +102,23 @@ mod tests {
     }
 
     #[test]
+    fn an_array_says_when_it_began_and_how_it_ended() {
+        let began = when::comment_time(example::server().clock.wall(example::SUBMITTED));
+        let mut record = example::array(queued(1, "a", ""), "1-3");
+        let never = Record { job: record.job.unrecorded(2).unwrap(), ..record.clone() };
+        assert!(shown(&never).starts_with("Not Running: "));
+        assert_eq!(shown(&finished(never, 271, true)), "Subjob finished and terminated");
+        record.job.life.began = Some(example::SUBMITTED);
+        record.job.life.state = State::Begun;
+        assert_eq!(shown(&record), format!("Job Array Began at {began}"));
+        let failed = finished(record.clone(), 1, false);
+        assert_eq!(shown(&failed), format!("Job Array Began at {began} and failed"));
+        record.job.life.want = Want::Gone("alice@head".into());
+        let deleted = finished(record, 271, true);
+        assert_eq!(shown(&deleted), format!("Job Array Began at {began} and terminated by alice@head"));
+    }
+
+    #[test]
     fn a_reason_counts_while_the_job_is_queued_and_an_own_comment_always() {
         let mut record = queued(1, "a", "");
         assert!(shown(&record).starts_with("Not Running: "));

@@ -452,6 +452,34 @@ Job id            Name             User              Time Use S Queue
     }
 
     #[test]
+    fn arrays_are_unfolded_where_that_is_asked_for() {
+        let mut arrays = system();
+        arrays.jobs.push(example::array(queued(7, "many", ""), "1-5:2"));
+        let ids = |words: &str| {
+            let (out, told) = shown(&arrays, words);
+            let ids = out.lines().skip(2).filter_map(|line| line.split(".head").next()).map(str::to_string);
+            (ids.collect::<Vec<_>>().join(" "), told)
+        };
+        for (words, expected) in [
+            ("7[]", "7[]"),
+            ("-t 7[]", "7[] 7[1] 7[3] 7[5]"),
+            ("-t 7[] 7[3] 7[] 1", "7[] 7[1] 7[3] 7[5] 1"),
+            ("-Jt 7[]", "7[1] 7[3] 7[5]"),
+            ("7[3] 7[1-9]", "7[3] 7[1] 7[5]"),
+            ("7[1-3] 7[3-5] 7[5]", "7[1] 7[3] 7[5]"),
+            ("7[] 7[4-9]", "7[] 7[5]"),
+        ] {
+            assert_eq!(ids(words), (expected.to_string(), vec![]), "{words}");
+        }
+        for (words, unknown) in [("7", "7"), ("7[2]", "7[2]"), ("7[6-9]", "7[6-9]"), ("7[1-3].other", "7[1-3].other")] {
+            let full = if unknown.contains('.') { unknown.to_string() } else { format!("{unknown}.head") };
+            assert_eq!(ids(words), (String::new(), vec![format!("153 Unknown Job Id {full}")]), "{words}");
+        }
+        let (out, _) = shown(&arrays, "-t -f -F json 7[] 7[1]");
+        assert_eq!(out.matches("\t\t\"7[").count(), 4, "{out}");
+    }
+
+    #[test]
     fn filters_do_not_touch_a_job_named_by_its_id() {
         for words in ["-i 1", "-r 2", "-H 1", "-u bob 1", "-J 1", "-x 3", "-H 3"] {
             assert_eq!(names(words).len(), 1, "{words}");

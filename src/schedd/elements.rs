@@ -75,6 +75,9 @@ impl Desk<'_> {
     /// Lets those elements of an array that failed wait again; an array that is over comes back for
     /// that, out of the history.
     pub(super) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        if id.index().is_some() {
+            return Err(Refusal::invalid_request());
+        }
         let array = match self.ledger.job(id) {
             Some(job) => Job::clone(job),
             None => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
