@@ -5,7 +5,7 @@ complete -c qalter -s e -d 'File for standard error: [host:]path; a folder gets 
 complete -c qalter -s j -d 'Join output and errors: oe into the output file, eo into the error file, n not at all' -r
 complete -c qalter -s k -d 'Files to keep on the node: n, or letters of o e d; kept and shown, without effect' -r
 complete -c qalter -s l -d 'Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...; sizes take b, kb, mb, gb, tb, pb' -r
-complete -c qalter -s m -d 'Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent' -r
+complete -c qalter -s m -d 'Mail on abort, begin, end: n, or letters of a b e, and j for each subjob; kept and shown, no mail is sent' -r
 complete -c qalter -s M -d 'Whom to mail: user[@host],...; kept and shown, no mail is sent' -r
 complete -c qalter -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qalter -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
@@ -15,5 +15,5 @@ complete -c qalter -s r -d 'Whether the job may be started again from the beginn
 complete -c qalter -s R -d 'Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect' -r
 complete -c qalter -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qalter -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qalter -s W -d 'Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas' -r
+complete -c qalter -s W -d 'Other attributes: umask=OCTAL, run_count=N, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), or any attribute by name, joined by commas' -r
 complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n for none' -r

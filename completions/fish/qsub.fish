@@ -5,7 +5,7 @@ complete -c qsub -s e -d 'File for standard error: [host:]path; a folder gets <j
 complete -c qsub -s j -d 'Join output and errors: oe into the output file, eo into the error file, n not at all' -r
 complete -c qsub -s k -d 'Files to keep on the node: n, or letters of o e d; kept and shown, without effect' -r
 complete -c qsub -s l -d 'Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...; sizes take b, kb, mb, gb, tb, pb' -r
-complete -c qsub -s m -d 'Mail on abort, begin, end: n, or letters of a b e; kept and shown, no mail is sent' -r
+complete -c qsub -s m -d 'Mail on abort, begin, end: n, or letters of a b e, and j for each subjob; kept and shown, no mail is sent' -r
 complete -c qsub -s M -d 'Whom to mail: user[@host],...; kept and shown, no mail is sent' -r
 complete -c qsub -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qsub -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
@@ -15,10 +15,11 @@ complete -c qsub -s r -d 'Whether the job may be started again from the beginnin
 complete -c qsub -s R -d 'Files to remove if the job ends with status 0: letters of o e; kept and shown, without effect' -r
 complete -c qsub -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qsub -s W -d 'Other attributes: umask=OCTAL, run_count=N, or any attribute by name, joined by commas' -r
+complete -c qsub -s W -d 'Other attributes: umask=OCTAL, run_count=N, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), or any attribute by name, joined by commas' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
-complete -c qsub -s J -d 'Job array; not supported by this version' -r
+complete -c qsub -s J -d 'Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once' -r
+complete -c qsub -s t -d 'The same, in TORQUE\'s and Grid Engine\'s spelling' -r
 complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s v -d 'Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \\, keep a comma' -r
 complete -c qsub -s f -d 'Accepted for PBS\'s sake: there is no helper process to avoid'
