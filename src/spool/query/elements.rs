@@ -119,3 +119,180 @@ pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32
     let index = index.and_then(|index| u32::try_from(index).ok());
     Ok(length(index.map_or(JobId::job(number), |index| JobId::element(number, index))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Viewer;
+    use super::*;
+    use crate::model::array::{Elements, Standing};
+    use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+    use crate::model::job::{Digest, Life, Owner, Program, Run};
+    use crate::model::life::Moment;
+    use crate::model::resource::Resources;
+    use crate::model::state::Holds;
+    use crate::model::text::Text;
+    use crate::model::time::{ClockTable, Span, Time, Wall};
+    use crate::spool::commit::Change;
+    use crate::spool::{Reader, Spool};
+    use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
+    use proptest::prelude::*;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    const ID: JobId = JobId::array(7);
+    const INDICES: &str = "3-80:4";
+
+    /// An array of which nothing has begun.
+    fn array() -> Job {
+        let indices: Indices = INDICES.parse().unwrap();
+        let origin = Origin {
+            program: Program::Command(vec!["/bin/true".into()]),
+            environ: Digest([0; 32]),
+            workdir: "/w".into(),
+            submit_host: "head".into(),
+            arguments: Text::default(),
+        };
+        let (resources, rights) = (Resources::builtin(), Rights::default());
+        let context =
+            Context { resources: &resources, rights, owner: "alice", server: "head", default_queue: Some("workq") };
+        let settings = [Setting::new("array_indices_submitted", INDICES)];
+        let draft = attribute::submit(&settings, origin, &context).unwrap();
+        let owner = Owner { user: "alice".into(), uid: 1, gid: 1 };
+        let elements = Some(Arc::new(Elements::new(indices.count())));
+        let mut life = Life::new(Holds::NONE, 0, Time(0));
+        life.state = State::Queued;
+        Job { id: ID, owner, spec: Arc::new(draft.spec), life, elements }
+    }
+
+    fn moment() -> Moment {
+        Moment { now: Time(1), wall: Wall(1), max_failed_starts: 3, retry: Span(1) }
+    }
+
+    fn facts() -> ServerFacts {
+        ServerFacts {
+            name: "head".into(),
+            host: "head".into(),
+            version: "0".into(),
+            default_queue: None,
+            clock: ClockTable::default(),
+            resources: Resources::builtin(),
+            managers: vec![],
+            operators: vec![],
+            privileged: false,
+        }
+    }
+
+    /// What happens to elements: by position.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Begin(u32),
+        End(u32, i32),
+        Delete(u32, u32),
+        FailedAgain,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            4 => (0u32..20).prop_map(Act::Begin),
+            4 => (0u32..20, 0i32..3).prop_map(|(position, status)| Act::End(position, status)),
+            1 => (0u32..20, 0u32..6).prop_map(|(first, more)| Act::Delete(first, first + more)),
+            1 => Just(Act::FailedAgain),
+        ]
+    }
+
+    /// Does it to the array in memory; the rows to be written.
+    fn done(array: &mut Job, act: Act) -> Vec<Change> {
+        let indices = array.indices().unwrap();
+        let record = |array: &Job, index: u32, state| {
+            let mut element = array.unrecorded(index).unwrap();
+            let run = Run {
+                attempt: 1,
+                shares: vec![],
+                started: Time(1),
+                session: None,
+                boot: None,
+                open: false,
+                silent: false,
+            };
+            (element.life.state, element.life.run) = (state, Some(run));
+            Change::Life(Arc::new(element), None)
+        };
+        let mut changes = Vec::new();
+        match act {
+            Act::Begin(position) if array.standing(indices.at(position)) == Some(Standing::Waiting) => {
+                changes.push(record(array, indices.at(position), State::Running));
+                array.element_stands(indices.at(position), Standing::Begun, moment());
+            }
+            Act::End(position, status) if array.standing(indices.at(position)) == Some(Standing::Begun) => {
+                changes.push(record(array, indices.at(position), State::Finished));
+                array.element_stands(indices.at(position), Standing::Ended(status), moment());
+            }
+            Act::Delete(first, last) => array.end_waiting(first, last, moment()),
+            Act::FailedAgain => array.run_failed_again(1, moment()),
+            _ => {}
+        }
+        let rewrite = array.elements.as_mut().and_then(|elements| Arc::make_mut(elements).take_unwritten());
+        changes.extend(rewrite.map(|rewrite| Change::Elements(ID, rewrite)));
+        changes.push(Change::Life(Arc::new(array.clone()), None));
+        changes
+    }
+
+    fn rows(file: &Path, question: &Question) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let viewer = Viewer { uid: 1, privileged: false };
+        let mut reader = Reader::open(file).unwrap().unwrap();
+        let mut take = |part| {
+            if let Answer::Rows(more) = part {
+                rows.extend(more);
+            }
+            Ok(())
+        };
+        reader.answer(question, viewer, &mut take).unwrap();
+        rows
+    }
+
+    /// How an element is shown that stands so.
+    fn shown(standing: Standing, array: &Job) -> State {
+        match standing {
+            Standing::Waiting => State::Queued,
+            Standing::Begun => State::Running,
+            Standing::Ended(_) if array.life.state == State::Finished => State::Finished,
+            Standing::Ended(_) => State::Expired,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Whatever happens to elements, the spool says of each what memory says.
+        #[test]
+        fn the_spool_knows_how_every_element_stands(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("spool.db");
+            let (mut spool, mut array) = (Spool::open(&file).unwrap(), array());
+            let rewrite = Arc::make_mut(array.elements.as_mut().unwrap()).take_unwritten().unwrap();
+            let server = serde_json::to_string(&facts()).unwrap();
+            spool.commit(&[
+                Change::Meta("server", server),
+                Change::Elements(ID, rewrite),
+                Change::Job(Arc::new(array.clone()), None),
+            ]).unwrap();
+            for act in acts {
+                let changes = done(&mut array, act);
+                spool.commit(&changes).unwrap();
+            }
+            prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());
+            let indices = array.indices().unwrap();
+            let expected: Vec<(JobId, State)> = indices.iter()
+                .map(|index| (JobId::element(7, index), shown(array.standing(index).unwrap(), &array)))
+                .collect();
+            let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
+            prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());
+            let filter = Filter { arrays: Arrays::ElementsOnly, history: crate::wire::message::History::All, ..Filter::default() };
+            prop_assert_eq!(told(Question::Jobs(filter, Detail::Row)), expected.clone());
+            let one: Vec<(JobId, State)> = expected.into_iter().filter(|(id, _)| *id == JobId::element(7, only)).collect();
+            prop_assert_eq!(told(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
+            prop_assert_eq!(told(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
+        }
+    }
+}
