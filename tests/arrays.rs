@@ -377,14 +377,16 @@ fn an_array_is_held_and_altered_as_a_whole() {
 #[test]
 fn no_more_elements_run_at_once_than_is_said_and_that_may_be_changed() {
     let sandbox = head(16);
-    let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.1; rmdir at.$PBS_ARRAY_INDEX\n";
-    let id = sandbox.submit(&["-J", "1-60%3"], count);
+    let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.1; rmdir at.$PBS_ARRAY_INDEX\n\
+                 exit $((PBS_ARRAY_INDEX % 10 == 0))\n";
+    let id = sandbox.submit(&["-J", "1-60%3", "-W", "retry=1"], count);
     let most = || sandbox.read("seen").lines().map(|line| line.trim().parse::<u32>().unwrap()).max().unwrap();
     sandbox.until("some of it", || (fs::read_to_string(sandbox.file("seen")).ok()?.lines().count() > 12).then_some(()));
     assert_eq!(most(), 3);
     says(&sandbox.run("qalter", &["-W", "max_run_subjobs=6", &id]), 0, "", "");
     let over = sandbox.ended(&id);
-    assert_eq!((most(), &over["Exit_status"], &over["max_run_subjobs"]), (6, &json!(0), &json!(6)));
+    assert_eq!(sandbox.read("seen").lines().count(), 66, "six of them twice");
+    assert_eq!((most(), &over["Exit_status"], &over["max_run_subjobs"]), (6, &json!(1), &json!(6)));
 }
 
 #[test]

@@ -124,11 +124,13 @@ impl<'a> Display<'a> {
 }
 
 fn line<'a>(row: &'a Row, server: &ServerFacts) -> layout::Line<'a> {
+    // An array uses nothing itself.
+    let used = if row.id.is_array() { "0".to_string() } else { layout::time_used(row.cput, row.state) };
     layout::Line {
         id: row.id.full(&server.name),
         name: &row.name,
         owner: &row.owner,
-        used: layout::time_used(row.cput, row.state),
+        used,
         state: row.state,
         queue: &row.queue,
     }
