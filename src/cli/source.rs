@@ -8,9 +8,13 @@ use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
-use anyhow::{Context, Result};
+use anyhow::Context;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc;
+
+/// So many parts of an answer may be read and not yet printed.
+const PARTS_AHEAD: usize = 2;
 
 /// A place to ask.
 pub enum Source {
@@ -47,7 +51,7 @@ impl From<ServerFacts> for Answers {
 
 impl Source {
     /// Opens the spool, or else a connection to schedd.
-    pub fn open(home: &Home) -> Result<Source> {
+    pub fn open(home: &Home) -> anyhow::Result<Source> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
             if let Some(reader) = Reader::open(&file).with_context(|| file.display().to_string())? {
@@ -61,7 +65,7 @@ impl Source {
     }
 
     /// Asks; the answer is complete.
-    pub fn ask(&mut self, question: &Question) -> Result<Answers> {
+    pub fn ask(&mut self, question: &Question) -> anyhow::Result<Answers> {
         let mut answers = Answers::empty();
         self.parts(question, &mut |part| {
             answers.add(part);
@@ -72,7 +76,7 @@ impl Source {
 
     /// Asks, and hands on the parts of the answer as they come; the server's facts are the first. What
     /// has been asked is not read to its end once `each` wants no more, and no other question can follow.
-    pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> Result<()> {
+    pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
         match self {
             Source::Nothing => drop(each(Answer::Server(Box::new(Answers::empty().server)))),
             Source::Schedd(client) => client.ask(question, each)?,
@@ -82,21 +86,20 @@ impl Source {
     }
 }
 
-fn read(
-    reader: &mut Reader,
-    question: &Question,
-    each: &mut dyn FnMut(Answer) -> More,
-) -> std::result::Result<(), SpoolError> {
+/// While one part is printed, the next is read.
+fn read(reader: &mut Reader, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> Result<(), SpoolError> {
     let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
-    let mut enough = false;
-    let answered = reader.answer(question, viewer, &mut |part| match each(part) {
-        More::Wanted => Ok(()),
-        More::Enough => {
-            enough = true;
-            Err(SpoolError::Io(ErrorKind::Interrupted.into()))
-        }
-    });
-    if enough { Ok(()) } else { answered }
+    std::thread::scope(|scope| {
+        let (sender, parts) = mpsc::sync_channel(PARTS_AHEAD);
+        let reading = scope.spawn(move || {
+            let mut hand_on = |part| sender.send(part).map_err(|_| SpoolError::Io(ErrorKind::BrokenPipe.into()));
+            reader.answer(question, viewer, &mut hand_on)
+        });
+        let enough = parts.iter().any(|part| each(part) == More::Enough);
+        drop(parts);
+        let answered = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if enough { Ok(()) } else { answered }
+    })
 }
 
 /// Whether the spool is the caller's: nobody else may read its files.

@@ -2,7 +2,7 @@
 
 use super::super::SpoolError;
 use super::super::load;
-use super::search::{Search, condition};
+use super::search::{Search, condition, texts_of};
 use super::{Each, PART};
 use crate::model::array::Indices;
 use crate::model::job::{Job, JobId};
@@ -32,13 +32,13 @@ impl Search<'_> {
     ) -> Result<(), SpoolError> {
         let wanted = array.indices().and_then(|indices| only.map_or(Some(indices), |only| indices.common(only)));
         let mut recorded = Recorded::of(self.connection, array);
-        let class = self.class(array)?;
+        let (class, texts) = (self.class(array)?, texts_of(array));
         for index in wanted.into_iter().flat_map(Indices::iter) {
             let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else { continue };
             expire(&mut element, array);
             if states.is_empty() || states.contains(&element.life.state) {
                 let own = if element.life.run.is_some() { self.class(&element)? } else { None };
-                self.known(element, own.or(class), each)?;
+                self.known(element, own.or(class), texts, each)?;
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Jobs being found: by number, or by what they are.
 
 use super::super::SpoolError;
-use super::super::load::{self, job_of};
+use super::super::load::{self, Specs, job_of};
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
-use crate::model::job::{Job, JobId, Program};
+use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::reason::Reason;
 use crate::model::state::State;
 use crate::model::text::Text;
@@ -47,13 +47,16 @@ pub(super) struct Search<'a> {
     waits: Waits,
     rows: Vec<Row>,
     records: Vec<Record>,
+    /// About what `records` take in an answer.
     bytes: usize,
+    /// The environment read last.
+    environ: Option<(Digest, Option<Vec<u8>>)>,
 }
 
 impl Search<'_> {
     pub(super) fn new(connection: &Connection, detail: Detail, viewer: Viewer) -> Result<Search<'_>, SpoolError> {
         let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new() };
-        Ok(Search { connection, detail, viewer, waits, rows: Vec::new(), records: Vec::new(), bytes: 0 })
+        Ok(Search { connection, detail, viewer, waits, rows: Vec::new(), records: Vec::new(), bytes: 0, environ: None })
     }
 
     /// These jobs, in this order.
@@ -112,13 +115,14 @@ impl Search<'_> {
         let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} ORDER BY id");
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
+        let mut specs = Specs::default();
         while let Some(row) = found.next()? {
-            self.bytes += row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
-            let job = job_of(self.connection, row)?;
+            let texts = row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+            let job = job_of(self.connection, row, &mut specs)?;
             let elements = job.id.is_array() && filter.arrays.shows_elements();
             let array = elements.then(|| job.clone());
             if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) {
-                self.known(job, row.get(3)?, each)?;
+                self.known(job, row.get(3)?, texts, each)?;
             }
             if let Some(array) = array {
                 self.elements(&array, None, &filter.states, each)?;
@@ -134,7 +138,8 @@ impl Search<'_> {
             expire(&mut job, &array);
             class = class.or(self.class(&array)?);
         }
-        self.known(job, class, each)
+        let texts = texts_of(&job);
+        self.known(job, class, texts, each)
     }
 
     /// The class that a job is in while it waits.
@@ -150,7 +155,8 @@ impl Search<'_> {
         Ok(found?.flatten())
     }
 
-    pub(super) fn known(&mut self, job: Job, class: Option<i64>, each: Each) -> Result<(), SpoolError> {
+    /// Takes in a job, of whose texts so many bytes go into the answer.
+    pub(super) fn known(&mut self, job: Job, class: Option<i64>, texts: usize, each: Each) -> Result<(), SpoolError> {
         match self.detail {
             Detail::Row => self.rows.push(Row {
                 id: job.id,
@@ -162,7 +168,7 @@ impl Search<'_> {
             }),
             Detail::Whole | Detail::Environment => {
                 let record = self.record(job, class)?;
-                self.bytes += size_of(&record);
+                self.bytes += texts + size_of(&record);
                 self.records.push(record);
             }
         }
@@ -178,7 +184,7 @@ impl Search<'_> {
         let booked = self.waits.bookings.get(&job.id.number).copied().filter(|_| queued);
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
-            Detail::Environment if may_see => load::blob(self.connection, job.spec.environ)?,
+            Detail::Environment if may_see => self.environ(job.spec.environ)?,
             _ => None,
         };
         if !may_see {
@@ -193,6 +199,14 @@ impl Search<'_> {
         if full { self.flush(each) } else { Ok(()) }
     }
 
+    /// The environment of a job; mostly it is that of the job before.
+    fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+        if self.environ.as_ref().is_none_or(|(known, _)| *known != digest) {
+            self.environ = Some((digest, load::blob(self.connection, digest)?));
+        }
+        Ok(self.environ.as_ref().and_then(|(_, environ)| environ.clone()))
+    }
+
     pub(super) fn flush(&mut self, each: Each) -> Result<(), SpoolError> {
         self.bytes = 0;
         match self.detail {
@@ -205,7 +219,13 @@ impl Search<'_> {
 /// About what a record takes in an answer, beside the texts of its job.
 fn size_of(record: &Record) -> usize {
     let pieces = record.job.elements.as_ref().map_or(0, |elements| elements.pieces());
-    512 + record.environ.as_ref().map_or(0, Vec::len) + 16 * pieces
+    let shares = record.job.life.run.as_ref().map_or(0, |run| run.shares.len());
+    512 + record.environ.as_ref().map_or(0, Vec::len) + 16 * pieces + 128 * shares
+}
+
+/// How many bytes the texts of what was asked for have.
+pub(super) fn texts_of(job: &Job) -> usize {
+    serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
