@@ -22,6 +22,8 @@ pub mod spans;
 
 pub mod array;
 
+pub mod indices;
+
 pub mod job;
 
 pub mod digest;
