@@ -428,6 +428,8 @@ fn only_what_has_failed_is_run_once_more() {
     expected.extend(again.map(|index| (index, 2)));
     expected.sort_unstable();
     assert_eq!(sorted(&sandbox), expected, "{over}");
+    let counts = ["1[2].head", "1[3].head"].map(|id| sandbox.job(id)["run_count"].clone());
+    assert_eq!(counts, [json!(2), json!(1)]);
     let status = |index| sandbox.job(&format!("1[{index}].head"))["Exit_status"].clone();
     assert_eq!([status(1), status(2), status(3), status(9)], [json!(271), json!(0), json!(0), json!(271)]);
 }

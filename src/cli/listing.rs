@@ -131,6 +131,7 @@ impl Wanted {
             owners,
             states: self.states.clone(),
             arrays: self.arrays,
+            after: None,
         }
     }
 

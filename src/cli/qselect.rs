@@ -152,7 +152,7 @@ impl Args {
         let owners = owners.iter().map(|owner| owner.user().to_string()).collect();
         let states = self.states.as_deref().map(selection::states).transpose()?.unwrap_or_default();
         let queues = self.queue(server, ask)?.into_iter().collect();
-        Ok(Filter { history, owners, states, queues, arrays: Arrays::shown(self.arrays, self.subjobs) })
+        Ok(Filter { history, owners, states, queues, arrays: Arrays::shown(self.arrays, self.subjobs), after: None })
     }
 
     /// `-q queue`, `@server` or `queue@server`; None for all queues.

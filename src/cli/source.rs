@@ -1,20 +1,26 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::model::job::JobId;
 use crate::model::time::ClockTable;
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
-use crate::sys::{filesystem, record};
+use crate::sys::{clock, filesystem, record};
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::Context;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::thread;
+use std::time::Duration;
 
 /// So many parts of an answer may be read and not yet printed.
 const PARTS_AHEAD: usize = 2;
+
+/// So many milliseconds the spool is kept waiting for somebody to take a part.
+const SHORT_WHILE: u32 = 500;
 
 /// A place to ask.
 pub enum Source {
@@ -74,32 +80,96 @@ impl Source {
         Ok(answers)
     }
 
-    /// Asks, and hands on the parts of the answer as they come; the server's facts are the first. What
-    /// has been asked is not read to its end once `each` wants no more, and no other question can follow.
+    /// Asks, and hands on the parts of the answer as they come, until `each` wants no more; the server's
+    /// facts are the first. While one part is dealt with, the next is read.
     pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
-        match self {
-            Source::Nothing => drop(each(Answer::Server(Box::new(Answers::empty().server)))),
-            Source::Schedd(client) => client.ask(question, each)?,
-            Source::Spool(reader) => read(reader, question, each)?,
+        thread::scope(|scope| {
+            let (sender, parts) = mpsc::sync_channel(PARTS_AHEAD);
+            let reading = scope.spawn(move || self.read(question, &sender));
+            // Ended by the first that is enough, or by the end of the answer.
+            let _ = parts.iter().find_map(|part| (each(part) == More::Enough).then_some(()));
+            drop(parts);
+            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly - somebody
+    /// reads them a page at a time - the spool must not be kept waiting: its log could not be emptied
+    /// meanwhile. Then the rest is asked for when it is wanted.
+    fn read(&mut self, question: &Question, sender: &SyncSender<Answer>) -> anyhow::Result<()> {
+        let mut rest = question.clone();
+        loop {
+            let is_rest = rest != *question;
+            let (mut last, mut left) = (None, None);
+            self.ask_once(&rest, &mut |part| {
+                if is_rest && matches!(part, Answer::Server(_) | Answer::Longest(_)) {
+                    return More::Wanted;
+                }
+                last = last_id(&part).or(last);
+                match last.filter(|_| is_list(question)) {
+                    Some(_) => left = hand_on(sender, part).err(),
+                    None if sender.send(part).is_err() => return More::Enough,
+                    None => {}
+                }
+                if left.is_some() { More::Enough } else { More::Wanted }
+            })?;
+            let Some(TrySendError::Full(part)) = left else { return Ok(()) };
+            let (Ok(()), Some(next)) = (sender.send(part), last.and_then(|last| rest.after(last))) else {
+                return Ok(());
+            };
+            rest = next;
+            if let Source::Schedd(client) = self {
+                client.reconnect()?;
+            }
         }
-        Ok(())
+    }
+
+    fn ask_once(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+        let mut enough = false;
+        let answered = match self {
+            Source::Nothing => {
+                each(Answer::Server(Box::new(Answers::empty().server)));
+                return Ok(());
+            }
+            Source::Schedd(client) => return Ok(client.ask(question, each)?),
+            Source::Spool(reader) => {
+                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+                reader.answer(question, viewer, &mut |part| match each(part) {
+                    More::Wanted => Ok(()),
+                    More::Enough => {
+                        enough = true;
+                        Err(SpoolError::Io(ErrorKind::BrokenPipe.into()))
+                    }
+                })
+            }
+        };
+        if enough { Ok(()) } else { Ok(answered?) }
     }
 }
 
-/// While one part is printed, the next is read.
-fn read(reader: &mut Reader, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> Result<(), SpoolError> {
-    let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
-    std::thread::scope(|scope| {
-        let (sender, parts) = mpsc::sync_channel(PARTS_AHEAD);
-        let reading = scope.spawn(move || {
-            let mut hand_on = |part| sender.send(part).map_err(|_| SpoolError::Io(ErrorKind::BrokenPipe.into()));
-            reader.answer(question, viewer, &mut hand_on)
-        });
-        let enough = parts.iter().any(|part| each(part) == More::Enough);
-        drop(parts);
-        let answered = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        if enough { Ok(()) } else { answered }
-    })
+/// Whether the answer may be long, and can be asked for from anywhere in it.
+fn is_list(question: &Question) -> bool {
+    matches!(question, Question::Jobs(..) | Question::Elements(..))
+}
+
+fn last_id(part: &Answer) -> Option<JobId> {
+    match part {
+        Answer::Rows(rows) => rows.last().map(|row| row.id),
+        Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
+        Answer::Queues(_) | Answer::Nodes(_) | Answer::Server(_) | Answer::Longest(_) => None,
+    }
+}
+
+/// Hands on a part, and gives it back if there is no room for it for a while.
+fn hand_on(sender: &SyncSender<Answer>, mut part: Answer) -> Result<(), TrySendError<Answer>> {
+    for _ in 0..SHORT_WHILE {
+        match sender.try_send(part) {
+            Err(TrySendError::Full(back)) => part = back,
+            done => return done,
+        }
+        clock::sleep(Duration::from_millis(1));
+    }
+    Err(TrySendError::Full(part))
 }
 
 /// Whether the spool is the caller's: nobody else may read its files.

@@ -193,7 +193,9 @@ impl Job {
     /// more from the beginning. None if there is no such index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
         let standing = self.standing(index)?;
-        let mut life = Life { comment: None, began: None, ..self.life.clone() };
+        // One that runs once more has been counted already.
+        let run_count = self.life.run_count.max(self.life.attempt);
+        let mut life = Life { comment: None, began: None, run_count, ..self.life.clone() };
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;

@@ -26,6 +26,11 @@ impl Indices {
         Indices { first: index, last: index, step: 1 }
     }
 
+    /// All above this one.
+    pub fn after(index: u32) -> Option<Indices> {
+        Indices::new(index.checked_add(1)?, u32::MAX - 1, 1)
+    }
+
     /// How many there are.
     pub fn count(self) -> u32 {
         (self.last - self.first) / self.step + 1

@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Asks and hands on the parts of the answer as they come. Once `each` wants no more, nothing else
-    /// can be asked here.
+    /// can be asked before [`Client::reconnect`].
     pub fn ask(&mut self, question: &Question, mut each: impl FnMut(Answer) -> More) -> Result<(), ClientError> {
         let mut reply = self.call(&Request::Ask(question.clone()))?;
         loop {
@@ -120,6 +120,12 @@ impl Client {
             }
             reply = frame::read(&mut self.stream)?;
         }
+    }
+
+    /// Begins anew, after an answer that was not read to its end.
+    pub fn reconnect(&mut self) -> Result<(), ClientError> {
+        *self = Client::connect(&self.home)?;
+        Ok(())
     }
 
     /// The socket, to watch it beside other things.

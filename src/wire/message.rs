@@ -156,6 +156,24 @@ pub enum Question {
     Server,
 }
 
+impl Question {
+    /// The same about what comes after a job, in the order of the answer; None if that is not asked for
+    /// or there can be nothing.
+    pub fn after(&self, id: JobId) -> Option<Question> {
+        match self {
+            Question::Jobs(filter, detail) => {
+                Some(Question::Jobs(Filter { after: Some(id), ..filter.clone() }, *detail))
+            }
+            Question::Elements(array, only, detail) => {
+                let rest = Indices::after(id.index()?)?;
+                let only = only.map_or(Some(rest), |only| only.common(rest))?;
+                Some(Question::Elements(*array, Some(only), *detail))
+            }
+            Question::JobsById(..) | Question::Queues | Question::Nodes | Question::Server => None,
+        }
+    }
+}
+
 /// How much of each job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
@@ -180,6 +198,8 @@ pub struct Filter {
     pub states: Vec<State>,
     /// Arrays, their elements, or both.
     pub arrays: Arrays,
+    /// Only those that come after this one.
+    pub after: Option<JobId>,
 }
 
 /// How arrays are shown in a list.
@@ -214,6 +234,11 @@ impl Arrays {
 }
 
 impl Filter {
+    /// Whether a job of this id is among those that come after the one it begins with.
+    pub fn reaches(&self, id: JobId) -> bool {
+        self.after.is_none_or(|after| id > after)
+    }
+
     /// Whether a job in this state is meant.
     pub fn shows(&self, state: State) -> bool {
         self.states.is_empty() || self.states.contains(&state)

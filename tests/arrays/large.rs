@@ -119,6 +119,35 @@ fn a_list_of_a_million_elements_is_printed_as_it_is_read() {
     assert!(most < 50 << 10, "qstat took {most} kB");
 }
 
+/// Who reads a page at a time neither keeps the spool's log from being emptied nor loses his place.
+#[test]
+fn a_list_that_is_read_slowly_does_not_hold_the_spool() {
+    let sandbox = head(4);
+    sandbox.script("job.sh", "true");
+    sandbox.run("qsub", &["-h", "-J", "1-30000", "-N", "big", "job.sh"]).line();
+    sandbox.run("qsub", &["-h", "-N", "plain", "job.sh"]).line();
+    for arguments in [&["-t"][..], &["-t", "1[]"]] {
+        let mut child = sandbox.command("qstat").args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first: Vec<String> = out.by_ref().take(10).map(Result::unwrap).collect();
+        sandbox.run("qdel", &[&format!("1[{}]", 29_000 + arguments.len())]).ok();
+        let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
+        let emptied = || spool.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get::<_, i64>(0)).ok();
+        sandbox.until("an empty log", || (emptied() == Some(0)).then_some(()));
+        let rest = out.map(Result::unwrap);
+        let ids: Vec<String> = first.into_iter().chain(rest).skip(2).map(|line| id_of(&line)).collect();
+        assert!(child.wait().unwrap().success());
+        let mut expected: Vec<String> = vec!["1[]".into()];
+        expected.extend((1..=30_000).map(|index| format!("1[{index}]")));
+        expected.extend((arguments.len() == 1).then(|| "2".to_string()));
+        assert!(ids == expected, "{} ids of {}", ids.len(), expected.len());
+    }
+}
+
+fn id_of(line: &str) -> String {
+    line.split(".head").next().unwrap().to_string()
+}
+
 #[test]
 fn thousands_of_a_million_run_once_each_through_a_restart() {
     let sandbox = head(40);

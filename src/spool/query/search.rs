@@ -4,6 +4,7 @@ use super::super::SpoolError;
 use super::super::load::{self, Specs, job_of};
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
+use crate::model::array::Indices;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::reason::Reason;
 use crate::model::state::State;
@@ -23,6 +24,10 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     }];
     if matches!(filter.arrays, Arrays::Only | Arrays::ElementsOnly) {
         conditions.push("is_array".to_string());
+    }
+    if let Some(after) = filter.after {
+        // An array comes before its elements: those after one of them are for the caller to tell.
+        conditions.push(format!("id >= {}", i64::try_from(after.number).unwrap_or(i64::MAX)));
     }
     let mut values = Vec::new();
     let mut one_of = |column: &str, wanted: Vec<String>| {
@@ -97,8 +102,12 @@ impl Search<'_> {
         let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
             let number = row.get(0)?;
+            let id = if row.get(6)? { JobId::array(number) } else { JobId::job(number) };
+            if !filter.reaches(id) {
+                continue;
+            }
             self.rows.push(Row {
-                id: if row.get(6)? { JobId::array(number) } else { JobId::job(number) },
+                id,
                 name: row.get(1)?,
                 owner: row.get(2)?,
                 cput: Span(row.get(3)?),
@@ -121,11 +130,12 @@ impl Search<'_> {
             let job = job_of(self.connection, row, &mut specs)?;
             let elements = job.id.is_array() && filter.arrays.shows_elements();
             let array = elements.then(|| job.clone());
-            if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) {
+            if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) && filter.reaches(job.id) {
                 self.known(job, row.get(3)?, texts, each)?;
             }
             if let Some(array) = array {
-                self.elements(&array, None, &filter.states, each)?;
+                let rest = filter.after.filter(|after| after.number == array.id.number).and_then(JobId::index);
+                self.elements(&array, rest.and_then(Indices::after), &filter.states, each)?;
             }
         }
         Ok(())
