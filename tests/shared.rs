@@ -5,6 +5,7 @@ use crate::support::people::{Person, two_people};
 use crate::support::sandbox::{Done, Sandbox, finish};
 use serde_json::Value;
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -296,4 +297,22 @@ fn a_socket_handed_over_is_served_and_left_in_place() {
     sandbox.run("schedd", &["--stop"]).ok();
     schedd.wait().unwrap();
     assert!(path.exists());
+}
+
+#[test]
+fn a_list_that_schedd_tells_a_slow_reader_is_whole() {
+    let Some(people) = two_people("slow") else { return };
+    let sandbox = shared("");
+    people[0].submit(&sandbox, &["-h", "-J", "1-30000", "-N", "big"], "true\n");
+    people[0].submit(&sandbox, &["-h", "-N", "plain"], "true\n");
+    let mut child = people[1].command(&sandbox, "qstat").arg("-t").stdout(Stdio::piped()).spawn().unwrap();
+    // Longer than qstat waits before it lets go of its connection.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let ids: Vec<String> = lines.skip(2).map(|line| line.split('.').next().unwrap().to_string()).collect();
+    assert!(child.wait().unwrap().success());
+    let mut expected = vec!["1[]".to_string()];
+    expected.extend((1..=30_000).map(|index| format!("1[{index}]")));
+    expected.push("2".into());
+    assert!(ids == expected, "{} ids of {}", ids.len(), expected.len());
 }

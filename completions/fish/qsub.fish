@@ -18,7 +18,8 @@ complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is ac
 complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, or any attribute by name' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
-complete -c qsub -s J -d 'Job array; not supported by this version' -r
+complete -c qsub -s J -d 'Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once' -r
+complete -c qsub -s t -d 'The same, in TORQUE\'s and Grid Engine\'s spelling' -r
 complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s v -d 'Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \\, keep a comma' -r
 complete -c qsub -s f -d 'Accepted for PBS\'s sake: there is no helper process to avoid'

@@ -50,23 +50,38 @@ pub struct Style {
 /// Widths of id, user, queue, name, session, nodes, tasks.
 type Widths = [usize; 7];
 
-/// The list with its heading; nothing for no job.
-pub fn list(records: &[Record], server: &ServerFacts, style: Style) -> String {
-    if records.is_empty() {
-        return String::new();
+/// A list that is written in parts, each as its jobs come: it has one heading and one width.
+#[derive(Debug)]
+pub struct List {
+    style: Style,
+    widths: Widths,
+    has_heading: bool,
+}
+
+impl List {
+    /// A list in which no id has more characters than `longest`. One that does makes its column wider
+    /// from there on.
+    pub fn new(style: Style, longest: usize) -> List {
+        let mut widths: Widths = if style.wide { [30, 15, 15, 15, 8, 4, 5] } else { [15, 8, 8, 10, 6, 3, 3] };
+        widths[0] = widths[0].max(longest);
+        List { style, widths, has_heading: false }
     }
-    let mut widths: Widths = if style.wide { [30, 15, 15, 15, 8, 4, 5] } else { [15, 8, 8, 10, 6, 3, 3] };
-    let ids = records.iter().map(|record| record.job.id.full(&server.name).len());
-    widths[0] = ids.fold(widths[0], usize::max);
-    let mut out = format!("\n{}: \n", server.name);
-    heading(&mut out, &widths, style);
-    for record in in_order(records, style) {
-        row(&mut out, record, server, &widths, style);
-        hosts(&mut out, record, style);
-        remark(&mut out, record, server, style);
-        out.push('\n');
+
+    /// Writes further jobs, the first after the heading. What is sorted is sorted within a part.
+    pub fn write(&mut self, out: &mut String, records: &[Record], server: &ServerFacts) {
+        let ids = records.iter().map(|record| record.job.id.full(&server.name).len());
+        self.widths[0] = ids.fold(self.widths[0], usize::max);
+        if !records.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            let _ = writeln!(out, "\n{}: ", server.name);
+            heading(out, &self.widths, self.style);
+        }
+        for record in in_order(records, self.style) {
+            row(out, record, server, &self.widths, self.style);
+            hosts(out, record, self.style);
+            remark(out, record, server, self.style);
+            out.push('\n');
+        }
     }
-    out
 }
 
 /// By number; with `-T` by promised start, then running jobs, then the rest.
@@ -74,7 +89,7 @@ fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
     let mut order: Vec<&Record> = records.iter().collect();
     if style.starts.is_some() {
         let rank = |record: &&Record| {
-            let started = record.job.life.state == State::Running;
+            let started = matches!(record.job.life.state, State::Running | State::Begun);
             (record.booked.is_none(), record.booked, !started)
         };
         order.sort_by_key(rank);
@@ -119,7 +134,7 @@ fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths,
 }
 
 fn has_run(state: State) -> bool {
-    matches!(state, State::Running | State::Finished)
+    matches!(state, State::Running | State::Finished | State::Expired)
 }
 
 fn long(asked: &ResourceList, name: &str) -> Option<i64> {
@@ -248,6 +263,12 @@ mod tests {
     use super::*;
     use crate::model::reason::Reason;
     use crate::model::state::Holds;
+
+    fn list(records: &[Record], server: &ServerFacts, style: Style) -> String {
+        let mut out = String::new();
+        List::new(style, 0).write(&mut out, records, server);
+        out
+    }
 
     fn jobs() -> Vec<Record> {
         let busy = Reason::NeverEnough {

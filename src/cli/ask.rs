@@ -3,10 +3,18 @@
 use super::exit::Failure;
 use super::source::{Answers, Source};
 use crate::sys::home::Home;
-use crate::wire::message::Question;
+use crate::wire::client::More;
+use crate::wire::message::{Answer, Question};
 
 /// Answers a question.
 pub type Ask<'a> = dyn FnMut(&Question) -> Result<Answers, Failure> + 'a;
+
+/// Takes a part of an answer; the server's facts are the first.
+pub type Part<'a> = dyn FnMut(Answer) -> Result<(), Failure> + 'a;
+
+/// Answers a question part by part: no more than one part is in memory. What a part fails with ends
+/// the answer, and is the result.
+pub type Feed<'a> = dyn FnMut(&Question, &mut Part) -> Result<(), Failure> + 'a;
 
 /// What a reading command has to say: its output, and what it could not do.
 #[derive(Debug, Default)]
@@ -24,6 +32,37 @@ pub fn source(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question) -> R
     Ok(move |question: &Question| source.ask(question).map_err(why))
 }
 
+/// The same, part by part.
+pub fn feed(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
+    let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
+    let mut source = Home::find().and_then(|home| Source::open(&home)).map_err(why)?;
+    Ok(move |question: &Question, part: &mut Part| {
+        let mut taken = Ok(());
+        let each = &mut |answer| {
+            taken = part(answer);
+            if taken.is_ok() { More::Wanted } else { More::Enough }
+        };
+        source.parts(question, each).map_err(why)?;
+        taken
+    })
+}
+
+/// Whole answers out of their parts.
+pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failure> {
+    |question| {
+        let mut answers: Option<Answers> = None;
+        feed(question, &mut |part| {
+            match (&mut answers, part) {
+                (None, Answer::Server(server)) => answers = Some(Answers::from(*server)),
+                (None, _) => return Err(super::exit::garbled()),
+                (Some(answers), part) => answers.add(part),
+            }
+            Ok(())
+        })?;
+        answers.ok_or_else(super::exit::garbled)
+    }
+}
+
 /// PBS's words for a server that does not answer, and why: `cannot connect to server: <why>
 /// (errno=15010)`.
 pub fn no_server(why: &str, code: u8) -> Failure {
@@ -34,6 +73,11 @@ impl Said {
     /// Prints it all and returns the exit status.
     pub fn tell(self, name: &str, usage: fn() -> clap::Command) -> Result<u8, Failure> {
         super::exit::print(self.out)?;
-        Ok(self.failures.iter().fold(0, |_, failure| failure.report(name, usage)))
+        Ok(report(&self.failures, name, usage))
     }
+}
+
+/// Says all that failed; the exit status is that of the last.
+pub fn report(failures: &[Failure], name: &str, usage: fn() -> clap::Command) -> u8 {
+    failures.iter().fold(0, |_, failure| failure.report(name, usage))
 }

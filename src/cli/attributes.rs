@@ -3,8 +3,9 @@
 
 use super::comment;
 use super::place;
+use crate::model::array::{self, Counts};
 use crate::model::depend::{self, Edge};
-use crate::model::job::{Join, Program, Run};
+use crate::model::job::{Join, Part, Program, Run};
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::state::State;
@@ -105,6 +106,7 @@ pub fn of_job<'a>(record: &'a Record, server: &'a ServerFacts) -> Attributes<'a>
     view.environment();
     view.history();
     view.command();
+    view.array();
     view.end();
     view.out
 }
@@ -156,7 +158,12 @@ impl<'a> View<'a> {
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        run.filter(|_| matches!(self.state(), State::Running | State::Finished))
+        run.filter(|_| matches!(self.state(), State::Running | State::Finished | State::Expired))
+    }
+
+    /// Whether it is an element that has started. PBS leaves out what it has from its array then.
+    fn is_begun_element(&self) -> bool {
+        self.record.job.id.index().is_some() && self.attempt().is_some()
     }
 
     fn identity(&mut self) {
@@ -168,7 +175,7 @@ impl<'a> View<'a> {
     /// Known from the node's first report on.
     fn used(&mut self) {
         let used = self.record.job.life.used;
-        let known = used.ncpus > 0 || self.state() == State::Finished;
+        let known = used.ncpus > 0 || matches!(self.state(), State::Finished | State::Expired);
         if self.attempt().is_none() || !known {
             return;
         }
@@ -188,7 +195,9 @@ impl<'a> View<'a> {
         self.out.text("queue", spec.queue.as_str());
         self.out.text("server", self.server.name.as_str());
         self.out.text_if("Account_Name", spec.account.as_deref());
-        self.given_or("Checkpoint", "u");
+        if !self.is_begun_element() {
+            self.given_or("Checkpoint", "u");
+        }
         self.moment("ctime", self.record.job.life.ctime);
         self.depend();
     }
@@ -213,22 +222,27 @@ impl<'a> View<'a> {
         self.given("group_list");
     }
 
-    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`.
+    /// The path asked for, or the default one: `host:<workdir>/<name>.<letter><number>`, of an array
+    /// with a mark for the index of each element.
     fn path(&self, asked: &'a Option<Text>, letter: char) -> Cow<'a, str> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
-        match asked {
-            Some(path) => path.lossy(),
-            None => {
-                let folder = spec.workdir.lossy();
-                let file = id.output_file(&spec.name, letter);
-                format!("{}:{}/{file}", spec.submit_host, folder.trim_end_matches('/')).into()
-            }
+        let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
+            let folder = spec.workdir.lossy();
+            let each = if id.part == Part::Whole { String::new() } else { format!(".{INDEX_MARK}") };
+            let (host, folder) = (&spec.submit_host, folder.trim_end_matches('/'));
+            format!("{host}:{folder}/{}.{letter}{}{each}", spec.name, id.number).into()
+        });
+        match id.index() {
+            Some(index) if path.contains(INDEX_MARK) => path.replace(INDEX_MARK, &index.to_string()).into(),
+            _ => path,
         }
     }
 
     fn holds_and_mail(&mut self) {
         let job = &self.record.job;
-        self.out.text("Hold_Types", job.life.shown_holds().to_string());
+        if !self.is_begun_element() {
+            self.out.text("Hold_Types", job.life.shown_holds().to_string());
+        }
         if job.spec.interactive {
             self.out.boolean("interactive", true);
         }
@@ -259,8 +273,9 @@ impl<'a> View<'a> {
     fn run(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         let session = self.attempt().and_then(|run| run.session);
-        self.moment_if("stime", self.attempt().map(|run| run.started));
-        self.moment_if("obittime", life.obittime.filter(|_| life.state == State::Finished));
+        self.moment_if("stime", self.attempt().map(|run| run.started).or(life.began));
+        let over = matches!(life.state, State::Finished | State::Expired);
+        self.moment_if("obittime", life.obittime.filter(|_| over));
         if let Some(session) = session {
             self.out.number("session_id", session);
         }
@@ -310,7 +325,7 @@ impl<'a> View<'a> {
         if life.run_count > 0 {
             self.out.number("run_count", life.run_count);
         }
-        if life.state == State::Finished {
+        if matches!(life.state, State::Finished | State::Expired) {
             if life.run.is_some() {
                 let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));
                 self.out.number("Stageout_status", i64::from(!failed));
@@ -321,13 +336,32 @@ impl<'a> View<'a> {
 
     fn command(&mut self) {
         let spec = &self.record.job.spec;
-        self.out.text("Submit_arguments", spec.arguments.lossy());
+        if !self.is_begun_element() {
+            self.out.text("Submit_arguments", spec.arguments.lossy());
+        }
         let Program::Command(words) = &spec.program else { return };
         let mut tagged = words.iter().map(|word| word.lossy());
         let executable = tagged.next().unwrap_or_default();
         self.out.text("executable", element("Executable", &executable));
         let arguments: String = tagged.map(|word| element("Argument", &word)).collect();
         self.out.text_if("argument_list", Some(arguments).filter(|list| !list.is_empty()));
+    }
+
+    fn array(&mut self) {
+        let job = &self.record.job;
+        if let (Some(array), Some(index)) = (job.id.parent(), job.id.index()) {
+            self.out.text("array_id", array.full(&self.server.name));
+            self.out.number("array_index", index);
+        }
+        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return };
+        let Counts { waiting, begun, ended } = elements.counts();
+        let again = self.record.waiting_again.min(begun);
+        let (queued, running) = (waiting + again, begun - again);
+        self.out.boolean("array", true);
+        let counts = format!("Queued:{queued} Running:{running} Exiting:0 Expired:{ended}");
+        self.out.text("array_state_count", counts);
+        self.out.text("array_indices_submitted", indices.submitted());
+        self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
     }
 
     fn end(&mut self) {
@@ -345,11 +379,21 @@ impl<'a> View<'a> {
         }
         self.out.text("project", spec.project.as_str());
         self.out.text("Submit_Host", spec.submit_host.as_str());
+        if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
+            self.out.number("max_run_subjobs", most);
+        }
+        if spec.retry > 0 {
+            self.out.number("retry", spec.retry);
+            self.out.text("retry_delay", spec.retry_delay.to_string());
+        }
         if let Some(reason) = self.record.reason.as_ref().filter(|_| life.state == State::Queued) {
             self.out.add("lanai_reason", Shown::Data(numbers_of(reason)));
         }
     }
 }
+
+/// What stands for the index of an element in the paths of its array.
+const INDEX_MARK: &str = "^array_index^";
 
 /// The status of a job that was deleted before it ran.
 const DELETED: i32 = 271;
@@ -389,152 +433,4 @@ fn numbers_of(reason: &Reason) -> serde_json::Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::example::{self, SUBMITTED, finished, queued, running, server, share, with};
-    use super::super::full::{self, Lines};
-    use super::super::when;
-    use super::*;
-    use crate::model::time::Span;
-
-    fn text(record: &Record) -> String {
-        let mut out = String::new();
-        full::write(&mut out, "Job Id", "1001.head", &of_job(record, &server()), Lines::Whole);
-        out
-    }
-
-    fn bench() -> Record {
-        let list = "mem=512mb mpiprocs=2 ncpus=2 nodect=1 place=free select=1:ncpus=2:mem=512mb walltime=1:00:00";
-        let record = with(queued(1001, "bench", list), |spec| {
-            spec.account = Some("acct7".into());
-            spec.join = Join::Output;
-            spec.arguments = "-N bench job.sh".into();
-        });
-        let mut record = running(record, vec![share(2, Some("512mb"))]);
-        record.environ = Some(b"PBS_O_HOME=/home/alice\0N=4\0S=a,b\\c\0".to_vec());
-        record
-    }
-
-    #[test]
-    fn a_finished_job_is_shown_in_the_order_of_pbs() {
-        let date = |span| when::ctime(server().clock.wall(SUBMITTED + Span::seconds(span))).to_string();
-        let day = when::comment_time(server().clock.wall(SUBMITTED)).to_string();
-        let expected = "\
-Job Id: 1001.head
-    Job_Name = bench
-    Job_Owner = alice@head
-    resources_used.cpupercent = 98
-    resources_used.cput = 00:04:55
-    resources_used.mem = 5952kb
-    resources_used.ncpus = 2
-    resources_used.vmem = 9032kb
-    resources_used.walltime = 00:05:01
-    job_state = F
-    queue = workq
-    server = head
-    Account_Name = acct7
-    Checkpoint = u
-    ctime = <0>
-    Error_Path = head:/home/alice/w/bench.e1001
-    exec_host = head/0*2
-    exec_vnode = (head:ncpus=2:mem=524288kb)
-    Hold_Types = n
-    Join_Path = oe
-    Keep_Files = n
-    Mail_Points = a
-    mtime = <0>
-    Output_Path = head:/home/alice/w/bench.o1001
-    Priority = 0
-    qtime = <0>
-    Rerunable = True
-    Resource_List.mem = 512mb
-    Resource_List.mpiprocs = 2
-    Resource_List.ncpus = 2
-    Resource_List.nodect = 1
-    Resource_List.place = free
-    Resource_List.select = 1:ncpus=2:mem=512mb
-    Resource_List.walltime = 01:00:00
-    stime = <0>
-    obittime = <301>
-    session_id = 4711
-    jobdir = /home/alice/w
-    substate = 93
-    Variable_List = PBS_O_HOME=/home/alice,N=4,S=a\\,b\\\\c
-    comment = Job run at <day> on (head:ncpus=2:mem=524288kb) and failed
-    etime = <0>
-    run_count = 1
-    Stageout_status = 1
-    Exit_status = 3
-    Submit_arguments = -N bench job.sh
-    history_timestamp = 1700000301
-    project = _pbs_project_default
-    Submit_Host = head
-
-";
-        let expected = expected.replace("<0>", &date(0)).replace("<301>", &date(301)).replace("<day>", &day);
-        assert_eq!(text(&finished(bench(), 3, false)), expected);
-    }
-
-    #[test]
-    fn what_is_given_seldom_stands_in_its_place() {
-        let record = with(queued(7, "STDIN", "ncpus=1"), |spec| {
-            spec.umask = Some(0o22);
-            spec.block = true;
-            spec.program = Program::Command(vec!["/bin/echo".into(), "b c".into(), "<&>".into()]);
-            spec.output = Some("head:/tmp/out".into());
-            spec.other.insert("Mail_Users".into(), "5".into());
-            spec.other.insert("tolerate_node_failures".into(), "none".into());
-        });
-        let shown = text(&record);
-        for line in [
-            "Output_Path = head:/tmp/out\n",
-            "Mail_Points = a\n    Mail_Users = 5\n    mtime",
-            "umask = 22\n    block = True\n    Submit_arguments = job.sh\n    \
-             executable = <jsdl-hpcpa:Executable>/bin/echo</jsdl-hpcpa:Executable>\n    \
-             argument_list = <jsdl-hpcpa:Argument>b c</jsdl-hpcpa:Argument>\
-             <jsdl-hpcpa:Argument>&lt;&amp;&gt;</jsdl-hpcpa:Argument>\n    \
-             tolerate_node_failures = none\n    project",
-            "substate = 10\n",
-        ] {
-            assert!(shown.contains(line), "{line}\n{shown}");
-        }
-        assert!(!shown.contains("resources_used") && !shown.contains("exec_host") && !shown.contains("stime"));
-    }
-
-    #[test]
-    fn the_substate_tells_how_far_a_job_got() {
-        let substate = |record: &Record| {
-            let server = server();
-            let attributes = of_job(record, &server).0;
-            let found = attributes.iter().find(|attribute| attribute.name == "substate");
-            format!("{:?}", found.unwrap().shown)
-        };
-        let mut record = bench();
-        assert_eq!(substate(&record), "Number(42)");
-        record.job.life.run.as_mut().unwrap().session = None;
-        assert_eq!(substate(&record), "Number(41)");
-        assert_eq!(substate(&finished(record.clone(), 0, false)), "Number(92)");
-        assert_eq!(substate(&finished(record, 271, true)), "Number(91)");
-    }
-
-    #[test]
-    fn a_reason_is_told_in_json_alone_with_its_numbers() {
-        let mut record = queued(1, "a", "ncpus=1");
-        let text_of = |text: &str| text.to_string();
-        record.reason = Some(Reason::Busy {
-            resource: text_of("ncpus"),
-            requested: text_of("4"),
-            available: text_of("0"),
-            total: text_of("4"),
-            until: Some(SUBMITTED),
-        });
-        assert!(!text(&record).contains("lanai"));
-        assert!(
-            text(&record).contains("comment = Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 4)\n")
-        );
-        let facts = example::server();
-        let attributes = of_job(&record, &facts).0;
-        let Shown::Data(data) = &attributes.last().unwrap().shown else { panic!("no data") };
-        assert_eq!((&data["code"], &data["stage"]), (&"busy".into(), &"matching".into()));
-        assert_eq!(data["requested"], "4");
-    }
-}
+mod tests;

@@ -17,6 +17,9 @@ const LIMITS: [(i32, &str); 4] = [(-26, "vmem"), (-27, "mem"), (-28, "cput"), (-
 pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
     let (job, clock) = (&record.job, &server.clock);
     match (&job.life.comment, &record.reason) {
+        (Some(comment), _) if job.id.is_array() && job.life.state == State::Finished => {
+            Cow::Owned(format!("{comment}{}", ending(job)))
+        }
         (Some(comment), _) => Cow::Borrowed(comment),
         (None, Some(reason)) if job.life.state == State::Queued => Cow::Owned(reason.to_string()),
         (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
@@ -32,9 +35,15 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
-        (State::Begun, _) => "Job Array Began".into(),
+        (State::Begun, _) => array_began(job, clock).into(),
+        (State::Finished, None) if job.life.began.is_some() => {
+            format!("{}{}", array_began(job, clock), ending(job)).into()
+        }
         (State::Finished | State::Expired, Some(run)) => {
             format!("{}{}", started("run", run, clock), ending(job)).into()
+        }
+        (State::Finished | State::Expired, None) if job.id.index().is_some() => {
+            format!("Subjob finished{}", ending(job)).into()
         }
         (State::Finished | State::Expired, None) => format!("Job was never started{}", ending(job)).into(),
     }
@@ -71,6 +80,11 @@ fn standing(link: &Link) -> &'static str {
         Some(State::Running | State::Begun) => ", which is running",
         Some(State::Finished | State::Expired) | None => "",
     }
+}
+
+fn array_began(job: &Job, clock: &ClockTable) -> String {
+    let at = job.life.began.map(|began| when::comment_time(clock.wall(began)).to_string());
+    format!("Job Array Began at {}", at.unwrap_or_default())
 }
 
 fn waiting(job: &Job) -> String {
@@ -153,6 +167,23 @@ mod tests {
         assert_eq!(shown(&record), "Job held by dependency: runone:1.head, which has begun");
         record.job.life.holds = crate::model::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: su");
+    }
+
+    #[test]
+    fn an_array_says_when_it_began_and_how_it_ended() {
+        let began = when::comment_time(example::server().clock.wall(example::SUBMITTED));
+        let mut record = example::array(queued(1, "a", ""), "1-3");
+        let never = Record { job: record.job.unrecorded(2).unwrap(), ..record.clone() };
+        assert!(shown(&never).starts_with("Not Running: "));
+        assert_eq!(shown(&finished(never, 271, true)), "Subjob finished and terminated");
+        record.job.life.began = Some(example::SUBMITTED);
+        record.job.life.state = State::Begun;
+        assert_eq!(shown(&record), format!("Job Array Began at {began}"));
+        let failed = finished(record.clone(), 1, false);
+        assert_eq!(shown(&failed), format!("Job Array Began at {began} and failed"));
+        record.job.life.want = Want::Gone("alice@head".into());
+        let deleted = finished(record, 271, true);
+        assert_eq!(shown(&deleted), format!("Job Array Began at {began} and terminated by alice@head"));
     }
 
     #[test]

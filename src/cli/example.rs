@@ -1,8 +1,9 @@
 //! Records made by hand, for the tests of the displays.
 
-use super::ask::Ask;
+use super::ask::{Ask, Part};
 use super::exit::Failure;
 use super::source::Answers;
+use crate::model::array::{Elements, Indices};
 use crate::model::job::{Digest, Exit, Job, JobId, Join, Life, Owner, Program, Run, Share, Spec, Usage, Want};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
@@ -11,7 +12,7 @@ use crate::model::select::Request;
 use crate::model::state::{Holds, State};
 use crate::model::time::{ClockTable, Span, Time, Wall};
 use crate::wire::message::{
-    Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
+    Answer, Arrays, Detail, Filter, History, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,11 +95,11 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         mtime: SUBMITTED,
         qtime: SUBMITTED,
         etime: Some(SUBMITTED),
-        begun: None,
         not_before: None,
         obittime: None,
         bars: Default::default(),
         ending: None,
+        began: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
@@ -177,38 +178,54 @@ pub struct System {
 }
 
 impl System {
+    /// Answers a question part by part, each job in one of its own.
+    pub fn feed(&self) -> impl FnMut(&Question, &mut Part) -> Result<(), Failure> + '_ {
+        |question, part| {
+            let answers = self.answer(question);
+            part(Answer::Server(Box::new(answers.server)))?;
+            answers.rows.into_iter().try_for_each(|row| part(Answer::Rows(vec![row])))?;
+            answers.jobs.into_iter().try_for_each(|record| part(Answer::Jobs(vec![record])))?;
+            part(Answer::Queues(answers.queues))?;
+            part(Answer::Nodes(answers.nodes))
+        }
+    }
+
     /// Answers a question.
     pub fn ask(&self) -> impl FnMut(&Question) -> Result<Answers, Failure> + '_ {
         |question| Ok(self.answer(question))
     }
 
     fn answer(&self, question: &Question) -> Answers {
-        let mut answers =
-            Answers { server: server(), rows: vec![], jobs: vec![], queues: vec![], nodes: vec![], events: vec![] };
+        let mut answers = Answers::from(server());
         match question {
             Question::JobsById(ids, detail) => {
-                self.jobs(&mut answers, *detail, |record| ids.contains(&record.job.id));
+                tell(&mut answers, *detail, ids.iter().filter_map(|id| self.named(*id)));
             }
-            Question::Jobs(filter, detail) => self.jobs(&mut answers, *detail, |record| meets(filter, record)),
+            Question::Jobs(filter, detail) => {
+                tell(&mut answers, *detail, self.jobs.iter().filter(|record| meets(filter, record)).cloned());
+            }
+            Question::Elements(id, only, detail) => tell(&mut answers, *detail, self.elements(*id, *only)),
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
-            Question::Trace(id) => {
-                self.jobs(&mut answers, Detail::Whole, |record| record.job.id == *id);
-            }
-            Question::Server | Question::Elements(..) => {}
+            Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
+            Question::Server => {}
         }
         answers
     }
 
-    fn jobs(&self, answers: &mut Answers, detail: Detail, which: impl Fn(&&Record) -> bool) {
-        let chosen = self.jobs.iter().filter(which);
-        match detail {
-            Detail::Row => answers.rows = chosen.map(row).collect(),
-            Detail::Whole => {
-                answers.jobs = chosen.map(|record| Record { environ: None, ..record.clone() }).collect();
-            }
-            Detail::Environment => answers.jobs = chosen.cloned().collect(),
-        }
+    /// A job; an element also without a record.
+    fn named(&self, id: JobId) -> Option<Record> {
+        let own = self.jobs.iter().find(|record| record.job.id == id).cloned();
+        let array = id.parent().and_then(|array| self.named(array));
+        let element = || Some(Record { job: array.as_ref()?.job.unrecorded(id.index()?)?, ..array.clone()? });
+        own.or_else(element)
+    }
+
+    fn elements(&self, id: JobId, only: Option<Indices>) -> impl Iterator<Item = Record> {
+        let all = self.named(id).and_then(|record| record.job.indices());
+        let wanted = all.and_then(|all| only.map_or(Some(all), |only| all.common(only)));
+        let ids = wanted.into_iter().flat_map(Indices::iter).map(move |index| JobId::element(id.number, index));
+        ids.filter_map(|id| self.named(id))
     }
 
     /// The queue `workq`.
@@ -221,6 +238,23 @@ impl System {
             assigned: vec![("mem".into(), 512 << 20), ("ncpus".into(), 2)],
         }
     }
+}
+
+fn tell(answers: &mut Answers, detail: Detail, found: impl Iterator<Item = Record>) {
+    match detail {
+        Detail::Row => answers.rows = found.map(|record| row(&record)).collect(),
+        Detail::Whole => answers.jobs = found.map(|record| Record { environ: None, ..record }).collect(),
+        Detail::Environment => answers.jobs = found.collect(),
+    }
+}
+
+/// The job as an array of these indices, of which none has begun.
+pub fn array(record: Record, indices: &str) -> Record {
+    let indices: Indices = indices.parse().unwrap();
+    let mut record = with(record, |spec| spec.array = Some(indices));
+    record.job.id = JobId::array(record.job.id.number);
+    record.job.elements = Some(Arc::new(Elements::new(indices.count())));
+    record
 }
 
 fn meets(filter: &Filter, record: &Record) -> bool {

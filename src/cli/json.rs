@@ -44,24 +44,36 @@ impl Document {
     /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
     /// so that PBS's clients see that nothing was found.
     pub fn section<'a>(&mut self, name: &str, things: impl Iterator<Item = (String, Attributes<'a>)>) {
-        let mut things = things.peekable();
-        if things.peek().is_none() {
-            return;
-        }
-        self.key(name);
-        self.open_brace();
-        for (id, attributes) in things {
-            self.key(&id);
-            self.object(&attributes.0);
-        }
-        self.close_brace();
+        things.for_each(|(id, attributes)| self.thing(name, &id, &attributes));
+        self.close_to(1);
     }
 
-    /// The document.
+    /// Adds one thing to the section that is open, or opens it.
+    pub fn thing(&mut self, section: &str, id: &str, attributes: &Attributes) {
+        if self.open.len() == 1 {
+            self.key(section);
+            self.open_brace();
+        }
+        self.key(id);
+        self.object(&attributes.0);
+    }
+
+    /// Takes out what has been written so far; the rest follows.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The document, or the rest of it.
     pub fn end(mut self) -> Vec<u8> {
-        self.close_brace();
+        self.close_to(0);
         self.out.push(b'\n');
         self.out
+    }
+
+    fn close_to(&mut self, level: usize) {
+        while self.open.len() > level {
+            self.close_brace();
+        }
     }
 
     /// Attributes of one name that stand together become one object of their resources.
@@ -177,6 +189,24 @@ mod tests {
             \t\t\t\"Priority\":\t-3,\n\
             \t\t\t\"Variable_List\":\t{\n\t\t\t\t\"N\":\t\"4\",\n\t\t\t\t\"E\":\t\"\"\n\t\t\t}\n\t\t}\n\t}\n}\n";
         assert_eq!(document(vec![("1.head".into(), attributes)]), expected);
+    }
+
+    #[test]
+    fn a_document_in_pieces_is_the_same_document() {
+        let attributes = |number: i64| {
+            let mut attributes = Attributes::default();
+            attributes.number("Priority", number);
+            attributes
+        };
+        let mut pieces = Document::begin(&PREAMBLE);
+        let mut text = pieces.take();
+        for number in [1, 2] {
+            pieces.thing("Jobs", &format!("{number}.head"), &attributes(number));
+            text.extend(pieces.take());
+        }
+        text.extend(pieces.end());
+        let whole = document(vec![("1.head".into(), attributes(1)), ("2.head".into(), attributes(2))]);
+        assert_eq!(String::from_utf8(text).unwrap(), whole);
     }
 
     #[test]

@@ -38,22 +38,32 @@ struct Widths {
     underline: usize,
 }
 
-/// The list with its heading; nothing for no job.
-pub fn list(lines: &[Line], style: Style) -> String {
-    if lines.is_empty() {
-        return String::new();
+/// A list that is written in parts, each as its lines come: it has one heading and one width.
+#[derive(Debug)]
+pub struct List {
+    style: Style,
+    id: usize,
+    has_heading: bool,
+}
+
+impl List {
+    /// A list in which no id has more characters than `longest`. One that does makes its column wider
+    /// from there on.
+    pub fn new(style: Style, longest: usize) -> List {
+        List { style, id: longest.max(if style.wide { 30 } else { 17 }), has_heading: false }
     }
-    let mut widths = match style.wide {
-        false => Widths { id: 17, text: 16, underline: 5 },
-        true => Widths { id: 30, text: 15, underline: 15 },
-    };
-    widths.id = lines.iter().map(|line| line.id.len()).fold(widths.id, usize::max);
-    let mut out = String::with_capacity((lines.len() + 2) * (widths.id + 66));
-    heading(&mut out, &widths, style);
-    for line in lines {
-        row(&mut out, line, &widths);
+
+    /// Writes further lines, the first after the heading.
+    pub fn write(&mut self, out: &mut String, lines: &[Line]) {
+        self.id = lines.iter().map(|line| line.id.len()).fold(self.id, usize::max);
+        let (text, underline) = if self.style.wide { (15, 15) } else { (16, 5) };
+        let widths = Widths { id: self.id, text, underline };
+        out.reserve((lines.len() + 2) * (widths.id + 66));
+        if !lines.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            heading(out, &widths, self.style);
+        }
+        lines.iter().for_each(|line| row(out, line, &widths));
     }
-    out
 }
 
 fn heading(out: &mut String, widths: &Widths, style: Style) {
@@ -120,6 +130,12 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
 mod tests {
     use super::*;
 
+    fn list(lines: &[Line], style: Style) -> String {
+        let mut out = String::new();
+        List::new(style, 0).write(&mut out, lines);
+        out
+    }
+
     fn line<'a>(id: &str, name: &'a str, owner: &'a str, used: &str, state: State) -> Line<'a> {
         Line { id: id.into(), name, owner, used: used.into(), state, queue: "workq" }
     }
@@ -162,6 +178,16 @@ Job id                         Name            User             Time Use S Queue
         assert_eq!(lines[0], format!("{:24} Name             User              Time Use S Queue", "Job id"));
         assert_eq!(lines[1], format!("{}  ---------------- ----------------  -------- - -----", "-".repeat(23)));
         assert!(lines[2].starts_with("1234567.head.example.org a  "), "{}", lines[2]);
+    }
+
+    #[test]
+    fn a_list_in_parts_has_one_heading_and_one_width() {
+        let (short, long) = (line("1.head", "a", "b", "0", State::Queued), "1[].head.example.org");
+        let (mut out, mut parts) = (String::new(), List::new(Style::default(), long.len()));
+        parts.write(&mut out, &[]);
+        parts.write(&mut out, std::slice::from_ref(&short));
+        parts.write(&mut out, &[line(long, "a", "b", "0", State::Queued)]);
+        assert_eq!(out, list(&[short, line(long, "a", "b", "0", State::Queued)], Style::default()));
     }
 
     #[test]

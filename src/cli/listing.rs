@@ -1,13 +1,14 @@
 //! Which jobs `qstat` shows: all, or those its operands name.
 
-use super::ask::Ask;
+use super::ask::{self, Feed};
 use super::exit::Failure;
 use super::operand::Operand;
+use crate::model::array::Indices;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::wire::message::{Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts};
+use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Question, Record, Row, ServerFacts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 
@@ -55,54 +56,78 @@ impl Owner {
     }
 }
 
-/// What was found, in the order of the operands.
+/// Jobs that were found.
 #[derive(Debug)]
-pub struct Found {
-    /// How to show ids and times.
-    pub server: ServerFacts,
+pub enum Batch {
     /// With [`Detail::Row`].
-    pub rows: Vec<Row>,
+    Rows(Vec<Row>),
     /// With more detail.
-    pub jobs: Vec<Record>,
-    /// What was not found.
-    pub failures: Vec<Failure>,
+    Jobs(Vec<Record>),
 }
 
-/// Finds the jobs.
-pub fn find(wanted: &Wanted, operands: &[OsString], ask: &mut Ask) -> Result<Found, Failure> {
+/// Takes jobs as they are found, in the order in which they are shown.
+pub trait Show {
+    /// The server that answers; told first.
+    fn server(&mut self, server: &ServerFacts);
+    /// No id to come has more characters than this, its server's name aside; told where it is known.
+    fn longest(&mut self, characters: usize);
+    /// The next jobs.
+    fn found(&mut self, batch: Batch) -> Result<(), Failure>;
+}
+
+/// Finds the jobs; the result is what was not found.
+pub fn find(
+    wanted: &Wanted,
+    operands: &[OsString],
+    feed: &mut Feed,
+    show: &mut dyn Show,
+) -> Result<Vec<Failure>, Failure> {
     if operands.is_empty() {
-        return all(wanted, ask);
+        return all(wanted, feed, show);
     }
-    let server = ask(&Question::Server)?.server;
+    let server = ask::whole(feed)(&Question::Server)?.server;
+    show.server(&server);
     if wanted.lacks_history(&server) {
         let named = |word: &OsString| {
             Operand::parse(word).map_or(word.to_string_lossy().into_owned(), |o| o.full(&server.name))
         };
-        let failures = operands.iter().map(|word| no_history(&named(word))).collect();
-        return Ok(Found { server, rows: Vec::new(), jobs: Vec::new(), failures });
+        return Ok(operands.iter().map(|word| no_history(&named(word))).collect());
     }
     let places: Vec<Place> = operands.iter().map(|word| Place::parse(word, &server.name)).collect();
-    let named = Named::ask(&places, wanted.detail, ask)?;
-    let found = Found { server, rows: Vec::new(), jobs: Vec::new(), failures: Vec::new() };
-    let mut search = Search { wanted, named, found, shown: BTreeSet::new(), queues: None };
-    for place in places {
-        search.visit(place, ask)?;
+    let named = Named::ask(&places, wanted.detail, feed)?;
+    if let Some(longest) = named.longest.filter(|_| places.iter().any(|place| place.shows_elements(wanted))) {
+        show.longest(longest as usize);
     }
-    Ok(search.found)
+    let mut search = Search { wanted, named, feed, show, shown: Shown::default(), queues: None, failures: Vec::new() };
+    places.into_iter().try_for_each(|place| search.visit(place))?;
+    Ok(search.failures)
 }
 
-fn all(wanted: &Wanted, ask: &mut Ask) -> Result<Found, Failure> {
+fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Failure>, Failure> {
     let question = match wanted.none_can_match() {
         true => Question::Server,
         false => Question::Jobs(wanted.filter(None), wanted.detail),
     };
-    let answers = ask(&question)?;
-    if wanted.lacks_history(&answers.server) {
-        let failures = vec![no_history("")];
-        return Ok(Found { server: answers.server, rows: Vec::new(), jobs: Vec::new(), failures });
-    }
-    let jobs = answers.jobs.into_iter().filter(|record| wanted.keeps(record)).collect();
-    Ok(Found { server: answers.server, rows: answers.rows, jobs, failures: Vec::new() })
+    let mut failures = Vec::new();
+    feed(&question, &mut |part| {
+        match part {
+            Answer::Server(server) => {
+                show.server(&server);
+                if wanted.lacks_history(&server) {
+                    failures.push(no_history(""));
+                }
+            }
+            Answer::Longest(longest) => show.longest(longest as usize),
+            Answer::Rows(rows) => show.found(Batch::Rows(rows))?,
+            Answer::Jobs(mut jobs) => {
+                jobs.retain(|record| wanted.keeps(record));
+                show.found(Batch::Jobs(jobs))?;
+            }
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(failures)
 }
 
 impl Wanted {
@@ -122,6 +147,7 @@ impl Wanted {
             owners,
             states: self.states.clone(),
             arrays: self.arrays,
+            after: None,
         }
     }
 
@@ -132,7 +158,8 @@ impl Wanted {
 
 /// What an operand means at this server.
 enum Place {
-    Job(JobId, String),
+    /// A job, or of an array these elements alone, and the id as it was meant.
+    Job(JobId, Option<Indices>, String),
     /// A queue, or None for all.
     Queue(Option<String>),
     Nowhere(Failure),
@@ -148,10 +175,9 @@ impl Place {
             Ok(operand) => operand,
             Err(failure) => return Place::Nowhere(failure),
         };
-        let full = operand.full(server);
         match operand.job(server) {
-            Some(id) => Place::Job(id, id.full(server)),
-            None => Place::Nowhere(Failure::of_job("qstat", &Refusal::unknown_job(), &full)),
+            Some(id) => Place::Job(id, operand.only(), operand.full_here(server)),
+            None => Place::Nowhere(unknown(&operand.full(server))),
         }
     }
 
@@ -161,6 +187,15 @@ impl Place {
             return Place::Nowhere(unknown_host(host));
         }
         Place::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
+    }
+}
+
+impl Place {
+    fn shows_elements(&self, wanted: &Wanted) -> bool {
+        match self {
+            Place::Job(id, only, _) => only.is_some() || (id.is_array() && wanted.arrays.shows_elements()),
+            Place::Queue(_) | Place::Nowhere(_) => false,
+        }
     }
 }
 
@@ -175,98 +210,183 @@ pub fn unknown_host(host: &str) -> Failure {
 }
 
 /// The jobs that operands name.
+#[derive(Default)]
 struct Named {
     rows: BTreeMap<JobId, Row>,
     jobs: BTreeMap<JobId, Record>,
+    states: BTreeMap<JobId, State>,
+    longest: Option<u32>,
 }
 
 impl Named {
-    fn ask(places: &[Place], detail: Detail, ask: &mut Ask) -> Result<Named, Failure> {
+    fn ask(places: &[Place], detail: Detail, feed: &mut Feed) -> Result<Named, Failure> {
         let id = |place: &Place| match place {
-            Place::Job(id, _) => Some(*id),
+            Place::Job(id, ..) => Some(*id),
             _ => None,
         };
         let ids: BTreeSet<JobId> = places.iter().filter_map(id).collect();
         if ids.is_empty() {
-            return Ok(Named { rows: BTreeMap::new(), jobs: BTreeMap::new() });
+            return Ok(Named::default());
         }
-        let answers = ask(&Question::JobsById(ids.into_iter().collect(), detail))?;
-        let rows = answers.rows.into_iter().map(|row| (row.id, row)).collect();
-        Ok(Named { rows, jobs: answers.jobs.into_iter().map(|record| (record.job.id, record)).collect() })
-    }
-
-    fn state(&self, id: JobId) -> Option<State> {
-        let row = self.rows.get(&id).map(|row| row.state);
-        row.or_else(|| self.jobs.get(&id).map(|record| record.job.life.state))
+        let answers = ask::whole(feed)(&Question::JobsById(ids.into_iter().collect(), detail))?;
+        let rows: BTreeMap<JobId, Row> = answers.rows.into_iter().map(|row| (row.id, row)).collect();
+        let jobs: BTreeMap<JobId, Record> = answers.jobs.into_iter().map(|record| (record.job.id, record)).collect();
+        let of_rows = rows.iter().map(|(id, row)| (*id, row.state));
+        let states = of_rows.chain(jobs.iter().map(|(id, record)| (*id, record.job.life.state))).collect();
+        Ok(Named { rows, jobs, states, longest: answers.longest })
     }
 }
 
-struct Search<'a> {
+/// What has been shown already: a job named twice is shown once.
+#[derive(Default)]
+struct Shown {
+    ids: BTreeSet<JobId>,
+    /// Elements are not remembered one by one: of these arrays all, or these alone.
+    elements: Vec<(JobId, Option<Indices>)>,
+}
+
+impl Shown {
+    fn contains(&self, id: JobId) -> bool {
+        let among = |&(array, only): &(JobId, Option<Indices>)| {
+            id.parent() == Some(array)
+                && only.is_none_or(|only| id.index().is_some_and(|index| only.position(index).is_some()))
+        };
+        self.ids.contains(&id) || self.elements.iter().any(among)
+    }
+}
+
+impl Batch {
+    fn retain(&mut self, mut kept: impl FnMut(JobId) -> bool) {
+        match self {
+            Batch::Rows(rows) => rows.retain(|row| kept(row.id)),
+            Batch::Jobs(jobs) => jobs.retain(|record| kept(record.job.id)),
+        }
+    }
+
+    /// The jobs of a part of an answer.
+    fn of(part: Answer) -> Option<Batch> {
+        match part {
+            Answer::Rows(rows) => Some(Batch::Rows(rows)),
+            Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
+        }
+    }
+}
+
+struct Search<'a, 'f> {
     wanted: &'a Wanted,
     named: Named,
-    found: Found,
-    /// What has been found already: a job named twice is shown once.
-    shown: BTreeSet<JobId>,
+    feed: &'a mut Feed<'f>,
+    show: &'a mut dyn Show,
+    shown: Shown,
     /// The queues there are, once asked for.
     queues: Option<Vec<String>>,
+    failures: Vec<Failure>,
 }
 
-impl Search<'_> {
-    fn visit(&mut self, place: Place, ask: &mut Ask) -> Result<(), Failure> {
+impl Search<'_, '_> {
+    fn visit(&mut self, place: Place) -> Result<(), Failure> {
         match place {
-            Place::Job(id, full) => self.job(id, &full),
-            Place::Queue(queue) => self.queue(queue, ask)?,
-            Place::Nowhere(failure) => self.found.failures.push(failure),
-        }
-        Ok(())
-    }
-
-    fn job(&mut self, id: JobId, full: &str) {
-        if self.shown.contains(&id) {
-            return;
-        }
-        match self.named.state(id) {
-            None => self.fail(Failure::of_job("qstat", &Refusal::unknown_job(), full)),
-            Some(State::Finished) if self.wanted.history == History::Live => self.fail(has_finished(full)),
-            Some(_) => {
-                self.shown.insert(id);
-                self.found.rows.extend(self.named.rows.remove(&id));
-                self.found.jobs.extend(self.named.jobs.remove(&id));
+            Place::Job(id, only, full) => self.job(id, only, &full),
+            Place::Queue(queue) => self.queue(queue),
+            Place::Nowhere(failure) => {
+                self.failures.push(failure);
+                Ok(())
             }
         }
     }
 
-    fn queue(&mut self, queue: Option<String>, ask: &mut Ask) -> Result<(), Failure> {
+    fn job(&mut self, id: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
+        let unfolded = id.is_array() && (only.is_some() || self.wanted.arrays.shows_elements());
+        match self.named.states.get(&id) {
+            None => self.failures.push(unknown(full)),
+            Some(State::Finished) if self.wanted.history == History::Live => self.failures.push(has_finished(full)),
+            Some(_) => {
+                if only.is_none() && self.wanted.arrays != Arrays::ElementsOnly || !unfolded {
+                    self.itself(id)?;
+                }
+                if unfolded {
+                    self.elements(id, only, full)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn itself(&mut self, id: JobId) -> Result<(), Failure> {
+        if self.shown.contains(id) {
+            return Ok(());
+        }
+        self.shown.ids.insert(id);
+        if let Some(row) = self.named.rows.remove(&id) {
+            self.show.found(Batch::Rows(vec![row]))?;
+        }
+        self.named.jobs.remove(&id).map_or(Ok(()), |record| self.show.found(Batch::Jobs(vec![record])))
+    }
+
+    fn elements(&mut self, array: JobId, only: Option<Indices>, full: &str) -> Result<(), Failure> {
+        let mut found = false;
+        let (shown, show) = (&self.shown, &mut *self.show);
+        (self.feed)(&Question::Elements(array, only, self.wanted.detail), &mut |part| {
+            let Some(mut batch) = Batch::of(part) else { return Ok(()) };
+            batch.retain(|id| {
+                found = true;
+                !shown.contains(id)
+            });
+            show.found(batch)
+        })?;
+        self.shown.elements.push((array, only));
+        if !found {
+            self.failures.push(unknown(full));
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, queue: Option<String>) -> Result<(), Failure> {
         let unknown = match &queue {
-            Some(name) if !self.has_queue(name, ask)? => Some(unknown_destination(name)),
+            Some(name) if !self.has_queue(name)? => Some(unknown_destination(name)),
             _ => None,
         };
         if let Some(failure) = unknown {
-            self.fail(failure);
+            self.failures.push(failure);
             return Ok(());
         }
         if self.wanted.none_can_match() {
             return Ok(());
         }
-        let answers = ask(&Question::Jobs(self.wanted.filter(queue), self.wanted.detail))?;
-        let rows = answers.rows.into_iter().filter(|row| self.shown.insert(row.id));
-        self.found.rows.extend(rows);
-        let kept = answers.jobs.into_iter().filter(|record| self.wanted.keeps(record));
-        self.found.jobs.extend(kept.filter(|record| self.shown.insert(record.job.id)));
+        let (wanted, shown, show) = (self.wanted, &self.shown, &mut *self.show);
+        let (mut ids, mut arrays) = (Vec::new(), BTreeSet::new());
+        (self.feed)(&Question::Jobs(wanted.filter(queue), wanted.detail), &mut |part| {
+            let Some(mut batch) = Batch::of(part) else { return Ok(()) };
+            if let Batch::Jobs(jobs) = &mut batch {
+                jobs.retain(|record| wanted.keeps(record));
+            }
+            batch.retain(|id| {
+                let fresh = !shown.contains(id);
+                match id.parent() {
+                    Some(array) => drop(arrays.insert(array)),
+                    None => ids.push(id),
+                }
+                fresh
+            });
+            show.found(batch)
+        })?;
+        self.shown.ids.extend(ids);
+        self.shown.elements.extend(arrays.into_iter().map(|array| (array, None)));
         Ok(())
     }
 
-    fn has_queue(&mut self, name: &str, ask: &mut Ask) -> Result<bool, Failure> {
+    fn has_queue(&mut self, name: &str) -> Result<bool, Failure> {
         if self.queues.is_none() {
-            let queues = ask(&Question::Queues)?.queues;
+            let queues = ask::whole(self.feed)(&Question::Queues)?.queues;
             self.queues = Some(queues.into_iter().map(|counted| counted.queue.name).collect());
         }
         Ok(self.queues.iter().flatten().any(|queue| queue == name))
     }
+}
 
-    fn fail(&mut self, failure: Failure) {
-        self.found.failures.push(failure);
-    }
+fn unknown(full: &str) -> Failure {
+    Failure::of_job("qstat", &Refusal::unknown_job(), full)
 }
 
 fn unknown_destination(name: &str) -> Failure {

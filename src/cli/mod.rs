@@ -76,6 +76,10 @@ pub mod listing;
 
 pub mod layout;
 
+pub mod display;
+
+pub mod sheet;
+
 pub mod alternate;
 
 pub mod queues;

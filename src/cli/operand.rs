@@ -67,6 +67,11 @@ impl Operand {
         }
     }
 
+    /// The id at the server that it was found to mean, by that server's name.
+    pub fn full_here(&self, server: &str) -> String {
+        format!("{}.{server}", self.short())
+    }
+
     /// The full id, as messages show it: `12.head`, with `server` where none is named.
     pub fn full(&self, server: &str) -> String {
         format!("{}.{}", self.short(), self.server.as_deref().unwrap_or(server))

@@ -75,7 +75,8 @@ pub struct JobOptions {
     pub users: Option<OsString>,
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
-    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, or any attribute by name
+    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if
+    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }
@@ -144,12 +145,7 @@ impl JobOptions {
             }
             settings.push(Setting::new(attribute, text(value)));
         }
-        match &self.mail_points {
-            Some(points) if points.as_bytes().contains(&b'j') => {
-                Err(Failure::new(1, "mail option 'j' can not be used without array job"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn named(&self, settings: &mut Vec<Setting>) -> Result<(), Failure> {
@@ -361,8 +357,7 @@ mod tests {
     #[test]
     fn other_faults_have_their_own_words() {
         for (words, code, said) in [
-            (&["-m", "aj"][..], 1, "mail option 'j' can not be used without array job"),
-            (&["-W", "foo=1"], 154, "Undefined attribute  foo"),
+            (&["-W", "foo=1"][..], 154, "Undefined attribute  foo"),
             (&["-W", "queue=x"], 155, "Cannot set attribute, read only or insufficient permission  queue"),
             (&["-y"], 2, "invalid option -- 'y'"),
             (&["--foo"], 2, "invalid option -- '-'"),

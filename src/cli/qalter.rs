@@ -22,7 +22,7 @@ pub struct Args {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Jobs, by id: 12, 12.server
+    /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -18,7 +18,7 @@ pub struct Args {
     /// Also delete finished jobs, out of the history
     #[arg(short = 'x')]
     pub purge: bool,
-    /// Jobs, by id: 12, 12.server
+    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

@@ -17,7 +17,7 @@ pub struct Args {
     /// not given
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
-    /// Jobs, by id: 12, 12.server
+    /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

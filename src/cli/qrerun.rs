@@ -9,13 +9,19 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// End running jobs and put them back into their queue, to start from the beginning. For operators.
+///
+/// With --failed, let the subjobs of job arrays that have failed run once more, also when the array is
+/// over; those that ended well or were deleted stay as they are. The owner may do that.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct Args {
     /// force: at once, whatever the node says
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<OsString>,
-    /// Jobs, by id: 12, 12.server
+    /// Run the failed subjobs of these arrays once more; nothing that runs is ended
+    #[arg(long, conflicts_with = "how")]
+    pub failed: bool,
+    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }
@@ -35,6 +41,9 @@ fn run() -> Result<u8, Failure> {
     if args.how.as_ref().is_some_and(|how| how != "force") {
         return Err(Failure::usage(""));
     }
-    let force = args.how.is_some();
-    each::act("qrerun", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Rerun { job, only, force })
+    let (force, server) = (args.how.is_some(), &mut Schedd::find()?);
+    match args.failed {
+        true => each::act("qrerun", command, &args.jobs, server, each::whole(Request::RerunFailed)),
+        false => each::act("qrerun", command, &args.jobs, server, |job, only| Request::Rerun { job, only, force }),
+    }
 }

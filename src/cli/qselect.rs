@@ -1,6 +1,6 @@
 //! `qselect`: the ids of the jobs that meet all conditions, one per line.
 
-use super::ask::{self, Ask, Said};
+use super::ask::{self, Ask, Feed};
 use super::exit::{self, Failure, NO_SERVER};
 use super::getopt::{self, Line};
 use super::listing::{Owner, unknown_host};
@@ -9,9 +9,9 @@ use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::sys::clock;
-use crate::wire::message::{Arrays, Detail, Filter, History, Question, ServerFacts};
+use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Question, ServerFacts};
 use clap::{CommandFactory, Parser};
-use std::fmt::Write;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Print the ids of the jobs that meet all conditions given.
@@ -86,35 +86,38 @@ pub fn main() -> ExitCode {
         Line::Asked(args) => {
             let now = clock::wall();
             args.conditions(now)?;
-            let mut ask = ask::source(|why| ask::no_server(why, NO_SERVER))?;
-            args.answer(&mut ask, now)?.tell("qselect", command)
+            let mut feed = ask::feed(|why| ask::no_server(why, NO_SERVER))?;
+            let mut out = std::io::stdout().lock();
+            args.answer(&mut feed, now, &mut out)?;
+            out.flush()?;
+            Ok(0)
         }
     })
 }
 
 impl Args {
-    fn answer(&self, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        let server = ask(&Question::Server)?.server;
+    /// Writes the ids as they are found.
+    fn answer(&self, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Result<(), Failure> {
+        let server = ask::whole(feed)(&Question::Server)?.server;
         if !server.history && (self.finished || self.history) {
-            return Ok(Said { out: Vec::new(), failures: vec![Failure::new(0, Refusal::no_history().text)] });
+            return Err(Failure::new(0, Refusal::no_history().text));
         }
         let mut conditions = self.conditions(now)?;
         if let Some(text) = &self.resources {
             conditions.extend(selection::resources(text, &server.resources)?);
         }
-        let filter = self.filter(&server, ask)?;
+        let filter = self.filter(&server, &mut ask::whole(feed))?;
         let states_of_ours = self.states.is_none() || !filter.states.is_empty();
-        if self.arrays || !states_of_ours {
-            return Ok(Said::default());
+        if !states_of_ours {
+            return Ok(());
         }
-        let jobs = ask(&Question::Jobs(filter, Detail::Whole))?.jobs;
         let meets_all =
             |record: &&_| conditions.iter().all(|condition: &Condition| condition.is_met(record, &server.clock));
-        let mut out = String::new();
-        for record in jobs.iter().filter(meets_all) {
-            let _ = writeln!(out, "{}", record.job.id.full(&server.name));
-        }
-        Ok(Said { out: out.into_bytes(), failures: Vec::new() })
+        feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
+            let Answer::Jobs(jobs) = part else { return Ok(()) };
+            let ids = jobs.iter().filter(meets_all).map(|record| format!("{}\n", record.job.id.full(&server.name)));
+            Ok(out.write_all(ids.collect::<String>().as_bytes())?)
+        })
     }
 
     /// All conditions that can be read without the server.
@@ -152,7 +155,7 @@ impl Args {
         let owners = owners.iter().map(|owner| owner.user().to_string()).collect();
         let states = self.states.as_deref().map(selection::states).transpose()?.unwrap_or_default();
         let queues = self.queue(server, ask)?.into_iter().collect();
-        Ok(Filter { history, owners, states, queues, arrays: Arrays::Folded })
+        Ok(Filter { history, owners, states, queues, arrays: Arrays::shown(self.arrays, self.subjobs), after: None })
     }
 
     /// `-q queue`, `@server` or `queue@server`; None for all queues.
@@ -198,8 +201,9 @@ mod tests {
 
     fn said(words: &str) -> Result<String, Failure> {
         let args: Args = example::parse(command, words)?;
-        let said = args.answer(&mut system().ask(), NOW)?;
-        Ok(String::from_utf8(said.out).unwrap())
+        let mut out = Vec::new();
+        args.answer(&mut system().feed(), NOW, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
     }
 
     fn ids(words: &str) -> String {

@@ -15,7 +15,7 @@ pub struct Args {
     /// The signal: a name, with or without SIG, or a number; SIGTERM if not given
     #[arg(short = 's', value_name = "signal")]
     pub signal: Option<OsString>,
-    /// Jobs, by id: 12, 12.server
+    /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
 }

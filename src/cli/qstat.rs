@@ -1,29 +1,30 @@
 //! `qstat`: jobs, queues and the server, as lists, in full, as dsv or JSON.
 
 use super::alternate::{self, Unit};
-use super::ask::{self, Ask, Said};
-use super::attributes::{self, Attributes};
-use super::dsv;
+use super::ask::{self, Ask, Feed, Said};
+use super::attributes::Attributes;
+use super::display::{Display, Form};
 use super::exit::{self, Failure, USAGE};
-use super::full::{self, Lines};
+use super::full::Lines;
 use super::getopt::{self, Line};
-use super::json::{Document, Preamble};
+use super::json::Preamble;
 use super::layout;
-use super::listing::{self, Found, Owner, Wanted, unknown_host};
+use super::listing::{self, Owner, Wanted, unknown_host};
 use super::operand::Operand;
 use super::queues;
+use super::sheet::{self, Format, Sheet};
 use super::watch::Watch;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
-use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Wall;
-use crate::sys::{clock, record, user};
-use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, Record, ServerFacts, Watched};
+use crate::sys::{clock, user};
+use crate::wire::message::{Arrays, Detail, History, Question, QueueCounts, ServerFacts, Watched};
 use clap::{CommandFactory, Parser};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The exit status without a server.
@@ -127,20 +128,15 @@ pub fn main() -> ExitCode {
         Line::Answered => Ok(0),
         Line::Asked(args) => {
             let format = args.check()?;
-            match args.watch {
-                true => args.to_watch(&format).run(command, || args.look(&format)),
-                false => args.say(&format).tell("qstat", command),
+            if args.watch {
+                return args.to_watch(&format).run(command, || args.look(&format));
             }
+            let mut out = std::io::stdout().lock();
+            let failures = args.say_to(&format, &mut out);
+            out.flush()?;
+            Ok(ask::report(&failures, "qstat", command))
         }
     })
-}
-
-/// How attributes are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Format {
-    Text(Lines),
-    Dsv(String),
-    Json,
 }
 
 impl Args {
@@ -183,39 +179,53 @@ impl Args {
         choosing || showing
     }
 
-    fn say(&self, format: &Format) -> Said {
-        self.look(format).unwrap_or_else(|failure| {
-            let out = if *format == Format::Json { frame(clock::wall()) } else { Vec::new() };
-            Said { out, failures: vec![failure] }
-        })
-    }
-
-    /// What there is to say; an error when nobody answers.
-    fn look(&self, format: &Format) -> Result<Said, Failure> {
-        let mut ask = ask::source(|why| ask::no_server(why, NO_SERVER))?;
-        self.answer(format, &mut ask, clock::wall())
-    }
-
-    fn answer(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        if self.server {
-            self.show_server(format, ask, now)
-        } else if self.queues || self.limits {
-            self.show_queues(format, ask, now)
-        } else {
-            self.show_jobs(format, ask, now)
+    /// Writes what is asked for, as it comes; the result is what could not be done.
+    fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
+        let now = clock::wall();
+        match ask::feed(|why| ask::no_server(why, NO_SERVER)) {
+            Ok(mut feed) => self.answer(format, &mut feed, now, out),
+            Err(failure) => self.without_server(format, now, out, failure),
         }
     }
 
-    fn show_jobs(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        let found = listing::find(&self.wanted(), &self.operands, ask)?;
-        let out = if self.is_alternate() {
-            alternate::list(&found.jobs, &found.server, self.alternate_style(now)).into_bytes()
-        } else if self.full {
-            full_jobs(&found, format, now)
-        } else {
-            self.plain_jobs(&found).into_bytes()
-        };
-        Ok(Said { out, failures: found.failures })
+    /// The same, all at once; an error when nobody answers.
+    fn look(&self, format: &Format) -> Result<Said, Failure> {
+        let mut feed = ask::feed(|why| ask::no_server(why, NO_SERVER))?;
+        let mut out = Vec::new();
+        let failures = self.answer(format, &mut feed, clock::wall(), &mut out);
+        Ok(Said { out, failures })
+    }
+
+    fn answer(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+        if !self.server && !self.queues && !self.limits {
+            return self.show_jobs(format, feed, now, out);
+        }
+        let ask = &mut ask::whole(feed);
+        let said = if self.server { self.show_server(format, ask, now) } else { self.show_queues(format, ask, now) };
+        match said {
+            Ok(said) => written(out, &said.out, said.failures),
+            Err(failure) => self.without_server(format, now, out, failure),
+        }
+    }
+
+    fn without_server(&self, format: &Format, now: Wall, out: &mut dyn Write, failure: Failure) -> Vec<Failure> {
+        written(out, &sheet::without_server(format, now), vec![failure])
+    }
+
+    fn show_jobs(&self, format: &Format, feed: &mut Feed, now: Wall, out: &mut dyn Write) -> Vec<Failure> {
+        let mut display = Display::new(self.form(format, now), now, out);
+        let found = listing::find(&self.wanted(), &self.operands, feed, &mut display);
+        let mut failures = found.unwrap_or_else(|failure| vec![failure]);
+        failures.extend(display.finish().err());
+        failures
+    }
+
+    fn form(&self, format: &Format, now: Wall) -> Form {
+        match (self.is_alternate(), self.full) {
+            (true, _) => Form::Alternate(self.alternate_style(now)),
+            (false, true) => Form::Full(format.clone()),
+            (false, false) => Form::Plain(layout::Style { wide: self.wide, percent: self.percent }),
+        }
     }
 
     fn wanted(&self) -> Wanted {
@@ -236,16 +246,7 @@ impl Args {
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(Owner::parse_list);
-        Wanted { detail, history, states, owners, arrays: self.shown_arrays() }
-    }
-
-    fn shown_arrays(&self) -> Arrays {
-        match (self.arrays, self.subjobs) {
-            (false, false) => Arrays::Folded,
-            (true, false) => Arrays::Only,
-            (false, true) => Arrays::Unfolded,
-            (true, true) => Arrays::ElementsOnly,
-        }
+        Wanted { detail, history, states, owners, arrays: Arrays::shown(self.arrays, self.subjobs) }
     }
 
     fn to_watch(&self, format: &Format) -> Watch {
@@ -283,21 +284,6 @@ impl Args {
         }
     }
 
-    fn plain_jobs(&self, found: &Found) -> String {
-        let style = layout::Style { wide: self.wide, percent: self.percent };
-        let server = &found.server.name;
-        let rows = found.rows.iter().map(|row| layout::Line {
-            id: row.id.full(server),
-            name: &row.name,
-            owner: &row.owner,
-            used: layout::time_used(row.cput, row.state),
-            state: row.state,
-            queue: &row.queue,
-        });
-        let lines: Vec<layout::Line> = rows.chain(found.jobs.iter().map(|record| done(record, server))).collect();
-        layout::list(&lines, style)
-    }
-
     fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
         let answers = ask(&Question::Queues)?;
         let (chosen, failures) = self.choose(&answers.queues, &answers.server);
@@ -307,7 +293,7 @@ impl Args {
             (false, true) => {
                 let resources = &answers.server.resources;
                 let things = chosen.iter().map(|queue| (queue.queue.name.clone(), queues::of_queue(queue, resources)));
-                things_in_full("Queue", things, format, &preamble(&answers.server, now))
+                things_in_full("Queue", things, format, &sheet::preamble(&answers.server, now))
             }
         };
         Ok(Said { out, failures })
@@ -345,7 +331,7 @@ impl Args {
             (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
             (shown, true) => {
                 let thing = || (server.name.clone(), queues::of_server(&answers.queues, &sums, server));
-                things_in_full("Server", shown.then(thing).into_iter(), format, &preamble(server, now))
+                things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))
             }
         };
         Ok(Said { out, failures })
@@ -357,237 +343,23 @@ fn unknown_queue(name: &str) -> Failure {
     Failure::new(refusal.exit_code(), format!("{} {name}", refusal.text))
 }
 
-/// A line of `qstat -p`.
-fn done<'a>(record: &'a Record, server: &str) -> layout::Line<'a> {
-    let (job, life) = (&record.job, &record.job.life);
-    let asked = |name| match job.spec.request.list.get(name) {
-        Some(Value::Time(span)) => Some(*span),
-        _ => None,
-    };
-    let spent = [(asked("cput"), life.used.cput), (asked("walltime"), life.used.walltime)];
-    layout::Line {
-        id: job.id.full(server),
-        name: &job.spec.name,
-        owner: &job.owner.user,
-        used: layout::percent_done(&spent, life.state),
-        state: life.state,
-        queue: &job.spec.queue,
-    }
+/// Writes to the output; what fails there comes last.
+fn written(out: &mut dyn Write, text: &[u8], mut failures: Vec<Failure>) -> Vec<Failure> {
+    failures.extend(out.write_all(text).err().map(Failure::from));
+    failures
 }
 
-fn full_jobs(found: &Found, format: &Format, now: Wall) -> Vec<u8> {
-    let server = &found.server;
-    let things = found.jobs.iter().map(|record| (record.job.id.full(&server.name), attributes::of_job(record, server)));
-    things_in_full("Jobs", things, format, &preamble(server, now))
-}
-
-/// Things with all their attributes. `section` is their name in JSON: `Jobs`, `Queue`, `Server`.
+/// Things with all their attributes. `section` is their name in JSON: `Queue`, `Server`.
 fn things_in_full<'a>(
-    section: &str,
+    section: &'static str,
     things: impl Iterator<Item = (String, Attributes<'a>)>,
     format: &Format,
     preamble: &Preamble,
 ) -> Vec<u8> {
-    let heading = if section == "Jobs" { "Job Id" } else { section };
-    let mut out = String::new();
-    match format {
-        Format::Json => {
-            let mut document = Document::begin(preamble);
-            document.section(section, things);
-            return document.end();
-        }
-        Format::Dsv(delimiter) => {
-            let heading = format!("{heading}: ");
-            things.for_each(|(id, attributes)| dsv::write(&mut out, &heading, &id, &attributes, delimiter));
-        }
-        Format::Text(lines) => {
-            things.for_each(|(id, attributes)| full::write(&mut out, heading, &id, &attributes, *lines));
-        }
-    }
-    out.into_bytes()
-}
-
-fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
-    Preamble { timestamp: now, version: &server.version, server: &server.name }
-}
-
-/// The document of a server that does not answer.
-fn frame(now: Wall) -> Vec<u8> {
-    let server = &record::host();
-    Document::begin(&Preamble { timestamp: now, version: env!("CARGO_PKG_VERSION"), server }).end()
+    let mut sheet = Sheet::begin(section, format, preamble);
+    things.for_each(|(id, attributes)| sheet.add(&id, &attributes));
+    sheet.end()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::example::{self, NOW, System, finished, queued, running, share, with};
-    use super::*;
-
-    const USAGE_ALONE: (&str, bool, u8) = ("", true, 2);
-
-    fn said(system: &System, words: &str) -> Result<Said, Failure> {
-        let args: Args = example::parse(command, words)?;
-        args.answer(&args.check()?, &mut system.ask(), NOW)
-    }
-
-    /// Output, then each failure as `<code> <text>`.
-    fn shown(system: &System, words: &str) -> (String, Vec<String>) {
-        let said = said(system, words).unwrap();
-        let told = said.failures.iter().map(|failure| format!("{} {}", failure.code, failure.text));
-        (String::from_utf8(said.out).unwrap(), told.collect())
-    }
-
-    fn system() -> System {
-        let mut held = queued(2, "held", "");
-        held.job.life.state = State::Held;
-        let bobs = with(queued(4, "bobs", ""), |spec| spec.submit_host = "login2".into());
-        let mut jobs = vec![
-            running(queued(1, "runs", "walltime=10:00"), vec![share(2, None)]),
-            held,
-            finished(running(queued(3, "over", ""), vec![share(1, None)]), 0, false),
-            bobs,
-        ];
-        jobs[3].job.owner.user = "bob".into();
-        jobs[0].environ = Some(b"N=4\0".to_vec());
-        System { jobs, nodes: vec![] }
-    }
-
-    /// The names of the jobs in a plain list.
-    fn names(words: &str) -> Vec<String> {
-        let (out, _) = shown(&system(), words);
-        let words = |line: &str| line.split_whitespace().map(str::to_string).collect::<Vec<_>>();
-        let all = ["runs", "held", "over", "bobs"];
-        out.lines().flat_map(words).filter(|word| all.contains(&word.as_str())).collect()
-    }
-
-    #[test]
-    fn options_that_exclude_each_other_are_told_with_the_usage() {
-        for words in [
-            "-a -i",
-            "-a -r",
-            "-i -H",
-            "-q -a",
-            "-q -f",
-            "-G -M",
-            "-F json",
-            "-F dsv",
-            "-F json -a -f",
-            "-F json -n -f",
-            "-F dsv -f -u alice",
-            "-1",
-            "-1 -a",
-            "-B -Q",
-            "-Q -F json",
-        ] {
-            let failure = said(&system(), words).unwrap_err();
-            assert_eq!(
-                (failure.text.as_str(), failure.usage, failure.code),
-                ("conflicting options.", true, 2),
-                "{words}"
-            );
-        }
-        let failure = said(&system(), "-F json -w -f").unwrap_err();
-        assert_eq!(failure.text, "conflicting options.\nqstat: option w cannot be used with -F");
-        for words in ["-F xml -f", "-D :", "-f -D :", "-W x"] {
-            let failure = said(&system(), words).unwrap_err();
-            assert_eq!((failure.text.as_str(), failure.usage, failure.code), USAGE_ALONE, "{words}");
-        }
-        for words in ["-E workq", "-E nosuch"] {
-            let failure = said(&system(), words).unwrap_err();
-            assert_eq!((failure.text.as_str(), failure.code), ("Express option can only be used with job ids", 1));
-        }
-    }
-
-    #[test]
-    fn options_that_only_look_contrary_are_taken() {
-        for words in ["-x -H", "-B -a", "-Q -a", "-f -a", "-f -n", "-f -s", "-f -T", "-a -p", "-p -f", "-f -1", "-xf"] {
-            assert!(said(&system(), words).is_ok(), "{words}");
-        }
-        assert!(shown(&system(), "-f -n 1").0.contains("\n   head/0*2\n"));
-        assert_eq!(shown(&system(), "-f -1 1").0, shown(&system(), "-f -w 1").0);
-    }
-
-    #[test]
-    fn lists_show_live_jobs_unless_asked_for_more() {
-        assert_eq!(names(""), ["runs", "held", "bobs"]);
-        assert_eq!(names("-x"), ["runs", "held", "over", "bobs"]);
-        assert_eq!(names("-H"), ["over"]);
-        assert_eq!(names("-i"), ["held", "bobs"]);
-        assert_eq!(names("-r"), ["runs"]);
-        assert_eq!(names("-u bob"), ["bobs"]);
-        assert_eq!(names("-u bob@login2,alice@other"), ["bobs"]);
-        assert_eq!(names("-u *"), Vec::<String>::new());
-        assert_eq!(names("-J"), Vec::<String>::new());
-        assert_eq!(names("@head"), ["runs", "held", "bobs"]);
-        assert_eq!(names("workq@head"), ["runs", "held", "bobs"]);
-        assert_eq!(shown(&System::default(), "").0, "");
-        assert_eq!(shown(&System::default(), "-a").0, "");
-        assert_eq!(shown(&System::default(), "-f").0, "");
-    }
-
-    #[test]
-    fn every_operand_is_acted_on_and_the_heading_is_printed_once() {
-        let (out, told) = shown(&system(), "4 999 1 1.head 3 12x nosuch");
-        let expected = "\
-Job id            Name             User              Time Use S Queue
-----------------  ---------------- ----------------  -------- - -----
-4.head            bobs             bob                      0 Q workq           \n\
-1.head            runs             alice             00:04:55 R workq           \n";
-        assert_eq!(out, expected);
-        let expected = [
-            "153 Unknown Job Id 999.head",
-            "35 3.head Job has finished, use -x or -H to obtain historical job information",
-            "1 illegally formed job identifier: 12x",
-            "170 Unknown queue destination nosuch",
-        ];
-        assert_eq!(told, expected);
-        assert_eq!(shown(&system(), "1[3] 2@other").1, ["153 Unknown Job Id 1[3].head", "153 Unknown Job Id 2.other"]);
-        assert!(shown(&system(), "@other").1[0].starts_with("255 cannot connect to server other (errno=15008)"));
-    }
-
-    #[test]
-    fn filters_do_not_touch_a_job_named_by_its_id() {
-        for words in ["-i 1", "-r 2", "-H 1", "-u bob 1", "-J 1", "-x 3", "-H 3"] {
-            assert_eq!(names(words).len(), 1, "{words}");
-            assert_eq!(shown(&system(), words).1, Vec::<String>::new(), "{words}");
-        }
-    }
-
-    #[test]
-    fn json_is_one_document_over_all_operands() {
-        let (out, told) = shown(&system(), "-f -F json 1 999 2 3 1");
-        let read: serde_json::Value = serde_json::from_str(&out).unwrap();
-        let keys: Vec<&String> = read["Jobs"].as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["1.head", "2.head"]);
-        assert_eq!(read["Jobs"]["1.head"]["Variable_List"]["N"], "4");
-        assert_eq!(told.len(), 2);
-        let (out, told) = shown(&system(), "-f -F json 999");
-        let read: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((&read["timestamp"], &read["pbs_server"]), (&1_700_000_300.into(), &"head".into()));
-        assert!(read.get("Jobs").is_none());
-        assert_eq!(told, ["153 Unknown Job Id 999.head"]);
-        assert!(serde_json::from_slice::<serde_json::Value>(&frame(NOW)).is_ok());
-    }
-
-    #[test]
-    fn queues_and_the_server_are_shown_in_every_format() {
-        let system = system();
-        assert!(shown(&system, "-Q workq").0.contains("\nworkq                0     4 yes yes     1     1     1"));
-        assert_eq!(shown(&system, "-Q nosuch"), (String::new(), vec!["170 Unknown queue nosuch".to_string()]));
-        assert_eq!(shown(&system, "-q nosuch"), (String::new(), vec!["170 Unknown queue nosuch".to_string()]));
-        assert!(shown(&system, "-Qf -F dsv").0.starts_with("Queue: workq|queue_type=Execution|total_jobs=4|"));
-        let read: serde_json::Value = serde_json::from_str(&shown(&system, "-Bf -F json").0).unwrap();
-        assert_eq!(read["Server"]["head"]["server_state"], "Active");
-        assert_eq!(read["Server"]["head"]["resources_assigned"]["ncpus"], 2);
-        let read: serde_json::Value = serde_json::from_str(&shown(&system, "-Q -f -F json nosuch").0).unwrap();
-        assert!(read.get("Queue").is_none());
-        assert!(shown(&system, "-B").0.contains("\nhead                 0     4     1     1     1"));
-        let (out, told) = shown(&system, "-B nosuch");
-        assert_eq!((out.as_str(), told.len()), ("", 1));
-        assert!(told[0].starts_with("255 cannot connect to server nosuch"));
-    }
-
-    #[test]
-    fn percent_done_is_of_the_walltime() {
-        assert!(shown(&system(), "-p 1").0.ends_with("                50  R workq           \n"));
-    }
-}
+mod tests;

@@ -50,9 +50,12 @@ pub struct Args {
     /// count. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I')]
     pub interactive: bool,
-    /// Job array; not supported by this version
-    #[arg(short = 'J', value_name = "X-Y[:Z]")]
+    /// Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once
+    #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
     pub array: Option<OsString>,
+    /// The same, in TORQUE's and Grid Engine's spelling
+    #[arg(short = 't', value_name = "X-Y[:Z][%M]")]
+    pub tasks: Option<OsString>,
     /// Queue: queue, queue@server or @server
     #[arg(short = 'q', value_name = "queue")]
     pub queue: Option<OsString>,
@@ -165,6 +168,7 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
         let shell = Some(shell).filter(|shell| check::shell_list(&shell.to_string_lossy()));
         wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
     }
+    suits_array(&wanted)?;
     let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
     let mut submission = submission(wanted, payload(source, script), joined(&words), here)?;
     if interactive {
@@ -213,7 +217,7 @@ fn of_directive(parser: &mut clap::Command, words: &[OsString], here: &Here) -> 
 fn as_directive(words: &[OsString], failure: Failure) -> Failure {
     let option = failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
     let value = ['a', 'r', 'W'].into_iter().any(|letter| failure == illegal(letter));
-    if failure.usage && (failure.text.is_empty() || option || value) {
+    if failure.usage && (failure.text.is_empty() || option || value || failure == interactive::not_an_array()) {
         return directives::error(words, &failure.text);
     }
     failure
@@ -223,17 +227,42 @@ fn check_support(args: &Args) -> Result<(), Failure> {
     match (args.x11, args.interactive) {
         (true, true) => return Err(unsupported("-X")),
         (true, false) => return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs")),
+        (false, true) if args.range().is_some() => return Err(interactive::not_an_array()),
         (false, true) => interactive::require_terminal()?,
         (false, false) => {}
     }
-    match &args.array {
-        Some(range) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
-        Some(_) if args.interactive => Err(interactive::not_an_array()),
+    match (&args.array, &args.tasks) {
+        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+        (_, Some(range)) if !check::array_range(&range.to_string_lossy()) => {
+            let text = "illegal -t value: one range of indices is accepted, X-Y[:Z][%M]; no list, no single index";
+            Err(Failure::usage(text))
+        }
         _ => Ok(()),
     }
 }
 
+/// What goes with an array only, and what does not go with one, from wherever it was asked for.
+fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
+    let has = |attribute: &str, mark: char| wanted.value(attribute).is_some_and(|value| value.contains(mark));
+    match wanted.sets(ARRAY) {
+        true if wanted.is_true("interactive") => Err(interactive::not_an_array()),
+        true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
+            Err(Failure::usage("multiple max_run_subjobs values found"))
+        }
+        false if has("Mail_Points", 'j') => Err(Failure::new(1, "mail option 'j' can not be used without array job")),
+        _ => Ok(()),
+    }
+}
+
+/// The attribute that makes a job an array.
+const ARRAY: &str = "array_indices_submitted";
+
 impl Args {
+    /// The indices of an array.
+    fn range(&self) -> Option<&OsString> {
+        self.array.as_ref().or(self.tasks.as_ref())
+    }
+
     fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
         let words = Words {
             variables: self.variables.clone(),
@@ -251,8 +280,8 @@ impl Args {
         if let Some(queue) = self.queue.as_ref().filter(|queue| !queue.is_empty()) {
             wanted.set("queue", destination(queue)?);
         }
-        if let Some(range) = &self.array {
-            wanted.set("array_indices_submitted", range.to_string_lossy().as_ref());
+        if let Some(range) = self.range() {
+            wanted.set(ARRAY, range.to_string_lossy().as_ref());
         }
         self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
         Ok(wanted)

@@ -2,15 +2,26 @@
 //! from schedd. The same query function answers either way.
 
 use crate::model::event::Event;
+use crate::model::job::JobId;
 use crate::model::time::{ClockTable, Time};
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
-use crate::sys::{filesystem, record};
-use crate::wire::client::Client;
+use crate::sys::{clock, filesystem, record};
+use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
-use anyhow::{Context, Result};
+use anyhow::Context;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::thread;
+use std::time::Duration;
+
+/// So many parts of an answer may be read and not yet printed.
+const PARTS_AHEAD: usize = 2;
+
+/// So many milliseconds the spool is kept waiting for somebody to take a part.
+const SHORT_WHILE: u32 = 500;
 
 /// A place to ask.
 pub enum Source {
@@ -37,11 +48,20 @@ pub struct Answers {
     pub nodes: Vec<NodeRecord>,
     /// For a question about what has happened to a job.
     pub events: Vec<(Time, Event)>,
+    /// The most characters of an id, where that is told.
+    pub longest: Option<u32>,
+}
+
+impl From<ServerFacts> for Answers {
+    fn from(server: ServerFacts) -> Answers {
+        let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Answers { server, rows, jobs, queues, nodes, events: Vec::new(), longest: None }
+    }
 }
 
 impl Source {
     /// Opens the spool, or else a connection to schedd.
-    pub fn open(home: &Home) -> Result<Source> {
+    pub fn open(home: &Home) -> anyhow::Result<Source> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
             if let Some(reader) = Reader::open(&file).with_context(|| file.display().to_string())? {
@@ -55,21 +75,105 @@ impl Source {
     }
 
     /// Asks; the answer is complete.
-    pub fn ask(&mut self, question: &Question) -> Result<Answers> {
+    pub fn ask(&mut self, question: &Question) -> anyhow::Result<Answers> {
         let mut answers = Answers::empty();
-        match self {
-            Source::Nothing => {}
-            Source::Schedd(client) => client.ask(question, |part| answers.add(part))?,
-            Source::Spool(reader) => {
-                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
-                reader.answer(question, viewer, &mut |part| {
-                    answers.add(part);
-                    Ok::<_, SpoolError>(())
-                })?;
-            }
-        }
+        self.parts(question, &mut |part| {
+            answers.add(part);
+            More::Wanted
+        })?;
         Ok(answers)
     }
+
+    /// Asks, and hands on the parts of the answer as they come, until `each` wants no more; the server's
+    /// facts are the first. While one part is dealt with, the next is read.
+    pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+        thread::scope(|scope| {
+            let (sender, parts) = mpsc::sync_channel(PARTS_AHEAD);
+            let reading = scope.spawn(move || self.read(question, &sender));
+            // Ended by the first that is enough, or by the end of the answer.
+            let _ = parts.iter().find_map(|part| (each(part) == More::Enough).then_some(()));
+            drop(parts);
+            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly - somebody
+    /// reads them a page at a time - the spool must not be kept waiting: its log could not be emptied
+    /// meanwhile. Then the rest is asked for when it is wanted.
+    fn read(&mut self, question: &Question, sender: &SyncSender<Answer>) -> anyhow::Result<()> {
+        let mut rest = question.clone();
+        loop {
+            let is_rest = rest != *question;
+            let (mut last, mut left) = (None, None);
+            self.ask_once(&rest, &mut |part| {
+                if is_rest && matches!(part, Answer::Server(_) | Answer::Longest(_)) {
+                    return More::Wanted;
+                }
+                last = last_id(&part).or(last);
+                match last.filter(|_| is_list(question)) {
+                    Some(_) => left = hand_on(sender, part).err(),
+                    None if sender.send(part).is_err() => return More::Enough,
+                    None => {}
+                }
+                if left.is_some() { More::Enough } else { More::Wanted }
+            })?;
+            let Some(TrySendError::Full(part)) = left else { return Ok(()) };
+            let (Ok(()), Some(next)) = (sender.send(part), last.and_then(|last| rest.after(last))) else {
+                return Ok(());
+            };
+            rest = next;
+            if let Source::Schedd(client) = self {
+                client.reconnect()?;
+            }
+        }
+    }
+
+    fn ask_once(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+        let mut enough = false;
+        let answered = match self {
+            Source::Nothing => {
+                each(Answer::Server(Box::new(Answers::empty().server)));
+                return Ok(());
+            }
+            Source::Schedd(client) => return Ok(client.ask(question, each)?),
+            Source::Spool(reader) => {
+                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+                reader.answer(question, viewer, &mut |part| match each(part) {
+                    More::Wanted => Ok(()),
+                    More::Enough => {
+                        enough = true;
+                        Err(SpoolError::Io(ErrorKind::BrokenPipe.into()))
+                    }
+                })
+            }
+        };
+        if enough { Ok(()) } else { Ok(answered?) }
+    }
+}
+
+/// Whether the answer may be long, and can be asked for from anywhere in it.
+fn is_list(question: &Question) -> bool {
+    matches!(question, Question::Jobs(..) | Question::Elements(..))
+}
+
+fn last_id(part: &Answer) -> Option<JobId> {
+    match part {
+        Answer::Rows(rows) => rows.last().map(|row| row.id),
+        Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
+        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
+    }
+}
+
+/// Hands on a part, and gives it back if there is no room for it for a while.
+fn hand_on(sender: &SyncSender<Answer>, mut part: Answer) -> Result<(), TrySendError<Answer>> {
+    for _ in 0..SHORT_WHILE {
+        match sender.try_send(part) {
+            Err(TrySendError::Full(back)) => part = back,
+            done => return done,
+        }
+        clock::sleep(Duration::from_millis(1));
+    }
+    Err(TrySendError::Full(part))
 }
 
 /// Whether the spool is the caller's: nobody else may read its files.
@@ -81,7 +185,7 @@ fn is_own(home: &Home) -> bool {
 impl Answers {
     fn empty() -> Answers {
         let host = record::host();
-        let server = ServerFacts {
+        Answers::from(ServerFacts {
             name: host.clone(),
             host,
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -92,18 +196,11 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
-        };
-        Answers {
-            server,
-            rows: Vec::new(),
-            jobs: Vec::new(),
-            queues: Vec::new(),
-            nodes: Vec::new(),
-            events: Vec::new(),
-        }
+        })
     }
 
-    fn add(&mut self, part: Answer) {
+    /// Takes in a part of an answer.
+    pub fn add(&mut self, part: Answer) {
         match part {
             Answer::Server(server) => self.server = *server,
             Answer::Rows(rows) => self.rows.extend(rows),
@@ -111,6 +208,7 @@ impl Answers {
             Answer::Queues(queues) => self.queues.extend(queues),
             Answer::Nodes(nodes) => self.nodes.extend(nodes),
             Answer::Events(events) => self.events.extend(events),
+            Answer::Longest(longest) => self.longest = Some(longest),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::model::attribute::Setting;
 use crate::model::check;
 use crate::model::text::Text;
+use std::borrow::Cow;
 use std::ffi::OsString;
 
 /// What the options of one place, or of several together, ask for.
@@ -46,10 +47,15 @@ impl Wanted {
         self.settings.iter().any(|setting| setting.attribute.eq_ignore_ascii_case(attribute))
     }
 
+    /// What the attribute is set to.
+    pub fn value(&self, attribute: &str) -> Option<Cow<'_, str>> {
+        let named = |setting: &&Setting| setting.attribute.eq_ignore_ascii_case(attribute);
+        self.settings.iter().find(named).map(|setting| setting.value.lossy())
+    }
+
     /// Whether the attribute is set to true.
     pub fn is_true(&self, attribute: &str) -> bool {
-        let named = |setting: &&Setting| setting.attribute.eq_ignore_ascii_case(attribute);
-        self.settings.iter().find(named).is_some_and(|setting| check::boolean(&setting.value.lossy()) == Some(true))
+        self.value(attribute).is_some_and(|value| check::boolean(&value) == Some(true))
     }
 
     /// Takes in a further directive: the last counts, except that of a resource asked for twice

@@ -1,93 +1,14 @@
-//! Arrays of jobs: which indices one has, and how each of its elements stands, in sets of runs, so
-//! that a million elements that stand alike cost no more than one.
+//! Arrays of jobs: how each of their elements stands, in sets of runs, so that a million elements
+//! that stand alike cost no more than one.
 
-use super::job::{Attempt, Exit, Job, JobId, Want};
+pub use super::indices::{Indices, NotIndices};
+use super::job::{Attempt, Exit, Job, JobId, Life, Want};
 use super::life::{DELETED, Moment};
 use super::spans::Spans;
 use super::state::State;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// `X-Y[:Z]`: the indices from X to Y, each Z-th.
-///
-/// The k-th of them is its *position* k: elements are kept by position, because positions lie
-/// close together whatever the step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Indices {
-    first: u32,
-    last: u32,
-    step: u32,
-}
-
-impl Indices {
-    /// The indices from `first` to `last`, each `step`-th; None when there are none.
-    pub fn new(first: u32, last: u32, step: u32) -> Option<Indices> {
-        (first <= last && step > 0 && last < u32::MAX).then_some(Indices { first, last, step })
-    }
-
-    /// One index alone.
-    pub fn one(index: u32) -> Indices {
-        Indices { first: index, last: index, step: 1 }
-    }
-
-    /// How many there are.
-    pub fn count(self) -> u32 {
-        (self.last - self.first) / self.step + 1
-    }
-
-    /// The index at a position below [`Indices::count`].
-    pub fn at(self, position: u32) -> u32 {
-        self.first + position * self.step
-    }
-
-    /// The position of an index, if it is one of them.
-    pub fn position(self, index: u32) -> Option<u32> {
-        let beyond = index.checked_sub(self.first)?;
-        (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
-    }
-
-    /// The largest index.
-    pub fn largest(self) -> u32 {
-        self.at(self.count() - 1)
-    }
-
-    /// All of them, in order.
-    pub fn iter(self) -> impl Iterator<Item = u32> {
-        (0..self.count()).map(move |position| self.at(position))
-    }
-}
-
-impl fmt::Display for Indices {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match (self.count(), self.step) {
-            (1, _) => write!(f, "{}", self.first),
-            (_, 1) => write!(f, "{}-{}", self.first, self.last),
-            (_, step) => write!(f, "{}-{}:{step}", self.first, self.last),
-        }
-    }
-}
-
-/// Not indices: `X`, `X-Y` or `X-Y:Z` with X at most Y and Z at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a range of indices")]
-pub struct NotIndices;
-
-impl FromStr for Indices {
-    type Err = NotIndices;
-
-    fn from_str(text: &str) -> Result<Indices, NotIndices> {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            digits.then(|| text.parse().ok()).flatten().ok_or(NotIndices)
-        };
-        let (bounds, step) = text.split_once(':').unwrap_or((text, "1"));
-        let (first, last) = bounds.split_once('-').unwrap_or((bounds, bounds));
-        Indices::new(number(first)?, number(last)?, number(step)?).ok_or(NotIndices)
-    }
-}
 
 /// How an element stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -187,6 +108,11 @@ impl Elements {
         !self.unwritten.is_empty()
     }
 
+    /// In how many runs they are kept.
+    pub fn pieces(&self) -> usize {
+        self.waiting.runs() + self.begun.runs() + self.ended.values().map(Spans::runs).sum::<usize>()
+    }
+
     /// How many stand how.
     pub fn counts(&self) -> Counts {
         let ended = self.ended.values().map(Spans::len).sum();
@@ -201,6 +127,16 @@ impl Elements {
     /// Whether all ended well.
     pub fn are_ok(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == 0)
+    }
+
+    /// Those that ended otherwise than well, but for those that were deleted.
+    pub fn failed(&self) -> impl Iterator<Item = &Spans> {
+        self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED)).map(|(_, set)| set)
+    }
+
+    /// Whether all were deleted.
+    fn are_deleted(&self) -> bool {
+        self.are_over() && self.ended.keys().all(|&status| status == DELETED)
     }
 
     /// The runs, in order.
@@ -250,16 +186,21 @@ pub struct Rewrite {
 impl Job {
     /// Whether it is an array of which an element has ever started.
     pub fn has_begun(&self) -> bool {
-        self.life.begun.is_some()
+        self.life.began.is_some()
     }
 
-    /// An element of this array that has no record of its own: it has never started. None if there is
-    /// no such index.
+    /// How the element of this index stands; None if there is none.
+    pub fn standing(&self, index: u32) -> Option<Standing> {
+        self.elements.as_ref()?.standing(self.indices()?.position(index)?)
+    }
+
+    /// An element of this array that has no record of its own: it has never started, or is to run once
+    /// more from the beginning. None if there is no such index.
     pub fn unrecorded(&self, index: u32) -> Option<Job> {
-        let (indices, elements) = (self.indices()?, self.elements.as_ref()?);
-        let standing = elements.standing(indices.position(index)?)?;
-        let mut life = self.life.clone();
-        (life.comment, life.begun) = (None, None);
+        let standing = self.standing(index)?;
+        // One that runs once more has been counted already.
+        let run_count = self.life.run_count.max(self.life.attempt);
+        let mut life = Life { comment: None, began: None, run_count, ..self.life.clone() };
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;
@@ -279,8 +220,10 @@ impl Job {
         let position = self.indices().and_then(|indices| indices.position(index));
         if let (Some(position), Some(elements)) = (position, self.elements.as_mut().map(Arc::make_mut)) {
             elements.mark(position, position, standing);
+            if standing == Standing::Begun {
+                self.life.began.get_or_insert(moment.now);
+            }
             self.life.mtime = moment.now;
-            self.life.begun = self.life.begun.or(Some(moment.now));
             self.conclude(moment);
         }
     }
@@ -298,8 +241,7 @@ impl Job {
     /// Those of its elements that have failed wait again; their next attempt is above any before.
     pub fn run_failed_again(&mut self, highest: Attempt, moment: Moment) {
         let Some(elements) = self.elements.as_mut().map(Arc::make_mut) else { return };
-        let failed: Vec<(u32, u32)> =
-            elements.ended.iter().filter(|(status, _)| **status != 0).flat_map(|(_, set)| set.iter()).collect();
+        let failed: Vec<(u32, u32)> = elements.failed().flat_map(Spans::iter).collect();
         failed.into_iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
         let life = &mut self.life;
         (life.attempt, life.state, life.want) = (life.attempt.max(highest), State::Begun, Want::Run);
@@ -313,6 +255,7 @@ impl Job {
             (_, false) => self.settle(moment),
             (_, true) if self.life.state == State::Finished => {}
             (Want::Gone(_), true) => self.finish(DELETED, true, moment),
+            (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
             (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
         }
     }
@@ -320,8 +263,7 @@ impl Job {
 
 /// The indices of positions, as PBS lists them: `1,3,5-9:2`; `-` for none.
 pub fn shown(set: &Spans, indices: Indices) -> String {
-    let span = |(first, last): (u32, u32)| Indices { first: indices.at(first), last: indices.at(last), ..indices };
-    let spans: Vec<String> = set.iter().map(|runs| span(runs).to_string()).collect();
+    let spans: Vec<String> = set.iter().map(|(first, last)| indices.between(first, last).to_string()).collect();
     if spans.is_empty() { "-".to_string() } else { spans.join(",") }
 }
 
@@ -336,18 +278,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-
-    #[test]
-    fn indices_are_read_counted_and_shown() {
-        let odd: Indices = "1-10:2".parse().unwrap();
-        assert_eq!((odd.count(), odd.largest(), odd.to_string().as_str()), (5, 9, "1-10:2"));
-        assert_eq!(odd.iter().collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
-        assert_eq!((odd.position(7), odd.position(8), odd.position(11), odd.position(0)), (Some(3), None, None, None));
-        assert_eq!("7".parse::<Indices>().unwrap().to_string(), "7");
-        for bad in ["", "-", "1-", "-1", "3-1", "1-3:0", "1-3:", "+1-3", "1-3:2:1", "4294967295"] {
-            assert!(bad.parse::<Indices>().is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn what_remains_is_shown_as_indices() {

@@ -299,9 +299,6 @@ pub struct Life {
     pub qtime: Time,
     /// Became eligible; None while held or waiting.
     pub etime: Option<Time>,
-    /// Of an array: when its first element started.
-    #[serde(default)]
-    pub begun: Option<Time>,
     /// Not to be started again before (after a failed start).
     pub not_before: Option<Time>,
     /// Ended.
@@ -315,6 +312,9 @@ pub struct Life {
     /// Its place in the order, if `qorder` gave it another job's; else its number says it.
     #[serde(default)]
     pub rank: Option<u64>,
+    /// Of an array: its first element began.
+    #[serde(default)]
+    pub began: Option<Time>,
 }
 
 /// One attempt: where it runs and what is known of it.

@@ -51,12 +51,12 @@ impl Life {
             mtime: now,
             qtime: now,
             etime: None,
-            begun: None,
             not_before: None,
             obittime: None,
             bars: Default::default(),
             ending: None,
             rank: None,
+            began: None,
         }
     }
 
@@ -177,7 +177,7 @@ impl Job {
         self.life.state = match self.spec.begin {
             _ if !self.life.holds.is_none() || !self.life.bars.are_open() => State::Held,
             Some(begin) if begin > moment.wall => State::Waiting,
-            _ if self.has_begun() => State::Begun,
+            _ if self.life.began.is_some() => State::Begun,
             _ => State::Queued,
         };
         self.life.etime = match self.life.state {

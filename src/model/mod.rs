@@ -27,6 +27,8 @@ pub mod staging;
 
 pub mod hosts;
 
+pub mod indices;
+
 pub mod job;
 
 pub mod task;

@@ -192,6 +192,12 @@ impl Refusal {
         Refusal::new(code, format!("{text} {name}"))
     }
 
+    /// A range with a step names more elements than can be deleted at once.
+    pub fn too_scattered(most: u32) -> Refusal {
+        let text = "elements that lie apart; name fewer at once, or a range without a step";
+        Refusal::new(15014, format!("Illegal attribute or resource value: more than {most} {text}"))
+    }
+
     /// The spool cannot take it now: nothing of the request was kept.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))

@@ -22,6 +22,11 @@ impl Spans {
         self.len == 0
     }
 
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Whether this number is in it.
     pub fn contains(&self, number: u32) -> bool {
         self.run_at(number).is_some()

@@ -344,10 +344,10 @@ fn life() -> Life {
         mtime: Time(0),
         qtime: Time(0),
         etime: Some(Time(0)),
-        begun: None,
         not_before: None,
         obittime: None,
         bars: Default::default(),
         ending: None,
+        began: None,
     }
 }

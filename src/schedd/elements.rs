@@ -6,6 +6,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::signal;
+use crate::model::spans::Spans;
 use crate::model::state::State;
 use std::sync::Arc;
 
@@ -21,23 +22,14 @@ impl Desk<'_> {
     /// The jobs that an id stands for when something is done to running jobs: itself, or the elements
     /// of an array that have begun, all or these alone.
     fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
-        if let Some(index) = id.index() {
-            let standing = self.standing(id, index)?;
-            return if standing == Standing::Begun { Ok(vec![id]) } else { Err(not_running(standing)) };
-        }
-        let job = self.live(id)?;
+        let job = self.live(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return Ok(vec![id]) };
+        let only = only.or(id.index().map(Indices::one));
+        if only.is_some_and(|only| indices.common(only).is_none()) {
+            return Err(Refusal::invalid_request());
+        }
         let wanted = |id: &JobId| only.is_none_or(|only| id.index().is_some_and(|i| only.position(i).is_some()));
-        let begun: Vec<JobId> = array::ids(id, elements.begun(), indices).filter(wanted).collect();
-        if begun.is_empty() { Err(Refusal::bad_state()) } else { Ok(begun) }
-    }
-
-    /// How an element stands, of an array that is not over.
-    fn standing(&self, id: JobId, index: u32) -> Result<Standing, Refusal> {
-        let array = self.live(id.parent().unwrap_or(id))?;
-        let position = array.indices().and_then(|indices| indices.position(index));
-        let standing = position.zip(array.elements.as_ref()).and_then(|(at, elements)| elements.standing(at));
-        standing.ok_or_else(Refusal::unknown_job)
+        Ok(array::ids(job.id, elements.begun(), indices).filter(wanted).collect())
     }
 
     /// Deletes elements: those that are over already are passed by, if others are left.
@@ -46,14 +38,9 @@ impl Desk<'_> {
         let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else {
             return Err(Refusal::unknown_job());
         };
-        let named: Vec<(u32, u32)> = positions(only, indices);
-        if named.is_empty() {
-            return Err(Refusal::unknown_job());
-        }
-        let within = |set: &crate::model::spans::Spans| {
-            named.iter().flat_map(|&(first, last)| set.within(first, last)).collect::<Vec<_>>()
-        };
-        let (waiting, begun) = (within(elements.waiting()), within(elements.begun()));
+        let named = indices.positions(only).ok_or_else(Refusal::invalid_request)?;
+        bounded(named, elements)?;
+        let (waiting, begun) = (runs_among(named, elements.waiting()), runs_among(named, elements.begun()));
         if waiting.is_empty() && begun.is_empty() {
             return Err(Refusal::finished_element());
         }
@@ -72,9 +59,8 @@ impl Desk<'_> {
     pub(super) fn rerun(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
-        let begun = self.begun(id, only)?;
         let runs = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.state == State::Running);
-        let running: Vec<JobId> = begun.into_iter().filter(runs).collect();
+        let running: Vec<JobId> = self.begun(id, only)?.into_iter().filter(runs).collect();
         match () {
             () if running.is_empty() => return Err(Refusal::bad_state()),
             () if !job.spec.rerunnable => return Err(Refusal::not_rerunnable()),
@@ -89,19 +75,32 @@ impl Desk<'_> {
     /// Lets those elements of an array that failed wait again; an array that is over comes back for
     /// that, out of the history.
     pub(super) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        if id.index().is_some() {
+            return Err(Refusal::invalid_request());
+        }
         let array = match self.ledger.job(id) {
             Some(job) => Job::clone(job),
             None => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
         };
         self.caller.must_own(&array)?;
         let elements = array.elements.as_ref().ok_or_else(Refusal::not_an_array)?;
-        if elements.ended().keys().all(|&status| status == 0) {
+        if elements.failed().next().is_none() {
             return Err(Refusal::bad_state());
         }
         let highest = self.spool.highest_attempt(id).map_err(Refusal::spool)?;
         self.ledger.take_back(array);
         self.ledger.happen(id, Event::FailedRerun { by: self.caller.shown(), highest });
         Ok(Granted::Done)
+    }
+
+    /// Why nothing of this can be signalled.
+    fn not_running(&self, id: JobId) -> Refusal {
+        let array = id.parent().and_then(|array| self.ledger.job(array));
+        let standing = array.zip(id.index()).and_then(|(array, index)| array.standing(index));
+        match standing {
+            Some(Standing::Ended(_)) => Refusal::finished_element(),
+            _ => Refusal::bad_state(),
+        }
     }
 
     pub(super) fn signal(&mut self, id: JobId, only: Option<Indices>, name: &str) -> Result<Granted, Refusal> {
@@ -113,7 +112,7 @@ impl Desk<'_> {
         };
         let attempts: Vec<(JobId, Attempt)> = self.begun(id, only)?.into_iter().filter_map(attempt).collect();
         if attempts.is_empty() {
-            return Err(Refusal::bad_state());
+            return Err(self.not_running(id));
         }
         for &(id, _) in &attempts {
             self.ledger.happen(id, Event::Signalled { by: self.caller.shown(), signal });
@@ -122,17 +121,47 @@ impl Desk<'_> {
     }
 }
 
-fn not_running(standing: Standing) -> Refusal {
-    match standing {
-        Standing::Ended(_) => Refusal::finished_element(),
-        Standing::Waiting | Standing::Begun => Refusal::bad_state(),
+/// An array in pieces costs memory for each: so many that lie apart are not made at once, nor more
+/// than twice as many in all.
+const MOST_APART: u32 = 100_000;
+
+fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
+    let apart = if named.is_dense() { 1 } else { named.count() };
+    match apart > MOST_APART || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize {
+        true => Err(Refusal::too_scattered(MOST_APART)),
+        false => Ok(()),
     }
 }
 
-/// The positions of `only` among `indices`, as runs.
-fn positions(only: Indices, indices: Indices) -> Vec<(u32, u32)> {
-    let all: Vec<u32> =
-        only.iter().take_while(|&i| i <= indices.largest()).filter_map(|i| indices.position(i)).collect();
-    let runs = all.chunk_by(|a, b| a + 1 == *b);
-    runs.filter_map(|run| Some((*run.first()?, *run.last()?))).collect()
+/// The numbers of a set that are among `named`, as runs.
+fn runs_among(named: Indices, set: &Spans) -> Vec<(u32, u32)> {
+    match named.is_dense() {
+        true => set.within(named.at(0), named.largest()).collect(),
+        false => named.iter().filter(|&position| set.contains(position)).map(|position| (position, position)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_to_what_is_in_the_set() {
+        let mut set = Spans::default();
+        set.insert(2, 5);
+        set.insert(8, 9);
+        let range = |text: &str| text.parse::<Indices>().unwrap();
+        assert_eq!(runs_among(range("3-8"), &set), [(3, 5), (8, 8)]);
+        assert_eq!(runs_among(range("0-9:4"), &set), [(4, 4), (8, 8)]);
+        assert_eq!(runs_among(Indices::one(7), &set), []);
+    }
+
+    #[test]
+    fn nobody_takes_an_array_to_a_million_pieces() {
+        let elements = Elements::new(1_000_000);
+        let range = |text: &str| text.parse::<Indices>().unwrap();
+        assert!(bounded(range("0-999999"), &elements).is_ok());
+        assert!(bounded(range("0-199998:2"), &elements).is_ok());
+        assert!(bounded(range("0-999999:2"), &elements).unwrap_err().text.contains("100000"));
+    }
 }

@@ -268,21 +268,17 @@ impl Ledger {
             Some(exit) if job.life.state == State::Finished => Standing::Ended(exit.status),
             _ => Standing::Begun,
         };
-        let Some(array) = self.jobs.get(&parent) else { return };
-        let position = array.indices().and_then(|indices| indices.position(index));
-        let known = position.zip(array.elements.as_ref()).and_then(|(at, elements)| elements.standing(at));
-        if known != Some(standing) {
-            let moment = self.moment();
-            let Some(array) = touch(&mut self.jobs, &mut self.tick, parent, false) else { return };
-            let (was, begins) = (array.life.state, !array.has_begun());
+        if self.jobs.get(&parent).is_none_or(|array| array.standing(index) == Some(standing)) {
+            return;
+        }
+        let moment = self.moment();
+        if let Some(array) = touch(&mut self.jobs, &mut self.tick, parent, false) {
+            let was = array.life.state;
             array.element_stands(index, standing, moment);
             self.ties.observe(was, array);
             self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
-            if begins {
-                array.life.comment = Some(remarks::array_began(self.clock.wall(moment.now)));
-            }
-            self.reschedule(parent);
         }
+        self.reschedule(parent);
     }
 
     /// Elements that have begun keep what was asked for, whatever becomes of their array.

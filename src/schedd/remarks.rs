@@ -31,12 +31,6 @@ fn shown(wall: Wall) -> String {
     time.with_timezone(&Local).format("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-/// The comment of an array of which the first element has started.
-pub fn array_began(wall: Wall) -> String {
-    let time = DateTime::from_timestamp(wall.0, 0).unwrap_or_default().with_timezone(&Local);
-    format!("Job Array Began at {}", time.format("%a %b %d at %H:%M"))
-}
-
 fn after_end(job: &Job, how: &How) -> Option<String> {
     match how {
         How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),

@@ -85,9 +85,9 @@ pub(super) fn jobs_where(connection: &Connection, condition: &str) -> Result<Vec
     let sql = format!("SELECT id, spec, life FROM job WHERE {condition} ORDER BY id");
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query([])?;
-    let mut jobs = Vec::new();
+    let (mut jobs, mut specs) = (Vec::new(), Specs::default());
     while let Some(row) = rows.next()? {
-        jobs.push(job_of(connection, row)?);
+        jobs.push(job_of(connection, row, &mut specs)?);
     }
     Ok(jobs)
 }
@@ -108,17 +108,21 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
     }
     let mut statement = connection.prepare_cached("SELECT id, spec, life FROM job WHERE id = ?1")?;
     let mut rows = statement.query([id.number])?;
-    let found = rows.next()?.map(|row| job_of(connection, row)).transpose()?;
+    let found = rows.next()?.map(|row| job_of(connection, row, &mut Specs::default())).transpose()?;
     Ok(found.filter(|job| job.id == id))
 }
 
 /// An element, also one without a record of its own.
 fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
+    let Some(array) = job(connection, JobId::array(number))? else { return Ok(None) };
     let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![number, index])?;
-    match recorded.into_iter().next() {
-        Some(element) => Ok(Some(element)),
-        None => Ok(job(connection, JobId::array(number))?.and_then(|array| array.unrecorded(index))),
-    }
+    Ok(element_of(&array, index, recorded.into_iter().next()))
+}
+
+/// An element of an array, which has this record or none. The record of one that waits is of the
+/// time before it was to run once more.
+pub(super) fn element_of(array: &Job, index: u32, recorded: Option<Job>) -> Option<Job> {
+    recorded.filter(|_| array.standing(index) != Some(Standing::Waiting)).or_else(|| array.unrecorded(index))
 }
 
 /// Elements that have a record, by SQL over the columns of `element e` and `job j`.
@@ -133,15 +137,9 @@ pub(super) fn elements_where(
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(values)?;
-    let mut elements = Vec::new();
-    // Elements of one array share what was asked for.
-    let mut last: Option<(String, Arc<Spec>)> = None;
+    let (mut elements, mut specs) = (Vec::new(), Specs::default());
     while let Some(row) = rows.next()? {
-        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        let spec = match &last {
-            Some((known, spec)) if known == text => spec.clone(),
-            _ => last.insert((text.to_string(), Arc::new(serde_json::from_str(text)?))).1.clone(),
-        };
+        let spec = specs.read(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
         let life: Life = serde_json::from_str(row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?)?;
         let (owner, _): (Owner, IgnoredAny) =
             serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
@@ -150,12 +148,26 @@ pub(super) fn elements_where(
     Ok(elements)
 }
 
+/// What was asked for by the job read last: one that was submitted alike, or an element of the same
+/// array, shares it.
+#[derive(Default)]
+pub(super) struct Specs(Option<(String, Arc<Spec>)>);
+
+impl Specs {
+    fn read(&mut self, text: &str) -> Result<Arc<Spec>, SpoolError> {
+        match &self.0 {
+            Some((known, spec)) if known == text => Ok(spec.clone()),
+            _ => Ok(self.0.insert((text.to_string(), Arc::new(serde_json::from_str(text)?))).1.clone()),
+        }
+    }
+}
+
 /// A job from a row that begins with id, spec, life.
-pub(super) fn job_of(connection: &Connection, row: &Row) -> Result<Job, SpoolError> {
-    let spec: Spec = serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
+pub(super) fn job_of(connection: &Connection, row: &Row, specs: &mut Specs) -> Result<Job, SpoolError> {
+    let spec = specs.read(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
     let (owner, life): (Owner, Life) = serde_json::from_str(row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?)?;
     let number = row.get(0)?;
-    let job = Job { id: JobId::job(number), owner, spec: Arc::new(spec), life, elements: None };
+    let job = Job { id: JobId::job(number), owner, spec, life, elements: None };
     match job.spec.array {
         None => Ok(job),
         Some(_) => {

@@ -43,6 +43,15 @@ impl From<FrameError> for ClientError {
     }
 }
 
+/// Whether whoever takes an answer part by part wants the rest of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum More {
+    /// It does.
+    Wanted,
+    /// It does not.
+    Enough,
+}
+
 impl Client {
     /// Connects to the schedd of `home`; in a personal installation starts it if need be.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
@@ -97,12 +106,16 @@ impl Client {
         }
     }
 
-    /// Asks and hands on the parts of the answer as they come.
-    pub fn ask(&mut self, question: &Question, mut each: impl FnMut(Answer)) -> Result<(), ClientError> {
+    /// Asks and hands on the parts of the answer as they come. Once `each` wants no more, nothing else
+    /// can be asked before [`Client::reconnect`].
+    pub fn ask(&mut self, question: &Question, mut each: impl FnMut(Answer) -> More) -> Result<(), ClientError> {
         let mut reply = self.call(&Request::Ask(question.clone()))?;
         loop {
             match reply {
-                Reply::Part(part) => each(part),
+                Reply::Part(part) => match each(part) {
+                    More::Wanted => {}
+                    More::Enough => return Ok(()),
+                },
                 Reply::Done => return Ok(()),
                 Reply::Refused(refusal) => return Err(ClientError::Protocol(refusal.text)),
                 other => return Err(ClientError::Protocol(format!("schedd: an unexpected answer: {other:?}"))),
@@ -146,6 +159,12 @@ impl Client {
     /// Gives up waiting for schedd after so long, from now on.
     pub fn be_impatient(&self, patience: Duration) {
         let _ = self.stream.set_read_timeout(Some(patience));
+    }
+
+    /// Begins anew, after an answer that was not read to its end.
+    pub fn reconnect(&mut self) -> Result<(), ClientError> {
+        *self = Client::connect(&self.home)?;
+        Ok(())
     }
 
     /// The socket, to watch it beside other things.

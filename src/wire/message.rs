@@ -236,6 +236,24 @@ pub enum Question {
     Trace(JobId),
 }
 
+impl Question {
+    /// The same about what comes after a job, in the order of the answer; None if that is not asked for
+    /// or there can be nothing.
+    pub fn after(&self, id: JobId) -> Option<Question> {
+        match self {
+            Question::Jobs(filter, detail) => {
+                Some(Question::Jobs(Filter { after: Some(id), ..filter.clone() }, *detail))
+            }
+            Question::Elements(array, only, detail) => {
+                let rest = Indices::after(id.index()?)?;
+                let only = only.map_or(Some(rest), |only| only.common(rest))?;
+                Some(Question::Elements(*array, Some(only), *detail))
+            }
+            Question::JobsById(..) | Question::Trace(_) | Question::Queues | Question::Nodes | Question::Server => None,
+        }
+    }
+}
+
 /// How much of each job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
@@ -260,6 +278,8 @@ pub struct Filter {
     pub states: Vec<State>,
     /// Arrays, their elements, or both.
     pub arrays: Arrays,
+    /// Only those that come after this one.
+    pub after: Option<JobId>,
 }
 
 /// How arrays are shown in a list.
@@ -277,6 +297,16 @@ pub enum Arrays {
 }
 
 impl Arrays {
+    /// What `-J` and `-t`, or neither, ask for.
+    pub fn shown(only: bool, unfolded: bool) -> Arrays {
+        match (only, unfolded) {
+            (false, false) => Arrays::Folded,
+            (true, false) => Arrays::Only,
+            (false, true) => Arrays::Unfolded,
+            (true, true) => Arrays::ElementsOnly,
+        }
+    }
+
     /// Whether elements stand in the list.
     pub fn shows_elements(self) -> bool {
         matches!(self, Arrays::Unfolded | Arrays::ElementsOnly)
@@ -284,6 +314,11 @@ impl Arrays {
 }
 
 impl Filter {
+    /// Whether a job of this id is among those that come after the one it begins with.
+    pub fn reaches(&self, id: JobId) -> bool {
+        self.after.is_none_or(|after| id > after)
+    }
+
     /// Whether a job in this state is meant.
     pub fn shows(&self, state: State) -> bool {
         self.states.is_empty() || self.states.contains(&state)
@@ -309,6 +344,9 @@ pub enum Answer {
     Rows(Vec<Row>),
     /// For the other details.
     Jobs(Vec<Record>),
+    /// Before jobs by number, and before lists with elements of arrays: no id to come, its server's
+    /// name aside, has more characters; for an array that of each of its elements counts.
+    Longest(u32),
     /// For [`Question::Queues`].
     Queues(Vec<QueueCounts>),
     /// For [`Question::Nodes`].

@@ -1,12 +1,13 @@
 //! What must be true after a storm.
 
-use super::crew::{Crew, open};
+use super::crew::{Crew, ELEMENTS, open};
 use super::killer::{Kill, Victim};
+use lanai::model::array::Indices;
 use lanai::model::event::Event;
-use lanai::model::job::{How, Life, Outcome, Owner};
+use lanai::model::job::{How, JobId, Life, Outcome};
 use lanai::model::life::DELETED;
 use lanai::model::state::State;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::fs;
@@ -42,9 +43,13 @@ pub fn audit(crew: &Crew, killed: &[Kill]) -> Report {
     }
     for (id, story) in &stories {
         let mut wrongs = Vec::new();
-        right_end(crew, *id, story, &mut wrongs);
         let empty = BTreeSet::new();
-        right_attempts(story, marks.get(id).unwrap_or(&empty), &mut wrongs);
+        if id.is_array() {
+            right_array(*id, &stories, &mut wrongs);
+        } else {
+            right_end(crew, *id, story, &mut wrongs);
+            right_attempts(story, marks.get(id).unwrap_or(&empty), &mut wrongs);
+        }
         wrong.extend(wrongs.into_iter().map(|what| format!("job {id}: {what}\n    {:?}", story.events)));
     }
     for id in marks.keys().filter(|id| !stories.contains_key(id)) {
@@ -65,29 +70,45 @@ fn require(wrong: &mut Vec<String>, so: bool, what: impl FnOnce() -> String) {
     }
 }
 
-fn stories(spool: &Connection) -> BTreeMap<u64, Story> {
-    let mut events: BTreeMap<u64, Vec<Event>> = BTreeMap::new();
-    let mut statement = spool.prepare("SELECT job, event FROM event ORDER BY job, seq").unwrap();
+fn stories(spool: &Connection) -> BTreeMap<JobId, Story> {
+    let mut events: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
+    let mut statement = spool
+        .prepare("SELECT event.job, idx, is_array, event FROM event JOIN job ON job.id = event.job ORDER BY seq")
+        .unwrap();
     let mut rows = statement.query([]).unwrap();
     while let Some(row) = rows.next().unwrap() {
-        let event = serde_json::from_str(&row.get::<_, String>(1).unwrap()).unwrap();
-        events.entry(row.get(0).unwrap()).or_default().push(event);
+        let event = serde_json::from_str(&row.get::<_, String>(3).unwrap()).unwrap();
+        events.entry(id_of(row)).or_default().push(event);
     }
     let mut stories = BTreeMap::new();
-    let mut statement = spool.prepare("SELECT id, name, life FROM job").unwrap();
+    let mut statement = spool
+        .prepare(
+            "SELECT id, -1, is_array, name, json_extract(life, '$[1]') FROM job
+        UNION ALL SELECT job.id, idx, 0, name, element.life FROM element JOIN job ON job.id = element.job",
+        )
+        .unwrap();
     let mut rows = statement.query([]).unwrap();
     while let Some(row) = rows.next().unwrap() {
-        let id: u64 = row.get(0).unwrap();
-        let (_, life): (Owner, Life) = serde_json::from_str(&row.get::<_, String>(2).unwrap()).unwrap();
-        let events = events.remove(&id).unwrap_or_default();
-        stories.insert(id, Story { name: row.get(1).unwrap(), life, events });
+        let life: Life = serde_json::from_str(&row.get::<_, String>(4).unwrap()).unwrap();
+        let events = events.remove(&id_of(row)).unwrap_or_default();
+        stories.insert(id_of(row), Story { name: row.get(3).unwrap(), life, events });
     }
     stories
 }
 
+/// The id that number, index and whether it is an array make.
+fn id_of(row: &Row) -> JobId {
+    let (number, index, is_array): (u64, i64, bool) = (row.get(0).unwrap(), row.get(1).unwrap(), row.get(2).unwrap());
+    match u32::try_from(index) {
+        Ok(index) => JobId::element(number, index),
+        Err(_) if is_array => JobId::array(number),
+        Err(_) => JobId::job(number),
+    }
+}
+
 /// The attempts of each job that have marked their start.
-fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<u64, BTreeSet<u32>> {
-    let mut marks: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
+fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>> {
+    let mut marks: BTreeMap<JobId, BTreeSet<u32>> = BTreeMap::new();
     for entry in fs::read_dir(crew.marks()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         match name.split_once('.').map(|(job, attempt)| (job.parse(), attempt.parse())) {
@@ -99,7 +120,7 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<u64, BTreeSet<u32>> {
 }
 
 /// Over, with the status of its script, or as deleted when somebody wanted that.
-fn right_end(crew: &Crew, id: u64, story: &Story, wrong: &mut Vec<String>) {
+fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
     let code: i32 = story.name[1..].parse().unwrap();
     let Some(exit) = story.life.exit.filter(|_| story.life.state == State::Finished) else {
         return wrong.push(format!("state {:?}, not finished", story.life.state));
@@ -109,6 +130,20 @@ fn right_end(crew: &Crew, id: u64, story: &Story, wrong: &mut Vec<String>) {
     require(wrong, exit.status == should, || format!("exit status {}, not {should}", exit.status));
     require(wrong, !exit.deleted || asked.is_some(), || "deleted, which nobody wanted".into());
     require(wrong, exit.deleted || asked != Some(true), || "not deleted, though qdel said so".into());
+}
+
+/// Over when each of its elements is, with the status that theirs come to.
+fn right_array(id: JobId, stories: &BTreeMap<JobId, Story>, wrong: &mut Vec<String>) {
+    let indices: Indices = ELEMENTS.parse().unwrap();
+    let elements: Vec<_> = indices.iter().map(|index| stories.get(&JobId::element(id.number, index))).collect();
+    let statuses: Vec<i32> = elements.iter().flatten().filter_map(|story| Some(story.life.exit?.status)).collect();
+    require(wrong, statuses.len() == elements.len(), || format!("only {} elements are over", statuses.len()));
+    let should = match () {
+        () if statuses.iter().all(|&status| status == DELETED) => DELETED,
+        () => i32::from(statuses.iter().any(|&status| status != 0)),
+    };
+    let exit = stories[&id].life.exit.map(|exit| exit.status);
+    require(wrong, exit == Some(should), || format!("the array's exit status is {exit:?}, not {should}"));
 }
 
 /// Attempts numbered without gap; each ends once; one follows another only for a reason; a mark
@@ -199,8 +234,8 @@ fn has_zombies(pid: i32) -> bool {
 
 fn counts(
     crew: &Crew,
-    stories: &BTreeMap<u64, Story>,
-    marks: &BTreeMap<u64, BTreeSet<u32>>,
+    stories: &BTreeMap<JobId, Story>,
+    marks: &BTreeMap<JobId, BTreeSet<u32>>,
 ) -> Vec<(&'static str, usize)> {
     let how = |matches: fn(&How) -> bool| {
         let ends = stories.values().flat_map(|story| &story.events);
@@ -210,6 +245,7 @@ fn counts(
     vec![
         ("jobs accepted by qsub", crew.accepted.lock().unwrap().len()),
         ("jobs in the spool", stories.len()),
+        ("arrays", stories.keys().filter(|id| id.is_array()).count()),
         ("attempts", stories.values().map(|story| story.life.attempt as usize).sum()),
         ("starts marked", marks.values().map(BTreeSet::len).sum()),
         ("ended by themselves", how(|how| matches!(how, How::Exited(_)))),

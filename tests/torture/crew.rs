@@ -3,6 +3,7 @@
 use super::dice::Dice;
 use super::{RUNNING, SLOTS};
 use crate::support::sandbox::{Done, Sandbox};
+use lanai::model::job::JobId;
 use lanai::noded::folder::{self, Folder, Name};
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ const RERUNNERS: usize = 2;
 /// A command that takes this many seconds hangs.
 const PATIENCE: u64 = 30;
 
+/// The indices of every array.
+pub const ELEMENTS: &str = "1-19:2";
+
 /// Marks its start where no other start of the attempt can, then does what its name says:
 /// `x7` ends with status 7.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -33,8 +37,9 @@ exit ${PBS_JOBNAME#x}
 /// Jobs as the watcher last saw them in the spool.
 #[derive(Default)]
 struct View {
-    queued: Vec<u64>,
-    running: Vec<u64>,
+    queued: Vec<JobId>,
+    running: Vec<JobId>,
+    arrays: usize,
 }
 
 /// All of them, and what they did.
@@ -43,11 +48,11 @@ pub struct Crew<'a> {
     over: AtomicBool,
     view: Mutex<View>,
     /// Jobs whose id `qsub` printed.
-    pub accepted: Mutex<Vec<u64>>,
+    pub accepted: Mutex<Vec<JobId>>,
     /// Jobs somebody tried to delete, and whether `qdel` said yes.
-    pub deleted: Mutex<BTreeMap<u64, bool>>,
+    pub deleted: Mutex<BTreeMap<JobId, bool>>,
     /// Jobs somebody tried to rerun, and how often `qrerun` said yes.
-    pub rerun: Mutex<BTreeMap<u64, u32>>,
+    pub rerun: Mutex<BTreeMap<JobId, u32>>,
     /// What commands complained of, digits left out, and how often.
     pub complaints: Mutex<BTreeMap<String, u32>>,
 }
@@ -74,6 +79,8 @@ impl<'a> Crew<'a> {
             let dice = dice.fork();
             scope.spawn(|| self.work(dice, Crew::submit));
         }
+        let own = dice.fork();
+        scope.spawn(|| self.work(own, Crew::submit_array));
         for _ in 0..DELETERS {
             let dice = dice.fork();
             scope.spawn(|| self.work(dice, Crew::delete));
@@ -103,6 +110,18 @@ impl<'a> Crew<'a> {
         if self.view.lock().unwrap().queued.len() > SLOTS {
             return sleep(20);
         }
+        self.submit_one(dice, &[]);
+    }
+
+    /// Now and then an array, of which few elements run at once.
+    fn submit_array(&self, dice: &mut Dice) {
+        if self.view.lock().unwrap().arrays < 2 {
+            self.submit_one(dice, &["-J", &format!("{ELEMENTS}%4")]);
+        }
+        sleep(200);
+    }
+
+    fn submit_one(&self, dice: &mut Dice, more: &[&str]) {
         let code = dice.below(4) * dice.below(64);
         let milliseconds = match dice.below(20) {
             0..3 => 0,
@@ -114,7 +133,7 @@ impl<'a> Crew<'a> {
         let variables = format!("SLEEP={slept},MARKS={}", self.marks().display());
         let name = format!("x{code}");
         let arguments = ["-N", &name, "-v", &variables, "-o", "/dev/null", "-e", "/dev/null", "job.sh"];
-        if let Some(done) = self.run("qsub", &arguments) {
+        if let Some(done) = self.run("qsub", &[more, &arguments].concat()) {
             let id = done.out.split('.').next().and_then(|number| number.parse().ok());
             self.accepted.lock().unwrap().push(id.unwrap_or_else(|| panic!("{done:?}")));
         }
@@ -236,11 +255,17 @@ pub fn open(spool: &Path) -> Option<Connection> {
 
 fn look(spool: &Connection) -> rusqlite::Result<View> {
     let mut view = View::default();
-    let mut statement = spool.prepare_cached("SELECT id, state FROM job WHERE state <> 'F'")?;
+    let sql = "SELECT id, -1, state FROM job WHERE state <> 'F' AND NOT is_array
+        UNION ALL SELECT job, idx, state FROM element WHERE state <> 'F'";
+    let mut statement = spool.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let ids = if row.get::<_, String>(1)? == "R" { &mut view.running } else { &mut view.queued };
-        ids.push(row.get(0)?);
+        let ids = if row.get::<_, String>(2)? == "R" { &mut view.running } else { &mut view.queued };
+        let index = u32::try_from(row.get::<_, i64>(1)?).ok();
+        let number = row.get(0)?;
+        ids.push(index.map_or(JobId::job(number), |index| JobId::element(number, index)));
     }
+    let sql = "SELECT count(*) FROM job WHERE state <> 'F' AND is_array";
+    view.arrays = spool.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
     Ok(view)
 }

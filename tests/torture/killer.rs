@@ -3,6 +3,8 @@
 use super::crew::{Crew, open, sleep};
 use super::dice::Dice;
 use crate::support::sandbox::kill;
+use lanai::model::job::JobId;
+use rusqlite::Row;
 use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -138,10 +140,12 @@ fn await_recovery(crew: &Crew, at: i64) -> Option<i64> {
     let spool = open(&crew.spool())?;
     let mut marked = None;
     await_work(crew, "start after a kill", || {
-        let sql = "SELECT job, json_extract(event, '$.Started.attempt') FROM event
+        let sql = "SELECT job, idx, json_extract(event, '$.Started.attempt') FROM event
             WHERE at > ?1 AND json_extract(event, '$.Started.attempt') IS NOT NULL";
         let started = spool.prepare_cached(sql).and_then(|mut statement| {
-            let rows = statement.query_map([at], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+            let of = |number, index| u32::try_from(index).map_or(JobId::job(number), |i| JobId::element(number, i));
+            let one = |row: &Row| Ok((of(row.get(0)?, row.get::<_, i64>(1)?), row.get::<_, i64>(2)?));
+            let rows = statement.query_map([at], one)?;
             rows.collect::<Result<Vec<_>, _>>()
         });
         let mark = |(job, attempt)| made(&crew.marks().join(format!("{job}.{attempt}")));

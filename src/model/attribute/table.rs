@@ -85,7 +85,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("project", Who::Owner, false, Effect::Spec(project)),
     row("comment", Who::Operator, true, Effect::Draft(comment)),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
-    row("array_indices_submitted", Who::Submitter, false, Effect::Spec(array)),
+    row("array_indices_submitted", Who::Submitter, false, Effect::Draft(array)),
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
@@ -252,14 +252,17 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// `X-Y[:Z][%M]`.
-fn array(spec: &mut Spec, text: &str) -> Option<()> {
-    check::array_range(text).then_some(())?;
+/// `X-Y[:Z][%M]`. Indices beyond what is counted here are as if there were too many.
+fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    let illegal = |name| Refusal::illegal_value(name);
     let (indices, most) = text.split_once('%').map_or((text, None), |(indices, most)| (indices, Some(most)));
-    spec.array = Some(indices.parse().ok()?);
+    if !check::array_range(indices) {
+        return Err(illegal("array_indices_submitted"));
+    }
+    draft.spec.array = Some(indices.parse().map_err(|_| Refusal::array_too_large())?);
     match most {
-        Some(most) => max_run_subjobs(spec, most),
-        None => Some(()),
+        Some(most) => max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs")),
+        None => Ok(()),
     }
 }
 

@@ -83,12 +83,28 @@ fn every_fault_has_the_code_and_text_of_pbs() {
         ("User_List=bob", 175, "Bad UID for job execution"),
         ("Hold_Types=o", 159, "Unauthorized Request "),
         ("max_run_subjobs=2", 127, "Attribute has to be set on an array job"),
+        ("array_indices_submitted=1-3%x", 166, "Illegal attribute or resource value max_run_subjobs"),
+        ("array_indices_submitted=1-3%2:2", 166, "Illegal attribute or resource value max_run_subjobs"),
+        ("array_indices_submitted=5", 166, "Illegal attribute or resource value array_indices_submitted"),
+        ("array_indices_submitted=9-99999999999", 3, "Array job exceeds server or queue size limit"),
+        ("retry=x", 166, "Illegal attribute or resource value retry"),
         ("queue=workq@nosuch", 160, "Access from host not allowed, or unknown host"),
         ("Resource_List.ncpus=abc", 166, "Illegal attribute or resource value Resource_List.ncpus"),
     ] {
         let refusal = made(text).expect_err(text);
         assert_eq!((refusal.exit_code(), refusal.text.as_str()), (code, said), "{text}");
     }
+}
+
+#[test]
+fn an_array_has_indices_and_perhaps_a_limit_which_alone_may_change() {
+    let spec = made("array_indices_submitted=1-9:2%3 | retry=2 | retry_delay=00:01:00").unwrap().spec;
+    assert_eq!((spec.array, spec.max_run_subjobs), ("1-9:2".parse().ok(), Some(3)));
+    assert_eq!((spec.retry, spec.retry_delay), (2, Span::seconds(60)));
+    let array = "array_indices_submitted=1-3";
+    assert_eq!(altered(array, "max_run_subjobs=2", OWNER).unwrap().spec.max_run_subjobs, Some(2));
+    assert_eq!(altered("", "max_run_subjobs=2", OWNER), Err(Refusal::not_an_array()));
+    assert_eq!(altered(array, "array_indices_submitted=1-4", OWNER), Err(Refusal::illegal_value("")));
 }
 
 #[test]

@@ -1,0 +1,155 @@
+//! What `qstat` prints of jobs, while they are being found: a list of a million is never in memory.
+
+use super::alternate;
+use super::attributes;
+use super::exit::Failure;
+use super::layout;
+use super::listing::{Batch, Show};
+use super::sheet::{self, Format, Sheet};
+use crate::model::resource::Value;
+use crate::model::time::Wall;
+use crate::wire::message::{Record, Row, ServerFacts};
+use std::io::Write;
+
+/// In which form jobs are printed.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// One line each.
+    Plain(layout::Style),
+    /// One line each, with what they asked for.
+    Alternate(alternate::Style),
+    /// All attributes.
+    Full(Format),
+}
+
+/// Jobs on their way to the output.
+pub struct Display<'a> {
+    form: Form,
+    now: Wall,
+    out: &'a mut dyn Write,
+    /// Who answers, once somebody does.
+    server: Option<ServerFacts>,
+    /// The most characters that an id without its server's name has, if that is known beforehand.
+    longest: Option<usize>,
+    /// What has been found and cannot be printed before all is.
+    rows: Vec<Row>,
+    jobs: Vec<Record>,
+    printing: Option<Printing>,
+}
+
+/// What has begun.
+enum Printing {
+    Plain(layout::List),
+    Alternate(alternate::List),
+    Full(Box<Sheet>),
+}
+
+impl Show for Display<'_> {
+    fn server(&mut self, server: &ServerFacts) {
+        self.server = Some(server.clone());
+    }
+
+    fn longest(&mut self, characters: usize) {
+        self.longest = Some(characters);
+    }
+
+    fn found(&mut self, batch: Batch) -> Result<(), Failure> {
+        match batch {
+            Batch::Rows(rows) => self.rows.extend(rows),
+            Batch::Jobs(jobs) => self.jobs.extend(jobs),
+        }
+        if self.waits_for_all() { Ok(()) } else { self.print() }
+    }
+}
+
+impl<'a> Display<'a> {
+    /// Nothing yet.
+    pub fn new(form: Form, now: Wall, out: &'a mut dyn Write) -> Display<'a> {
+        Display { form, now, out, server: None, longest: None, rows: Vec::new(), jobs: Vec::new(), printing: None }
+    }
+
+    /// Prints the rest.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.print()?;
+        let rest = match (self.printing, &self.form) {
+            (Some(Printing::Full(sheet)), _) => sheet.end(),
+            (None, Form::Full(format)) => sheet::without_server(format, self.now),
+            _ => Vec::new(),
+        };
+        Ok(self.out.write_all(&rest)?)
+    }
+
+    /// A list sorted by promised starts, or one whose widest id is not known, begins only when all is
+    /// known.
+    fn waits_for_all(&self) -> bool {
+        match &self.form {
+            Form::Full(_) => false,
+            Form::Plain(_) => self.longest.is_none(),
+            Form::Alternate(style) => self.longest.is_none() || style.starts.is_some(),
+        }
+    }
+
+    fn print(&mut self) -> Result<(), Failure> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let (rows, jobs) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.jobs));
+        let longest = self.longest.map_or(0, |characters| characters + 1 + server.name.len());
+        let printing = self.printing.get_or_insert_with(|| match &self.form {
+            Form::Plain(style) => Printing::Plain(layout::List::new(*style, longest)),
+            Form::Alternate(style) => Printing::Alternate(alternate::List::new(*style, longest)),
+            Form::Full(format) => {
+                Printing::Full(Box::new(Sheet::begin("Jobs", format, &sheet::preamble(server, self.now))))
+            }
+        });
+        let mut text = String::new();
+        let written = match printing {
+            Printing::Plain(list) => {
+                let rows = rows.iter().map(|row| line(row, server));
+                let lines: Vec<layout::Line> = rows.chain(jobs.iter().map(|job| percent_line(job, server))).collect();
+                list.write(&mut text, &lines);
+                text.into_bytes()
+            }
+            Printing::Alternate(list) => {
+                list.write(&mut text, &jobs, server);
+                text.into_bytes()
+            }
+            Printing::Full(sheet) => {
+                for record in &jobs {
+                    sheet.add(&record.job.id.full(&server.name), &attributes::of_job(record, server));
+                }
+                sheet.take()
+            }
+        };
+        Ok(self.out.write_all(&written)?)
+    }
+}
+
+fn line<'a>(row: &'a Row, server: &ServerFacts) -> layout::Line<'a> {
+    // An array uses nothing itself.
+    let used = if row.id.is_array() { "0".to_string() } else { layout::time_used(row.cput, row.state) };
+    layout::Line {
+        id: row.id.full(&server.name),
+        name: &row.name,
+        owner: &row.owner,
+        used,
+        state: row.state,
+        queue: &row.queue,
+    }
+}
+
+/// A line of `qstat -p`.
+fn percent_line<'a>(record: &'a Record, server: &ServerFacts) -> layout::Line<'a> {
+    let (job, life) = (&record.job, &record.job.life);
+    let asked = |name| match job.spec.request.list.get(name) {
+        Some(Value::Time(span)) => Some(*span),
+        _ => None,
+    };
+    let spent = [(asked("cput"), life.used.cput), (asked("walltime"), life.used.walltime)];
+    layout::Line {
+        id: job.id.full(&server.name),
+        name: &job.spec.name,
+        owner: &job.owner.user,
+        used: layout::percent_done(&spent, life.state),
+        state: life.state,
+        queue: &job.spec.queue,
+    }
+}

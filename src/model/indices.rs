@@ -1,0 +1,177 @@
+//! Which indices the elements of an array have.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// `X-Y[:Z]`: the indices from X to Y, each Z-th.
+///
+/// The k-th of them is its *position* k: elements are kept by position, because positions lie
+/// close together whatever the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Indices {
+    first: u32,
+    last: u32,
+    step: u32,
+}
+
+impl Indices {
+    /// The indices from `first` to `last`, each `step`-th; None when there are none.
+    pub fn new(first: u32, last: u32, step: u32) -> Option<Indices> {
+        (first <= last && step > 0 && last < u32::MAX).then_some(Indices { first, last, step })
+    }
+
+    /// One index alone.
+    pub fn one(index: u32) -> Indices {
+        Indices { first: index, last: index, step: 1 }
+    }
+
+    /// All above this one.
+    pub fn after(index: u32) -> Option<Indices> {
+        Indices::new(index.checked_add(1)?, u32::MAX - 1, 1)
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u32 {
+        (self.last - self.first) / self.step + 1
+    }
+
+    /// The index at a position below [`Indices::count`].
+    pub fn at(self, position: u32) -> u32 {
+        self.first + position * self.step
+    }
+
+    /// Those from one position to another.
+    pub fn between(self, first: u32, last: u32) -> Indices {
+        Indices { first: self.at(first), last: self.at(last), ..self }
+    }
+
+    /// Whether none is left out between the first and the last.
+    pub fn is_dense(self) -> bool {
+        self.step == 1 || self.count() == 1
+    }
+
+    /// The position of an index, if it is one of them.
+    pub fn position(self, index: u32) -> Option<u32> {
+        let beyond = index.checked_sub(self.first)?;
+        (index <= self.last && beyond.is_multiple_of(self.step)).then_some(beyond / self.step)
+    }
+
+    /// The largest index.
+    pub fn largest(self) -> u32 {
+        self.at(self.count() - 1)
+    }
+
+    /// Those that are also among `others`; None if there are none.
+    pub fn common(self, others: Indices) -> Option<Indices> {
+        let (coarse, fine) = if self.step >= others.step { (self, others) } else { (others, self) };
+        let wide = |index: u32| u64::from(index);
+        let (low, high) = (self.first.max(others.first), self.last.min(others.last));
+        let steps = wide(low - coarse.first).div_ceil(wide(coarse.step));
+        let start = wide(coarse.first) + steps * wide(coarse.step);
+        // What remains when divided by the finer step comes again after so many of the coarser.
+        let candidates = (0..wide(fine.step)).map(|k| start + k * wide(coarse.step));
+        let mut candidates = candidates.take_while(|&index| index <= wide(high));
+        let first = candidates.find(|&index| (index - wide(fine.first)).is_multiple_of(wide(fine.step)))?;
+        let step = wide(coarse.step) / gcd(wide(coarse.step), wide(fine.step)) * wide(fine.step);
+        // A step beyond the last index is as good as any.
+        let step = u32::try_from(step).unwrap_or(u32::MAX);
+        Indices::new(u32::try_from(first).ok()?, high, step)
+    }
+
+    /// The positions of `some` of these, as numbers in steps.
+    pub fn positions(self, some: Indices) -> Option<Indices> {
+        let common = self.common(some)?;
+        let last = self.position(common.largest())?;
+        Some(Indices { first: self.position(common.first)?, last, step: (common.step / self.step).max(1) })
+    }
+
+    /// As `-J` writes them: always with both bounds.
+    pub fn submitted(self) -> String {
+        match self.step {
+            1 => format!("{}-{}", self.first, self.last),
+            step => format!("{}-{}:{step}", self.first, self.last),
+        }
+    }
+
+    /// All of them, in order.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..self.count()).map(move |position| self.at(position))
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl fmt::Display for Indices {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match (self.count(), self.step) {
+            (1, _) => write!(f, "{}", self.first),
+            (_, 1) => write!(f, "{}-{}", self.first, self.last),
+            (_, step) => write!(f, "{}-{}:{step}", self.first, self.last),
+        }
+    }
+}
+
+/// Not indices: `X`, `X-Y` or `X-Y:Z` with X at most Y and Z at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a range of indices")]
+pub struct NotIndices;
+
+impl FromStr for Indices {
+    type Err = NotIndices;
+
+    fn from_str(text: &str) -> Result<Indices, NotIndices> {
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            digits.then(|| text.parse().ok()).flatten().ok_or(NotIndices)
+        };
+        let (bounds, step) = text.split_once(':').unwrap_or((text, "1"));
+        let (first, last) = bounds.split_once('-').unwrap_or((bounds, bounds));
+        Indices::new(number(first)?, number(last)?, number(step)?).ok_or(NotIndices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn indices_are_read_counted_and_shown() {
+        let odd: Indices = "1-10:2".parse().unwrap();
+        assert_eq!((odd.count(), odd.largest(), odd.to_string().as_str()), (5, 9, "1-10:2"));
+        assert_eq!(odd.iter().collect::<Vec<_>>(), [1, 3, 5, 7, 9]);
+        assert_eq!((odd.position(7), odd.position(8), odd.position(11), odd.position(0)), (Some(3), None, None, None));
+        assert_eq!("7".parse::<Indices>().unwrap().to_string(), "7");
+        for bad in ["", "-", "1-", "-1", "3-1", "1-3:0", "1-3:", "+1-3", "1-3:2:1", "4294967295"] {
+            assert!(bad.parse::<Indices>().is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn common_indices_are_those_in_both(a in range(), b in range()) {
+            let both: Vec<u32> = a.iter().filter(|&index| b.position(index).is_some()).collect();
+            let found: Vec<u32> = a.common(b).into_iter().flat_map(Indices::iter).collect();
+            prop_assert_eq!(&found, &both);
+            let positions: Vec<u32> = both.iter().filter_map(|&index| a.position(index)).collect();
+            prop_assert_eq!(a.positions(b).into_iter().flat_map(Indices::iter).collect::<Vec<_>>(), positions);
+        }
+    }
+
+    fn range() -> impl Strategy<Value = Indices> {
+        (0u32..40, 0u32..60, 1u32..12).prop_map(|(first, more, step)| Indices::new(first, first + more, step).unwrap())
+    }
+
+    #[test]
+    fn ranges_as_wide_as_can_be_are_compared_at_once() {
+        let read = |text: &str| text.parse::<Indices>().unwrap();
+        let (all, sparse) = (read("0-4294967294"), read("7-4294967294:65537"));
+        assert_eq!(all.common(sparse).map(Indices::count), Some(sparse.count()));
+        assert_eq!(sparse.common(read("0-4294967294:65536")).unwrap().iter().next(), Some(4_294_574_080));
+        assert_eq!(read("0-8:2").common(read("1-9:2")), None);
+        assert_eq!((read("1-10:20").submitted(), read("1-3").submitted()), ("1-10:20".into(), "1-3".into()));
+    }
+}

@@ -1,0 +1,300 @@
+//! The elements of arrays: those with a record, and those that are no more than a place in a run.
+
+use super::super::SpoolError;
+use super::super::load;
+use super::search::{Search, condition, texts_of};
+use super::{Each, PART};
+use crate::model::array::Indices;
+use crate::model::job::{Job, JobId};
+use crate::model::state::State;
+use crate::wire::message::{Answer, Filter};
+use rusqlite::{Connection, params, params_from_iter};
+use std::collections::VecDeque;
+
+impl Search<'_> {
+    /// The elements of one array, all or these alone.
+    pub(super) fn elements_of(mut self, id: JobId, only: Option<Indices>, each: Each) -> Result<(), SpoolError> {
+        if let Some(array) = self.shown(id)? {
+            each(Answer::Longest(longest_id(&array)))?;
+            self.elements(&array, only, &[], each)?;
+        }
+        self.flush(each)
+    }
+
+    /// The elements of an array in the order of their indices: those that have a record, and between
+    /// them those that have none. `states` empty: in any state.
+    pub(super) fn elements(
+        &mut self,
+        array: &Job,
+        only: Option<Indices>,
+        states: &[State],
+        each: Each,
+    ) -> Result<(), SpoolError> {
+        let wanted = array.indices().and_then(|indices| only.map_or(Some(indices), |only| indices.common(only)));
+        let mut recorded = Recorded::of(self.connection, array);
+        let (class, texts) = (self.class(array)?, texts_of(array));
+        for index in wanted.into_iter().flat_map(Indices::iter) {
+            let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else { continue };
+            expire(&mut element, array);
+            if states.is_empty() || states.contains(&element.life.state) {
+                let own = if element.life.run.is_some() { self.class(&element)? } else { None };
+                self.known(element, own.or(class), texts, each)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An element that is over is so for good only with its array.
+pub(super) fn expire(element: &mut Job, array: &Job) {
+    if element.life.state == State::Finished && array.life.state != State::Finished {
+        element.life.state = State::Expired;
+    }
+}
+
+/// The records of an array's elements, read in the order of their indices some at a time.
+struct Recorded<'a> {
+    connection: &'a Connection,
+    array: &'a Job,
+    read: VecDeque<Job>,
+    /// The index to read on from; None when all have been read.
+    from: Option<u32>,
+}
+
+impl Recorded<'_> {
+    fn of<'a>(connection: &'a Connection, array: &'a Job) -> Recorded<'a> {
+        Recorded { connection, array, read: VecDeque::new(), from: Some(0) }
+    }
+
+    /// The record of the element at this index; indices must be asked for in their order.
+    fn at(&mut self, index: u32) -> Result<Option<Job>, SpoolError> {
+        loop {
+            match self.read.front().and_then(|job| job.id.index()) {
+                Some(first) if first < index => drop(self.read.pop_front()),
+                Some(first) if first == index => return Ok(self.read.pop_front()),
+                Some(_) => return Ok(None),
+                None if self.from.is_none() => return Ok(None),
+                None => self.read_on(index)?,
+            }
+        }
+    }
+
+    fn read_on(&mut self, index: u32) -> Result<(), SpoolError> {
+        let from = self.from.unwrap_or(0).max(index);
+        let condition = "e.job = ?1 AND e.idx >= ?2 ORDER BY e.idx LIMIT ?3";
+        let values = params![self.array.id.number, from, PART as i64];
+        self.read = load::elements_where(self.connection, condition, values)?.into();
+        let last = self.read.back().and_then(|job| job.id.index());
+        self.from = last.filter(|_| self.read.len() == PART).map(|last| last + 1);
+        Ok(())
+    }
+}
+
+/// Elements of an array that have begun and neither run nor are over.
+pub(super) fn waiting_again(connection: &Connection, array: JobId) -> Result<u32, SpoolError> {
+    let sql = "SELECT count(*) FROM element WHERE job = ?1 AND state <> 'F' AND state <> 'R'";
+    Ok(connection.prepare_cached(sql)?.query_row([array.number], |row| row.get(0))?)
+}
+
+/// How many characters an id has, its server's name aside.
+pub(super) fn length(id: JobId) -> u32 {
+    id.to_string().len() as u32
+}
+
+/// The same of the longest id that an array and its elements have.
+pub(super) fn longest_id(job: &Job) -> u32 {
+    let last = job.indices().map(|indices| JobId::element(job.id.number, indices.largest()));
+    length(last.unwrap_or(job.id))
+}
+
+/// The same over all jobs that are meant, and the elements of all arrays among them.
+pub(super) fn longest_of(connection: &Connection, filter: &Filter) -> Result<u32, SpoolError> {
+    let (condition, values) = condition(filter);
+    let most = |sql: &str| -> Result<Option<u64>, SpoolError> {
+        Ok(connection.prepare(sql)?.query_row(params_from_iter(&values), |row| row.get(0))?)
+    };
+    let number = most(&format!("SELECT max(id) FROM job WHERE {condition}"))?.unwrap_or(0);
+    let last = "json_extract(spec, '$.array.last')";
+    let index = most(&format!("SELECT max({last}) FROM job WHERE is_array AND {condition}"))?;
+    let index = index.and_then(|index| u32::try_from(index).ok());
+    Ok(length(index.map_or(JobId::job(number), |index| JobId::element(number, index))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Viewer;
+    use super::*;
+    use crate::model::array::{Elements, Standing};
+    use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+    use crate::model::job::{Digest, Life, Owner, Program, Run};
+    use crate::model::life::Moment;
+    use crate::model::resource::Resources;
+    use crate::model::state::Holds;
+    use crate::model::text::Text;
+    use crate::model::time::{ClockTable, Span, Time, Wall};
+    use crate::spool::commit::Change;
+    use crate::spool::{Reader, Spool};
+    use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
+    use proptest::prelude::*;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    const ID: JobId = JobId::array(7);
+    const INDICES: &str = "3-80:4";
+
+    /// An array of which nothing has begun.
+    fn array() -> Job {
+        let indices: Indices = INDICES.parse().unwrap();
+        let origin = Origin {
+            program: Program::Command(vec!["/bin/true".into()]),
+            environ: Digest([0; 32]),
+            workdir: "/w".into(),
+            submit_host: "head".into(),
+            arguments: Text::default(),
+        };
+        let (resources, rights) = (Resources::builtin(), Rights::default());
+        let context =
+            Context { resources: &resources, rights, owner: "alice", server: "head", default_queue: Some("workq") };
+        let settings = [Setting::new("array_indices_submitted", INDICES)];
+        let draft = attribute::submit(&settings, origin, &context).unwrap();
+        let owner = Owner { user: "alice".into(), uid: 1, gid: 1 };
+        let elements = Some(Arc::new(Elements::new(indices.count())));
+        let mut life = Life::new(Holds::NONE, 0, Time(0));
+        life.state = State::Queued;
+        Job { id: ID, owner, spec: Arc::new(draft.spec), life, elements }
+    }
+
+    fn moment() -> Moment {
+        Moment { now: Time(1), wall: Wall(1), max_failed_starts: 3, retry: Span(1) }
+    }
+
+    fn facts() -> ServerFacts {
+        ServerFacts {
+            name: "head".into(),
+            host: "head".into(),
+            version: "0".into(),
+            default_queue: None,
+            clock: ClockTable::default(),
+            resources: Resources::builtin(),
+            managers: vec![],
+            operators: vec![],
+            privileged: false,
+            history: true,
+        }
+    }
+
+    /// What happens to elements: by position.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Begin(u32),
+        End(u32, i32),
+        Delete(u32, u32),
+        FailedAgain,
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            4 => (0u32..20).prop_map(Act::Begin),
+            4 => (0u32..20, 0i32..3).prop_map(|(position, status)| Act::End(position, status)),
+            1 => (0u32..20, 0u32..6).prop_map(|(first, more)| Act::Delete(first, first + more)),
+            1 => Just(Act::FailedAgain),
+        ]
+    }
+
+    /// Does it to the array in memory; the rows to be written.
+    fn done(array: &mut Job, act: Act) -> Vec<Change> {
+        let indices = array.indices().unwrap();
+        let record = |array: &Job, index: u32, state| {
+            let mut element = array.unrecorded(index).unwrap();
+            let run = Run {
+                attempt: 1,
+                shares: vec![],
+                started: Time(1),
+                session: None,
+                boot: None,
+                open: false,
+                silent: false,
+                tasks: None,
+            };
+            (element.life.state, element.life.run) = (state, Some(run));
+            Change::Life(Arc::new(element), None)
+        };
+        let mut changes = Vec::new();
+        match act {
+            Act::Begin(position) if array.standing(indices.at(position)) == Some(Standing::Waiting) => {
+                changes.push(record(array, indices.at(position), State::Running));
+                array.element_stands(indices.at(position), Standing::Begun, moment());
+            }
+            Act::End(position, status) if array.standing(indices.at(position)) == Some(Standing::Begun) => {
+                changes.push(record(array, indices.at(position), State::Finished));
+                array.element_stands(indices.at(position), Standing::Ended(status), moment());
+            }
+            Act::Delete(first, last) => array.end_waiting(first, last, moment()),
+            Act::FailedAgain => array.run_failed_again(1, moment()),
+            _ => {}
+        }
+        let rewrite = array.elements.as_mut().and_then(|elements| Arc::make_mut(elements).take_unwritten());
+        changes.extend(rewrite.map(|rewrite| Change::Elements(ID, rewrite)));
+        changes.push(Change::Life(Arc::new(array.clone()), None));
+        changes
+    }
+
+    fn rows(file: &Path, question: &Question) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let viewer = Viewer { uid: 1, privileged: false };
+        let mut reader = Reader::open(file).unwrap().unwrap();
+        let mut take = |part| {
+            if let Answer::Rows(more) = part {
+                rows.extend(more);
+            }
+            Ok(())
+        };
+        reader.answer(question, viewer, &mut take).unwrap();
+        rows
+    }
+
+    /// How an element is shown that stands so.
+    fn shown(standing: Standing, array: &Job) -> State {
+        match standing {
+            Standing::Waiting => State::Queued,
+            Standing::Begun => State::Running,
+            Standing::Ended(_) if array.life.state == State::Finished => State::Finished,
+            Standing::Ended(_) => State::Expired,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Whatever happens to elements, the spool says of each what memory says.
+        #[test]
+        fn the_spool_knows_how_every_element_stands(acts in prop::collection::vec(act(), 1..40), only in 0u32..90) {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("spool.db");
+            let (mut spool, mut array) = (Spool::open(&file).unwrap(), array());
+            let rewrite = Arc::make_mut(array.elements.as_mut().unwrap()).take_unwritten().unwrap();
+            let server = serde_json::to_string(&facts()).unwrap();
+            spool.commit(&[
+                Change::Meta("server", server),
+                Change::Elements(ID, rewrite),
+                Change::Job(Arc::new(array.clone()), None),
+            ]).unwrap();
+            for act in acts {
+                let changes = done(&mut array, act);
+                spool.commit(&changes).unwrap();
+            }
+            prop_assert_eq!(spool.job(ID).unwrap().unwrap().elements.unwrap().runs(), array.elements.as_ref().unwrap().runs());
+            let indices = array.indices().unwrap();
+            let expected: Vec<(JobId, State)> = indices.iter()
+                .map(|index| (JobId::element(7, index), shown(array.standing(index).unwrap(), &array)))
+                .collect();
+            let told = |question| rows(&file, &question).iter().map(|row| (row.id, row.state)).collect::<Vec<_>>();
+            prop_assert_eq!(told(Question::Elements(ID, None, Detail::Row)), expected.clone());
+            let filter = Filter { arrays: Arrays::ElementsOnly, history: crate::wire::message::History::All, ..Filter::default() };
+            prop_assert_eq!(told(Question::Jobs(filter, Detail::Row)), expected.clone());
+            let one: Vec<(JobId, State)> = expected.into_iter().filter(|(id, _)| *id == JobId::element(7, only)).collect();
+            prop_assert_eq!(told(Question::Elements(ID, Some(Indices::one(only)), Detail::Row)), one.clone());
+            prop_assert_eq!(told(Question::JobsById(vec![JobId::element(7, only)], Detail::Row)), one);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Jobs being found: by number, or by what they are.
+
+use super::super::SpoolError;
+use super::super::load::{self, Specs, job_of};
+use super::super::ties;
+use super::elements::{expire, length, longest_id, longest_of, waiting_again};
+use super::{Each, PART, PART_BYTES, Viewer, state_of};
+use crate::model::array::Indices;
+use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::reason::Reason;
+use crate::model::state::State;
+use crate::model::text::Text;
+use crate::model::time::{Span, Time};
+use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Record, Row};
+use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// SQL over the columns of `job`, and a value for each `?` in it.
+pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
+    let mut conditions = vec![match filter.history {
+        History::Live => "state <> 'F'".to_string(),
+        History::Finished => "state = 'F'".to_string(),
+        History::All => "1".to_string(),
+    }];
+    if matches!(filter.arrays, Arrays::Only | Arrays::ElementsOnly) {
+        conditions.push("is_array".to_string());
+    }
+    if let Some(after) = filter.after {
+        // An array comes before its elements: those after one of them are for the caller to tell.
+        conditions.push(format!("id >= {}", i64::try_from(after.number).unwrap_or(i64::MAX)));
+    }
+    let mut values = Vec::new();
+    let mut one_of = |column: &str, wanted: Vec<String>| {
+        if !wanted.is_empty() {
+            conditions.push(format!("{column} IN ({})", vec!["?"; wanted.len()].join(",")));
+            values.extend(wanted);
+        }
+    };
+    one_of("queue", filter.queues.clone());
+    one_of("owner", filter.owners.clone());
+    if !filter.arrays.shows_elements() {
+        one_of("state", filter.states.iter().map(|state| state.letter().to_string()).collect());
+    }
+    (conditions.join(" AND "), values)
+}
+
+/// Jobs being found: how much of each, for whom, and the part of the answer that fills up.
+pub(super) struct Search<'a> {
+    pub(super) connection: &'a Connection,
+    detail: Detail,
+    viewer: Viewer,
+    /// Whether finished jobs are shown at all.
+    history: bool,
+    waits: Waits,
+    rows: Vec<Row>,
+    records: Vec<Record>,
+    /// About what `records` take in an answer.
+    bytes: usize,
+    /// The environment read last.
+    environ: Option<(Digest, Option<Vec<u8>>)>,
+}
+
+impl Search<'_> {
+    pub(super) fn new(
+        connection: &Connection,
+        detail: Detail,
+        viewer: Viewer,
+        history: bool,
+    ) -> Result<Search<'_>, SpoolError> {
+        let tied = ties::exist(connection)?;
+        let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new(), tied };
+        let (rows, records) = (Vec::new(), Vec::new());
+        Ok(Search { connection, detail, viewer, history, waits, rows, records, bytes: 0, environ: None })
+    }
+
+    /// These jobs, in this order.
+    pub(super) fn by_id(mut self, ids: &[JobId], each: Each) -> Result<(), SpoolError> {
+        let lengths = ids.iter().map(|id| match id.is_array() {
+            true => Ok(load::job(self.connection, *id)?.map_or(0, |array| longest_id(&array))),
+            false => Ok(length(*id)),
+        });
+        let longest = lengths.collect::<Result<Vec<u32>, SpoolError>>()?.into_iter().max();
+        each(Answer::Longest(longest.unwrap_or(0)))?;
+        for id in ids {
+            if let Some(job) = self.shown(*id)? {
+                self.found(job, each)?;
+            }
+        }
+        self.flush(each)
+    }
+
+    /// A job, if there is one that is shown.
+    pub(super) fn shown(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
+        let job = load::job(self.connection, id)?;
+        Ok(job.filter(|job| self.history || job.life.state != State::Finished))
+    }
+
+    /// SQL for the jobs that are shown at all.
+    fn shown_ones(&self) -> &'static str {
+        if self.history { "1" } else { "state <> 'F'" }
+    }
+
+    /// All jobs that are meant.
+    pub(super) fn all(mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        let shows_elements = filter.arrays.shows_elements();
+        if shows_elements {
+            each(Answer::Longest(longest_of(self.connection, filter)?))?;
+        }
+        match (self.detail, shows_elements) {
+            (Detail::Row, false) => self.plain_rows(filter, each)?,
+            _ => self.jobs(filter, each)?,
+        }
+        self.flush(each)
+    }
+
+    /// The rows of a plain list come from columns alone.
+    fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        let ((condition, values), shown) = (condition(filter), self.shown_ones());
+        let sql = format!(
+            "SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} AND {shown} ORDER BY id"
+        );
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut found = statement.query(params_from_iter(&values))?;
+        while let Some(row) = found.next()? {
+            let number = row.get(0)?;
+            let id = if row.get(6)? { JobId::array(number) } else { JobId::job(number) };
+            if !filter.reaches(id) {
+                continue;
+            }
+            self.rows.push(Row {
+                id,
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                cput: Span(row.get(3)?),
+                state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
+                queue: row.get(5)?,
+            });
+            self.flush_full(each)?;
+        }
+        Ok(())
+    }
+
+    fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
+        let ((condition, values), shown) = (condition(filter), self.shown_ones());
+        let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} AND {shown} ORDER BY id");
+        let mut statement = self.connection.prepare(&sql)?;
+        let mut found = statement.query(params_from_iter(&values))?;
+        let mut specs = Specs::default();
+        while let Some(row) = found.next()? {
+            let texts = row.get_ref(1)?.as_str().map_or(0, str::len) + row.get_ref(2)?.as_str().map_or(0, str::len);
+            let job = job_of(self.connection, row, &mut specs)?;
+            let elements = job.id.is_array() && filter.arrays.shows_elements();
+            let array = elements.then(|| job.clone());
+            if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) && filter.reaches(job.id) {
+                self.known(job, row.get(3)?, texts, each)?;
+            }
+            if let Some(array) = array {
+                let rest = filter.after.filter(|after| after.number == array.id.number).and_then(JobId::index);
+                self.elements(&array, rest.and_then(Indices::after), &filter.states, each)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A job found by its id.
+    fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
+        let mut class = self.class(&job)?;
+        if let Some(array) = job.id.parent().and_then(|id| load::job(self.connection, id).transpose()).transpose()? {
+            expire(&mut job, &array);
+            class = class.or(self.class(&array)?);
+        }
+        let texts = texts_of(&job);
+        self.known(job, class, texts, each)
+    }
+
+    /// The class that a job is in while it waits.
+    pub(super) fn class(&self, job: &Job) -> Result<Option<i64>, SpoolError> {
+        let number = job.id.number;
+        let class = |sql: &str, values: &[&dyn ToSql]| {
+            self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()
+        };
+        let found = match job.id.index() {
+            None => class("SELECT class FROM job WHERE id = ?1", params![number]),
+            Some(index) => class("SELECT class FROM element WHERE job = ?1 AND idx = ?2", params![number, index]),
+        };
+        Ok(found?.flatten())
+    }
+
+    /// Takes in a job, of whose texts so many bytes go into the answer.
+    pub(super) fn known(&mut self, job: Job, class: Option<i64>, texts: usize, each: Each) -> Result<(), SpoolError> {
+        match self.detail {
+            Detail::Row => self.rows.push(Row {
+                id: job.id,
+                name: job.spec.name.clone(),
+                owner: job.owner.user,
+                cput: job.life.used.cput,
+                state: job.life.state,
+                queue: job.spec.queue.clone(),
+            }),
+            Detail::Whole | Detail::Environment => {
+                let record = self.record(job, class)?;
+                self.bytes += texts + size_of(&record);
+                self.records.push(record);
+            }
+        }
+        self.flush_full(each)
+    }
+
+    fn record(&mut self, mut job: Job, class: Option<i64>) -> Result<Record, SpoolError> {
+        let queued = job.life.state == State::Queued;
+        let reason = match class.filter(|_| queued) {
+            Some(class) => self.waits.reason(self.connection, class)?,
+            None => None,
+        };
+        let booked = self.waits.bookings.get(&job.id.number).copied().filter(|_| queued);
+        let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
+        let environ = match self.detail {
+            Detail::Environment if may_see => self.environ(job.spec.environ)?,
+            _ => None,
+        };
+        if !may_see {
+            withhold(&mut job);
+        }
+        let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
+        let tied = self.waits.tied && job.id.index().is_none();
+        let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
+        Ok(Record { job, reason, booked, waiting_again, environ, links })
+    }
+
+    fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
+        let full = self.rows.len() == PART || self.records.len() == PART || self.bytes > PART_BYTES;
+        if full { self.flush(each) } else { Ok(()) }
+    }
+
+    /// The environment of a job; mostly it is that of the job before.
+    fn environ(&mut self, digest: Digest) -> Result<Option<Vec<u8>>, SpoolError> {
+        if self.environ.as_ref().is_none_or(|(known, _)| *known != digest) {
+            self.environ = Some((digest, load::blob(self.connection, digest)?));
+        }
+        Ok(self.environ.as_ref().and_then(|(_, environ)| environ.clone()))
+    }
+
+    pub(super) fn flush(&mut self, each: Each) -> Result<(), SpoolError> {
+        self.bytes = 0;
+        match self.detail {
+            Detail::Row => each(Answer::Rows(std::mem::take(&mut self.rows))),
+            Detail::Whole | Detail::Environment => each(Answer::Jobs(std::mem::take(&mut self.records))),
+        }
+    }
+}
+
+/// About what a record takes in an answer, beside the texts of its job.
+fn size_of(record: &Record) -> usize {
+    let pieces = record.job.elements.as_ref().map_or(0, |elements| elements.pieces());
+    let shares = record.job.life.run.as_ref().map_or(0, |run| run.shares.len());
+    512 + size_of_val(&record.links[..]) + record.environ.as_ref().map_or(0, Vec::len) + 16 * pieces + 128 * shares
+}
+
+/// How many bytes the texts of what was asked for have.
+pub(super) fn texts_of(job: &Job) -> usize {
+    serde_json::to_string(&job.spec).map_or(0, |text| text.len())
+}
+
+/// Why queued jobs wait, and until when: the former is one for all jobs of a class.
+struct Waits {
+    bookings: BTreeMap<u64, Time>,
+    reasons: BTreeMap<i64, Option<Reason>>,
+    /// Whether any job is bound to another.
+    tied: bool,
+}
+
+impl Waits {
+    fn reason(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
+        if let Some(known) = self.reasons.get(&class) {
+            return Ok(known.clone());
+        }
+        let reason = verdict(connection, class)?;
+        self.reasons.insert(class, reason.clone());
+        Ok(reason)
+    }
+}
+
+/// Takes out what is its owner's business alone: the words of the command line hold variables
+/// (`-v`) and arguments. The command's own name stays, as it does for the name of a script.
+fn withhold(job: &mut Job) {
+    let spec = Arc::make_mut(&mut job.spec);
+    spec.arguments = Text::default();
+    if let Program::Command(words) = &mut spec.program {
+        words.truncate(1);
+    }
+}
+
+fn verdict(connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT reason FROM verdict WHERE class = ?1")?;
+    let text: Option<String> = statement.query_row([class], |row| row.get(0)).optional()?;
+    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+}
+
+fn bookings(connection: &Connection) -> Result<BTreeMap<u64, Time>, SpoolError> {
+    let mut statement = connection.prepare("SELECT job, at FROM booking")?;
+    let bookings = statement.query_map([], |row| Ok((row.get(0)?, Time(row.get(1)?))))?;
+    Ok(bookings.collect::<Result<_, _>>()?)
+}
