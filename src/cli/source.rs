@@ -7,21 +7,21 @@ use crate::model::time::{ClockTable, Time};
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
-use crate::sys::{clock, filesystem, record};
+use crate::sys::{filesystem, record};
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::Context;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 /// So many parts of an answer may be read and not yet printed.
-const PARTS_AHEAD: usize = 2;
+const PARTS_AHEAD: usize = 4;
 
-/// So many milliseconds the spool is kept waiting for somebody to take a part.
-const SHORT_WHILE: u32 = 500;
+/// So long the spool is kept waiting for somebody to take a part.
+const A_WHILE: Duration = Duration::from_millis(500);
 
 /// A place to ask.
 pub enum Source {
@@ -88,11 +88,18 @@ impl Source {
     /// facts are the first. While one part is dealt with, the next is read.
     pub fn parts(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
         thread::scope(|scope| {
-            let (sender, parts) = mpsc::sync_channel(PARTS_AHEAD);
-            let reading = scope.spawn(move || self.read(question, &sender));
-            // Ended by the first that is enough, or by the end of the answer.
-            let _ = parts.iter().find_map(|part| (each(part) == More::Enough).then_some(()));
-            drop(parts);
+            let ((sender, parts), (room, has_room)) = (mpsc::channel(), mpsc::channel());
+            // Who has read all needs no more room.
+            let make_room = || _ = room.send(());
+            (0..PARTS_AHEAD).for_each(|_| make_room());
+            let reading = scope.spawn(move || self.read(question, &Way { sender, has_room }));
+            for part in &parts {
+                if each(part) == More::Enough {
+                    break;
+                }
+                make_room();
+            }
+            drop((parts, room));
             reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
@@ -100,7 +107,7 @@ impl Source {
     /// Reads the answer to its end, or until nobody takes it. If its parts are taken slowly - somebody
     /// reads them a page at a time - the spool must not be kept waiting: its log could not be emptied
     /// meanwhile. Then the rest is asked for when it is wanted.
-    fn read(&mut self, question: &Question, sender: &SyncSender<Answer>) -> anyhow::Result<()> {
+    fn read(&mut self, question: &Question, way: &Way) -> anyhow::Result<()> {
         let mut rest = question.clone();
         loop {
             let is_rest = rest != *question;
@@ -110,18 +117,20 @@ impl Source {
                     return More::Wanted;
                 }
                 last = last_id(&part).or(last);
-                match last.filter(|_| is_list(question)) {
-                    Some(_) => left = hand_on(sender, part).err(),
-                    None if sender.send(part).is_err() => return More::Enough,
-                    None => {}
+                let patience = if last.is_some() && is_list(question) { A_WHILE } else { Duration::MAX };
+                match way.hand_on(part, patience) {
+                    Handed::Over => return More::Wanted,
+                    Handed::Back(part) => left = Some(part),
+                    Handed::Unwanted => {}
                 }
-                if left.is_some() { More::Enough } else { More::Wanted }
+                More::Enough
             })?;
-            let Some(TrySendError::Full(part)) = left else { return Ok(()) };
-            let (Ok(()), Some(next)) = (sender.send(part), last.and_then(|last| rest.after(last))) else {
-                return Ok(());
-            };
-            rest = next;
+            let next = last.and_then(|last| rest.after(last));
+            let taken = left.map(|part| way.hand_on(part, Duration::MAX));
+            match (taken, next) {
+                (Some(Handed::Over), Some(next)) => rest = next,
+                _ => return Ok(()),
+            }
             if let Source::Schedd(client) = self {
                 client.reconnect()?;
             }
@@ -164,16 +173,32 @@ fn last_id(part: &Answer) -> Option<JobId> {
     }
 }
 
-/// Hands on a part, and gives it back if there is no room for it for a while.
-fn hand_on(sender: &SyncSender<Answer>, mut part: Answer) -> Result<(), TrySendError<Answer>> {
-    for _ in 0..SHORT_WHILE {
-        match sender.try_send(part) {
-            Err(TrySendError::Full(back)) => part = back,
-            done => return done,
+/// The way of parts from who reads them to who prints them.
+struct Way {
+    sender: Sender<Answer>,
+    /// One for each part there is room for.
+    has_room: Receiver<()>,
+}
+
+/// What became of a part.
+enum Handed {
+    Over,
+    /// There was no room for it in time.
+    Back(Answer),
+    /// Nobody takes parts any more.
+    Unwanted,
+}
+
+impl Way {
+    /// Hands on a part as soon as there is room for it.
+    fn hand_on(&self, part: Answer, patience: Duration) -> Handed {
+        match self.has_room.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => Handed::Back(part),
+            Err(RecvTimeoutError::Disconnected) => Handed::Unwanted,
+            Ok(()) if self.sender.send(part).is_ok() => Handed::Over,
+            Ok(()) => Handed::Unwanted,
         }
-        clock::sleep(Duration::from_millis(1));
     }
-    Err(TrySendError::Full(part))
 }
 
 /// Whether the spool is the caller's: nobody else may read its files.
