@@ -200,11 +200,8 @@ impl Teller<'_> {
         let (sort, what) = match &outcome.how {
             How::Exited(code) => ("job", format!("Ended by itself with exit code {code}")),
             How::Signaled(signal) => ("job", format!("Ended by signal {}", signal::shown(*signal))),
-            How::Overran { used, limit } => {
-                ("job", format!("Ended for its time: walltime {used} exceeded limit {limit}"))
-            }
-            How::Exceeded { bound, used, limit } => {
-                ("job", format!("Ended at its limit: {} {used} exceeded limit {limit}", bound.name()))
+            how @ (How::Overran { .. } | How::Exceeded { .. }) => {
+                ("job", format!("Ended at its limit: {}", how.excess().unwrap_or_default()))
             }
             How::CannotStart { why, .. } => ("error", format!("Could not be started: {why}")),
             How::NodeFault(why) => ("error", format!("Start failed on its node: {why}")),
