@@ -80,14 +80,15 @@ impl Desk<'_> {
         }
         let array = match self.ledger.job(id) {
             Some(job) => Job::clone(job),
-            None => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None if self.has_history() => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None => return Err(Refusal::unknown_job()),
         };
         self.caller.must_own(&array)?;
         let elements = array.elements.as_ref().ok_or_else(Refusal::not_an_array)?;
         if elements.failed().next().is_none() {
             return Err(Refusal::bad_state());
         }
-        let highest = self.spool.highest_attempt(id).map_err(Refusal::spool)?;
+        let highest = array.life.highest;
         self.ledger.take_back(array);
         self.ledger.happen(id, Event::FailedRerun { by: self.caller.shown(), highest });
         Ok(Granted::Done)

@@ -354,7 +354,7 @@ impl Schedd {
         self.note(news);
         let history = timers::kept(self.ledger.setup.config.server.history);
         if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
-            self.ledger.also(Change::Purge(self.ledger.now - history));
+            self.ledger.purge(self.ledger.now - history);
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
@@ -374,7 +374,7 @@ impl Schedd {
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
     fn is_idle(&mut self) -> bool {
         let setup = &self.ledger.setup;
-        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
+        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running | State::Begun);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
         if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
             self.busy = machine::monotonic();

@@ -118,7 +118,7 @@ impl Desk<'_> {
         let job = self.owned(id)?;
         match job.life.state {
             // One whose tasks of an earlier attempt are still being ended is not free to start.
-            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() => Ok(job),
+            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() && !job.has_begun() => Ok(job),
             _ => Err(Refusal::bad_state()),
         }
     }

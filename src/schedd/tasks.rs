@@ -293,7 +293,7 @@ pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>>
             nodes.any(|share| here(&share.node))
         })
     };
-    ledger.jobs().filter(|job| has_tasks(job)).filter(runs_here).cloned().collect()
+    ledger.holders().filter(|job| has_tasks(job)).filter(runs_here).cloned().collect()
 }
 
 /// The node on which a task of the open attempt runs; 0 is the script.

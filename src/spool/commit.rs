@@ -255,9 +255,10 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
 }
 
 fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    // A job whose node has still to report its end is kept until then.
-    let old =
-        "SELECT id FROM job WHERE state = 'F' AND ended < ?1 AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)";
+    // A job whose node has still to report its end is kept until then, an array with all its elements.
+    let old = "SELECT id FROM job WHERE state = 'F' AND ended < ?1
+        AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)
+        AND NOT EXISTS (SELECT 1 FROM element e WHERE e.job = job.id AND json_extract(e.life, '$.run.open'))";
     for table in OF_A_JOB {
         transaction.execute(&format!("DELETE FROM {table} WHERE job IN ({old})"), [before.0])?;
     }
