@@ -346,6 +346,7 @@ impl Schedd {
         self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
         self.ledger.sweep();
+        self.clear_remains();
         if Timers::ring(&mut self.timers.uses, timers::USES) {
             self.ledger.write_uses();
         }
@@ -358,6 +359,13 @@ impl Schedd {
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
+    }
+
+    /// Takes away some of what is left of forgotten jobs, while the disk has room for that.
+    fn clear_remains(&mut self) {
+        if self.reserve.is_whole() && self.spool.has_remains().unwrap_or(false) {
+            self.ledger.also(Change::Clear);
+        }
     }
 
     /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
