@@ -108,7 +108,7 @@ impl Desk<'_> {
         self.owned(id.parent().unwrap_or(id))?;
         let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
         let attempt = |id: JobId| -> Option<(JobId, Attempt)> {
-            let run = self.ledger.job(id)?.life.open_run().filter(|run| run.session.is_some())?;
+            let run = self.ledger.job(id)?.life.open_run().filter(|run| run.session.is_some() && run.has_script())?;
             Some((id, run.attempt))
         };
         let attempts: Vec<(JobId, Attempt)> = self.begun(id, only)?.into_iter().filter_map(attempt).collect();

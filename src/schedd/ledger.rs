@@ -375,9 +375,9 @@ impl Ledger {
     /// Changes what is known of the tasks of a job's open attempt, which may end with the last of them.
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
-        let before = job.life.open_run().is_some();
+        let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         change(job);
-        if job.life.open_run().is_some() != before {
+        if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
         }
     }
@@ -457,7 +457,7 @@ impl Ledger {
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
+        self.cluster.occupy(id, &job.held(), &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
