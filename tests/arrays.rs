@@ -2,6 +2,8 @@
 
 mod large;
 
+mod meetings;
+
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -96,6 +96,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         qtime: SUBMITTED,
         etime: Some(SUBMITTED),
         not_before: None,
+        highest: 0,
         obittime: None,
         bars: Default::default(),
         ending: None,

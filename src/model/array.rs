@@ -1,6 +1,7 @@
 //! Arrays of jobs: how each of their elements stands, in sets of runs, so that a million elements
 //! that stand alike cost no more than one.
 
+use super::depend::Bars;
 pub use super::indices::{Indices, NotIndices};
 use super::job::{Attempt, Exit, Job, JobId, Life, Want};
 use super::life::{DELETED, Moment};
@@ -200,7 +201,7 @@ impl Job {
         let standing = self.standing(index)?;
         // One that runs once more has been counted already.
         let run_count = self.life.run_count.max(self.life.attempt);
-        let mut life = Life { comment: None, began: None, run_count, ..self.life.clone() };
+        let mut life = Life { comment: None, began: None, highest: 0, run_count, ..self.life.clone() };
         match standing {
             Standing::Ended(status) => {
                 life.state = State::Finished;
@@ -244,6 +245,10 @@ impl Job {
         let failed: Vec<(u32, u32)> = elements.failed().flat_map(Spans::iter).collect();
         failed.into_iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
         let life = &mut self.life;
+        if life.state == State::Finished {
+            // What it waited for is decided, one way or the other.
+            life.bars = Bars::default();
+        }
         (life.attempt, life.state, life.want) = (life.attempt.max(highest), State::Begun, Want::Run);
         (life.exit, life.obittime, life.mtime) = (None, None, moment.now);
         self.settle(moment);

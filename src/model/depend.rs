@@ -307,7 +307,9 @@ pub fn fate(life: &Life) -> String {
     let status = life.exit.map_or(LOST, |exit| exit.status);
     match (life.exit, status) {
         _ if life.bars.broken => "but it was ended by a dependency of its own".into(),
-        (Some(exit), _) if exit.deleted && life.attempt == 0 => "but it was deleted before it ran".into(),
+        (Some(exit), _) if exit.deleted && life.attempt == 0 && life.began.is_none() => {
+            "but it was deleted before it ran".into()
+        }
         (Some(exit), _) if exit.deleted => "but it was deleted".into(),
         (_, OVER_WALLTIME) => "but it exceeded its walltime".into(),
         (_, LOST) => "but it was lost".into(),

@@ -315,6 +315,9 @@ pub struct Life {
     /// Of an array: its first element began.
     #[serde(default)]
     pub began: Option<Time>,
+    /// Of an array: the highest attempt of its elements that have ended.
+    #[serde(default)]
+    pub highest: Attempt,
 }
 
 /// One attempt: where it runs and what is known of it.

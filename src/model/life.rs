@@ -57,6 +57,7 @@ impl Life {
             ending: None,
             rank: None,
             began: None,
+            highest: 0,
         }
     }
 
@@ -161,11 +162,16 @@ impl Job {
         }
     }
 
-    /// Ends a job that can never start. One that runs was released from its dependencies.
+    /// Ends a job that can never start, and of an array what has not. One that runs was released from
+    /// its dependencies.
     fn break_off(&mut self, moment: Moment) {
-        if !matches!(self.life.state, State::Running | State::Finished) {
-            self.life.bars.broken = true;
-            self.finish(DELETED, true, moment);
+        if matches!(self.life.state, State::Running | State::Finished) {
+            return;
+        }
+        self.life.bars.broken = true;
+        match self.id.is_array() {
+            true => self.end_waiting(0, u32::MAX, moment),
+            false => self.finish(DELETED, true, moment),
         }
     }
 
@@ -227,7 +233,7 @@ impl Job {
         }
         self.life.retries += 1;
         self.life.failed_starts = 0;
-        self.life.not_before = (self.spec.retry_delay > Span(0)).then(|| moment.now + self.spec.retry_delay);
+        self.put_off(self.spec.retry_delay, moment);
         self.requeue(moment);
     }
 
@@ -264,9 +270,17 @@ impl Job {
             // Once may be chance; from then on the pauses grow.
             let doublings = (self.life.failed_starts - 2).min(10);
             let wait = Span(moment.retry.0.saturating_mul(1 << doublings));
-            self.life.not_before = Some(moment.now + wait);
+            self.put_off(wait, moment);
         }
         self.requeue(moment);
+    }
+
+    /// Not to be started for so long, and a sixty-fourth longer at most: what is put off about alike is
+    /// alike for the scheduler, however many jobs these are.
+    fn put_off(&mut self, wait: Span, moment: Moment) {
+        let step = (wait.0 / 64).max(1);
+        let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
+        self.life.not_before = (wait > Span(0)).then(|| Time(until - until % step));
     }
 
     fn requeue(&mut self, moment: Moment) {

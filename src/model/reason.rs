@@ -96,7 +96,7 @@ pub enum Reason {
     },
     /// No node answers, or all are offline.
     NoNodes,
-    /// A start failed; tried again later.
+    /// It failed, or its start did; tried again later.
     Deferred {
         /// Not before.
         until: Time,
@@ -172,7 +172,9 @@ impl fmt::Display for Reason {
                  {outside} in use by processes outside the queue)"
             ),
             Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
-            Reason::Deferred { .. } => f.write_str("Not Running: Job start failed; it is tried again shortly"),
+            Reason::Deferred { .. } => {
+                f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")
+            }
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The tasks of a job: processes that the job itself starts on its nodes, besides its script.
 //!
 //! A task belongs to an attempt and never outlives it. An attempt whose script is over is *closing*:
-//! its tasks are being ended, it holds its nodes until the last of them is gone, and only then may
-//! the job be started again. The script's exit status does not wait for that.
+//! its tasks are being ended, it holds each node until the last of them is gone there, and only when
+//! none is left may the job be started again. The script's exit status does not wait for that.
 
 use super::job::{Job, Run, Share, TaskNumber, Usage};
+use super::state::State;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Made up at random by who asks for a task: asked for twice, it is one task. 0 is nobody's.
 pub type Token = u64;
@@ -171,6 +172,19 @@ impl Run {
 }
 
 impl Job {
+    /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
+    /// something of it is not known to be over.
+    pub fn held(&self) -> Vec<Share> {
+        let Some(run) = self.life.open_run() else { return Vec::new() };
+        if self.life.state == State::Running {
+            return run.shares.clone();
+        }
+        let script = run.shares.first().filter(|_| run.has_script());
+        let tasks = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
+        let busy: BTreeSet<&str> = tasks.chain(script).map(|share| share.node.as_str()).collect();
+        run.shares.iter().filter(|share| busy.contains(share.node.as_str())).cloned().collect()
+    }
+
     /// Takes note of what the script (0) or a task has used so far.
     pub fn task_used(&mut self, number: TaskNumber, used: Usage) {
         let Some(run) = self.life.run.as_mut().filter(|run| run.open) else { return };

@@ -349,5 +349,6 @@ fn life() -> Life {
         bars: Default::default(),
         ending: None,
         began: None,
+        highest: 0,
     }
 }

@@ -41,9 +41,11 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// How many elements of a class that is an array alone have begun and are not over.
+    /// How many elements have begun and are not over, if the class is an array that limits them.
     pub fn begun(&self) -> u32 {
-        self.jobs.values().flatten().map(|array| array.elements.begun().len()).sum()
+        // Such an array is a class alone; any other class may hold as many jobs as there are.
+        let limited = self.key.at_once.and(self.jobs.values().flatten().next());
+        limited.map_or(0, |array| array.elements.begun().len())
     }
 }
 
@@ -163,6 +165,11 @@ impl State {
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
+    }
+
+    /// The jobs that have their allocation.
+    pub fn holders(&self) -> impl Iterator<Item = JobId> {
+        self.running.keys().copied()
     }
 
     /// The class of a candidate; None for a job that is not one.

@@ -19,19 +19,6 @@ use crate::spool::commit::Change;
 use crate::spool::ties::Standing;
 use ties::Turn;
 
-/// Tells the dependents of a job that it has begun: for arrays, whose elements begin one by one.
-pub fn started(ledger: &mut Ledger, id: JobId) {
-    ledger.ties.tell(id, Turn::Began);
-    pass_on(ledger);
-}
-
-/// Tells the dependents of a job that it is over, as its `life` says: for what ends in another way
-/// than by an event.
-pub fn ended(ledger: &mut Ledger, id: JobId) {
-    ledger.ties.tell(id, Turn::Ended);
-    pass_on(ledger);
-}
-
 /// Passes on all that has been noted, until nothing more follows from it.
 pub fn pass_on(ledger: &mut Ledger) {
     while let Some((id, turn)) = ledger.ties.next_turn() {

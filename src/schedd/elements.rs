@@ -80,14 +80,15 @@ impl Desk<'_> {
         }
         let array = match self.ledger.job(id) {
             Some(job) => Job::clone(job),
-            None => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None if self.has_history() => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
+            None => return Err(Refusal::unknown_job()),
         };
         self.caller.must_own(&array)?;
         let elements = array.elements.as_ref().ok_or_else(Refusal::not_an_array)?;
         if elements.failed().next().is_none() {
             return Err(Refusal::bad_state());
         }
-        let highest = self.spool.highest_attempt(id).map_err(Refusal::spool)?;
+        let highest = array.life.highest;
         self.ledger.take_back(array);
         self.ledger.happen(id, Event::FailedRerun { by: self.caller.shown(), highest });
         Ok(Granted::Done)
@@ -107,7 +108,7 @@ impl Desk<'_> {
         self.owned(id.parent().unwrap_or(id))?;
         let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
         let attempt = |id: JobId| -> Option<(JobId, Attempt)> {
-            let run = self.ledger.job(id)?.life.open_run().filter(|run| run.session.is_some())?;
+            let run = self.ledger.job(id)?.life.open_run().filter(|run| run.session.is_some() && run.has_script())?;
             Some((id, run.attempt))
         };
         let attempts: Vec<(JobId, Attempt)> = self.begun(id, only)?.into_iter().filter_map(attempt).collect();

@@ -13,6 +13,7 @@ use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
 use crate::model::array::{self, Rewrite, Standing};
+use crate::model::depend::Bars;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
@@ -59,6 +60,10 @@ struct Tick {
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
     changes: Vec<Change>,
+    /// Jobs taken out of the history.
+    forgotten: BTreeSet<JobId>,
+    /// What ended before is taken out of the history, when all else is done.
+    purge: Option<Time>,
     letters: Vec<Letter>,
 }
 
@@ -136,6 +141,28 @@ impl Ledger {
         self.jobs.get(&id)
     }
 
+    /// The same, or an element of an array that is not over, whether it has begun or not.
+    pub fn known(&self, id: JobId) -> Option<Arc<Job>> {
+        let element = || self.jobs.get(&id.parent()?)?.unrecorded(id.index()?).map(Arc::new);
+        self.jobs.get(&id).cloned().or_else(element)
+    }
+
+    /// Whether nodes have still to report of a job that is over, or of elements of such an array.
+    pub fn is_unsettled(&self, id: JobId) -> bool {
+        let last = JobId::element(id.number, u32::MAX);
+        self.jobs.contains_key(&id) || (id.is_array() && self.jobs.range(id..=last).next().is_some())
+    }
+
+    /// Whether what is left of a job is taken away in this tick.
+    pub fn is_forgotten(&self, id: JobId) -> bool {
+        self.tick.forgotten.contains(&id)
+    }
+
+    /// All jobs that hold something of a node.
+    pub fn holders(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.cluster.holders().filter_map(|id| self.jobs.get(&id))
+    }
+
     /// All those jobs, in the order of their numbers.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.jobs.values()
@@ -195,7 +222,7 @@ impl Ledger {
     /// Takes note of what happened to a job alone.
     pub(super) fn note(&mut self, id: JobId, event: Event) {
         let moment = self.moment();
-        if matches!(event, Event::Started { .. }) {
+        if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
             self.begin_element(id);
         }
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
@@ -215,24 +242,44 @@ impl Ledger {
         self.tell_array(id);
     }
 
-    /// Deletes a job; of an array all elements that are not over.
-    pub fn delete(&mut self, job: &Job, by: &str, force: bool) {
-        let wanted = || Event::DeleteWanted { by: by.to_string(), force };
-        self.happen(job.id, wanted());
-        let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return };
-        for element in array::ids(job.id, elements.begun(), indices) {
-            self.happen(element, wanted());
-        }
+    /// Takes note of what happened to a job, and if it is an array to all its elements that have begun
+    /// and are not over: they have holds and wishes of their own.
+    pub fn happen_to_all(&mut self, id: JobId, event: &Event) {
+        let begun = self.begun(id);
+        self.happen(id, event.clone());
+        begun.into_iter().for_each(|element| self.happen(element, event.clone()));
+    }
+
+    /// Takes note of what happened to the elements of an array that have begun and are not over.
+    pub fn happen_to_begun(&mut self, id: JobId, event: &Event) {
+        self.begun(id).into_iter().for_each(|element| self.happen(element, event.clone()));
+    }
+
+    /// The elements of an array that have begun and are not over; none of what is no array.
+    fn begun(&self, id: JobId) -> Vec<JobId> {
+        let array = self.jobs.get(&id).and_then(|job| Some((job.indices()?, job.elements.as_ref()?)));
+        array.map_or(Vec::new(), |(indices, elements)| array::ids(id, elements.begun(), indices).collect())
     }
 
     /// Elements of an array that have never started, by position, never will.
     pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
-        let moment = self.moment();
-        if let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) {
-            let was = array.life.state;
+        self.change_array(id, |array, moment| {
             positions.iter().for_each(|&(first, last)| array.end_waiting(first, last, moment));
-            self.ties.observe(was, array);
+        });
+    }
+
+    /// Changes how elements of an array stand, with which it may begin or end.
+    fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, Moment)) {
+        let moment = self.moment();
+        let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
+        let (was, had_begun) = (array.life.state, array.has_begun());
+        change(array, moment);
+        self.ties.observe(was, array);
+        if array.has_begun() && !had_begun {
+            self.ties.note_began(id);
         }
+        self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
+        self.reschedule(id);
     }
 
     /// An array that is over, out of the history again.
@@ -254,9 +301,14 @@ impl Ledger {
         if self.jobs.contains_key(&id) {
             return;
         }
-        let Some(array) = id.parent().and_then(|array| self.jobs.get(&array)) else { return };
-        if let Some(element) = id.index().and_then(|index| array.unrecorded(index)) {
-            self.tick.jobs.entry(id).or_insert(Touched { before: None, whole: false });
+        let array = id.parent().and_then(|array| self.jobs.get(&array));
+        let element = array.zip(id.index()).and_then(|(array, index)| array.unrecorded(index));
+        if let Some(mut element) = element.filter(|element| element.life.state != State::Finished) {
+            // What bars the array is its own; an operator has started this one all the same.
+            element.life.bars = Bars::default();
+            // The record of an earlier run may say what was asked for then.
+            let whole = element.life.attempt > 0;
+            self.tick.jobs.entry(id).or_insert(Touched { before: None, whole });
             self.jobs.insert(id, Arc::new(element));
         }
     }
@@ -271,21 +323,16 @@ impl Ledger {
         if self.jobs.get(&parent).is_none_or(|array| array.standing(index) == Some(standing)) {
             return;
         }
-        let moment = self.moment();
-        if let Some(array) = touch(&mut self.jobs, &mut self.tick, parent, false) {
-            let was = array.life.state;
+        let attempt = job.life.attempt;
+        self.change_array(parent, |array, moment| {
+            array.life.highest = array.life.highest.max(attempt);
             array.element_stands(index, standing, moment);
-            self.ties.observe(was, array);
-            self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
-        }
-        self.reschedule(parent);
+        });
     }
 
     /// Elements that have begun keep what was asked for, whatever becomes of their array.
     pub fn keep_spec_of_begun(&mut self, id: JobId) {
-        let Some(array) = self.jobs.get(&id).cloned() else { return };
-        let (Some(indices), Some(elements)) = (array.indices(), &array.elements) else { return };
-        for element in array::ids(id, elements.begun(), indices) {
+        for element in self.begun(id) {
             touch(&mut self.jobs, &mut self.tick, element, true);
         }
     }
@@ -312,6 +359,7 @@ impl Ledger {
 
     /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
     pub fn forget(&mut self, id: JobId) {
+        self.tick.forgotten.insert(id);
         self.also(Change::Forget(id));
         self.sweep_due = true;
     }
@@ -327,11 +375,16 @@ impl Ledger {
     /// Changes what is known of the tasks of a job's open attempt, which may end with the last of them.
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
-        let before = job.life.open_run().is_some();
+        let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         change(job);
-        if job.life.open_run().is_some() != before {
+        if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
         }
+    }
+
+    /// Takes out of the history what ended before; not what comes back from there in this tick.
+    pub fn purge(&mut self, before: Time) {
+        self.tick.purge = Some(before);
     }
 
     /// The jobs changed in this tick.
@@ -404,7 +457,7 @@ impl Ledger {
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &run.shares, &job.spec.request.place, run.started + walltime);
+        self.cluster.occupy(id, &job.held(), &job.spec.request.place, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -435,6 +488,7 @@ impl Ledger {
                 Change::Life(job.clone(), class)
             });
         }
+        changes.extend(self.tick.purge.take().map(Change::Purge));
         changes
     }
 
@@ -466,7 +520,9 @@ impl Ledger {
             self.next = next;
         }
         for (id, touched) in tick.jobs {
-            self.waiting.retain(|&(_, waiting)| waiting != id);
+            if let Some(begin) = self.jobs.get(&id).and_then(|job| job.spec.begin) {
+                self.waiting.remove(&(begin, id));
+            }
             match touched.before {
                 Some(job) => self.jobs.insert(id, job),
                 None => self.jobs.remove(&id),

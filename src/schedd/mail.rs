@@ -82,6 +82,8 @@ fn end(job: &Job, event: Option<&Event>) -> Option<Occasion> {
         Want::Gone(by) if by.split('@').next() != Some(&job.owner.user) => {
             occasion("ae", format!("Job deleted at request of {by}"))
         }
+        // Of an array nothing has begun: all of it was deleted, range by range.
+        _ if !began && event.is_none() => None,
         _ if !began && !matches!(job.life.want, Want::Gone(_)) => {
             occasion("ae", job.life.comment.clone().unwrap_or_else(|| "Job ended before it ran".into()))
         }

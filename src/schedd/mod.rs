@@ -346,6 +346,7 @@ impl Schedd {
         self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
         self.ledger.sweep();
+        self.clear_remains();
         if Timers::ring(&mut self.timers.uses, timers::USES) {
             self.ledger.write_uses();
         }
@@ -354,10 +355,17 @@ impl Schedd {
         self.note(news);
         let history = timers::kept(self.ledger.setup.config.server.history);
         if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
-            self.ledger.also(Change::Purge(self.ledger.now - history));
+            self.ledger.purge(self.ledger.now - history);
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();
+    }
+
+    /// Takes away some of what is left of forgotten jobs, while the disk has room for that.
+    fn clear_remains(&mut self) {
+        if self.reserve.is_whole() && self.spool.has_remains().unwrap_or(false) {
+            self.ledger.also(Change::Clear);
+        }
     }
 
     /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
@@ -374,7 +382,7 @@ impl Schedd {
     /// A personal schedd with nothing to do for long leaves; the next command starts another.
     fn is_idle(&mut self) -> bool {
         let setup = &self.ledger.setup;
-        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running);
+        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running | State::Begun);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
         if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
             self.busy = machine::monotonic();

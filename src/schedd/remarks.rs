@@ -17,6 +17,7 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
+        Event::FailedRerun { .. } => Some(None),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
         Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how)),
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),

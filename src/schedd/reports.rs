@@ -57,7 +57,7 @@ fn not_in_inventory(ledger: &mut Ledger, job: &Job, run: &Run, boot: &str) {
 /// The jobs whose script runs on a node that `here` tells.
 pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>> {
     let runs_here = |job: &&Arc<Job>| first_node(job).is_some_and(&here);
-    ledger.jobs().filter(runs_here).cloned().collect()
+    ledger.holders().filter(runs_here).cloned().collect()
 }
 
 /// The node that runs a job's script, until that is over.

@@ -63,6 +63,7 @@ pub fn apply(
             None => desk.delete(*job, *force, *purge),
         },
         Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
+        Request::RerunFailed(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
         Request::Move(id, destination) => desk.put(*id, destination),
@@ -211,26 +212,30 @@ impl Desk<'_> {
 
     /// The job, if it is not over; else why it cannot be acted on.
     pub(super) fn live(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
-        match self.ledger.job(id) {
-            Some(job) if job.life.state != State::Finished => Ok(job.clone()),
+        match self.ledger.known(id) {
+            Some(job) if job.life.state != State::Finished => Ok(job),
             Some(_) => Err(self.over()),
-            None => match self.past(id)? {
-                // An element that has not started.
-                Some(job) if job.life.state != State::Finished => Ok(Arc::new(job)),
-                Some(_) => Err(self.over()),
-                None => Err(Refusal::unknown_job()),
-            },
+            None if self.past(id)?.is_some() => Err(self.over()),
+            None => Err(Refusal::unknown_job()),
         }
     }
 
     /// What is said of a job that is over: without a history nobody knows of it any more.
     fn over(&self) -> Refusal {
-        let history = self.ledger.setup.config.server.history > Span(0);
-        if history { Refusal::finished() } else { Refusal::unknown_job() }
+        if self.has_history() { Refusal::finished() } else { Refusal::unknown_job() }
     }
 
+    /// Whether anybody is shown jobs that are over.
+    pub(super) fn has_history(&self) -> bool {
+        self.ledger.setup.config.server.history > Span(0)
+    }
+
+    /// A job out of the history.
     pub(super) fn past(&self, id: JobId) -> Result<Option<Job>, Refusal> {
-        self.spool.job(id).map_err(Refusal::spool)
+        match self.ledger.is_forgotten(id.parent().unwrap_or(id)) {
+            true => Ok(None),
+            false => self.spool.job(id).map_err(Refusal::spool),
+        }
     }
 
     /// The caller's own job, which elements of an array are not: they are what their array is.
@@ -272,23 +277,35 @@ impl Desk<'_> {
         });
         let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
         self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
+        self.hold_begun(id, before.holds, after.holds);
         if !after.depend.is_empty() {
             asked::bind(self.ledger, id, &bonds, true);
         }
         Ok(Granted::Altered(id))
     }
 
+    /// The elements of an array that have begun get its holds, and lose those it has lost.
+    fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
+        let (more, fewer) = (after.without(before), before.without(after));
+        if !more.is_none() {
+            self.ledger.happen_to_begun(id, &Event::Held { holds: more, by: self.caller.shown() });
+        }
+        if !fewer.is_none() {
+            self.ledger.happen_to_begun(id, &Event::Released { holds: fewer, by: self.caller.shown() });
+        }
+    }
+
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
         self.whole(id)?;
         may_hold(self.caller, holds)?;
-        self.ledger.happen(id, Event::Held { holds, by: self.caller.shown() });
+        self.ledger.happen_to_all(id, &Event::Held { holds, by: self.caller.shown() });
         Ok(Granted::Done)
     }
 
     fn release(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
         let was = self.whole(id)?;
         may_hold(self.caller, holds)?;
-        self.ledger.happen(id, Event::Released { holds, by: self.caller.shown() });
+        self.ledger.happen_to_all(id, &Event::Released { holds, by: self.caller.shown() });
         if holds.contains(Holds::SYSTEM) {
             dependencies::lift(self.ledger, &was);
         }
@@ -297,7 +314,7 @@ impl Desk<'_> {
 
     fn delete(&mut self, id: JobId, force: bool, purge: bool) -> Result<Granted, Refusal> {
         match self.owned(id) {
-            Ok(job) => self.ledger.delete(&job, &self.caller.shown(), force),
+            Ok(_) => self.ledger.happen_to_all(id, &Event::DeleteWanted { by: self.caller.shown(), force }),
             Err(refusal) if purge && refusal == Refusal::finished() => self.purge(id)?,
             Err(refusal) => return Err(refusal),
         }
@@ -308,7 +325,7 @@ impl Desk<'_> {
     fn purge(&mut self, id: JobId) -> Result<(), Refusal> {
         let job = self.past(id)?.ok_or_else(Refusal::unknown_job)?;
         self.caller.must_own(&job)?;
-        if self.ledger.job(id).is_some() {
+        if self.ledger.is_unsettled(id) {
             return Err(Refusal::bad_state());
         }
         self.ledger.forget(id);

@@ -6,7 +6,7 @@
 use super::requests::{Desk, Granted};
 use crate::model::attribute;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Run};
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -60,7 +60,8 @@ impl Desk<'_> {
     /// `qmsg`: a line into the files of a running job.
     pub(super) fn message(&mut self, id: JobId, output: bool, errors: bool, text: &Text) -> Result<Granted, Refusal> {
         let job = self.owned(id)?;
-        let run = job.life.open_run().filter(|run| run.session.is_some()).ok_or_else(Refusal::bad_state)?;
+        let spoken_to = |run: &&Run| run.session.is_some() && run.has_script();
+        let run = job.life.open_run().filter(spoken_to).ok_or_else(Refusal::bad_state)?;
         if text.0.len() > LONGEST_MESSAGE {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
         }
@@ -118,7 +119,9 @@ impl Desk<'_> {
         let job = self.owned(id)?;
         match job.life.state {
             // One whose tasks of an earlier attempt are still being ended is not free to start.
-            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() => Ok(job),
+            State::Queued | State::Held | State::Waiting if job.life.open_run().is_none() && !job.has_begun() => {
+                Ok(job)
+            }
             _ => Err(Refusal::bad_state()),
         }
     }

@@ -293,7 +293,7 @@ pub fn running_on(ledger: &Ledger, here: impl Fn(&str) -> bool) -> Vec<Arc<Job>>
             nodes.any(|share| here(&share.node))
         })
     };
-    ledger.jobs().filter(|job| has_tasks(job)).filter(runs_here).cloned().collect()
+    ledger.holders().filter(|job| has_tasks(job)).filter(runs_here).cloned().collect()
 }
 
 /// The node on which a task of the open attempt runs; 0 is the script.
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_known_at_once_and_the_nodes_are_free_with_the_last_task() {
+    fn the_status_is_known_at_once_and_each_node_is_free_with_its_last_task() {
         let mut job = job();
         assert_eq!(node_of(&job, 1, 2), Some("n2"));
         happen(&mut job, ended(3));
@@ -351,10 +351,25 @@ mod tests {
         happen(&mut job, ended(4));
         assert_eq!(job.life.exit.unwrap().status, 3, "said twice it is one end");
         assert_eq!(node_of(&job, 1, 0), None, "nothing more is expected of the script's node");
+        assert_eq!(held(&job), ["n1", "n2"]);
         job.task_over(1, 0, Default::default());
-        assert!(job.life.open_run().is_some());
+        assert_eq!(held(&job), ["n2"]);
         job.task_over(2, 0, Default::default());
-        assert!(job.life.open_run().is_none());
+        assert!(job.life.open_run().is_none() && held(&job).is_empty());
+    }
+
+    fn held(job: &Job) -> Vec<String> {
+        job.held().into_iter().map(|share| share.node).collect()
+    }
+
+    #[test]
+    fn a_job_ended_by_force_holds_what_may_still_run_and_no_more() {
+        let mut job = job();
+        job.task_over(2, 0, Default::default());
+        assert_eq!(held(&job), ["n1", "n2"], "it runs");
+        happen(&mut job, Event::DeleteWanted { by: "me@here".into(), force: true });
+        job.task_over(1, 0, Default::default());
+        assert_eq!(held(&job), ["n1"], "the script may be there still");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, load, ties};
+use super::{Spool, SpoolError, load, oblivion, ties};
 use crate::model::array::{Rewrite, Standing};
 use crate::model::depend::Tie;
 use crate::model::event::Event;
@@ -27,10 +27,12 @@ pub enum Change {
     /// How elements of an array stand.
     Elements(JobId, Rewrite),
     /// A job out of the history, an array with its elements; its script and environment go with
-    /// [`Change::Sweep`].
+    /// [`Change::Sweep`], the rest with [`Change::Clear`].
     Forget(JobId),
     /// The scripts and environments that no job needs any more: this looks at every job.
     Sweep,
+    /// A portion of what is still there of jobs out of the history.
+    Clear,
     /// A script or an environment.
     Blob(Digest, Arc<[u8]>),
     /// What happened to a job, and when.
@@ -51,7 +53,7 @@ pub enum Change {
     Meta(&'static str, String),
     /// All tokens of submissions before.
     ForgetTokens(Time),
-    /// All finished jobs that ended before, with their events and the blobs nobody else needs.
+    /// All finished jobs out of the history that ended before, with the blobs nobody else needs.
     Purge(Time),
 }
 
@@ -91,8 +93,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             Some(index) => write_element(transaction, job, index, *class)?,
         },
         Change::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
-        Change::Forget(id) => forget(transaction, *id)?,
-        Change::Sweep => sweep(transaction)?,
+        Change::Forget(id) => oblivion::forget(transaction, *id)?,
+        Change::Sweep => oblivion::sweep(transaction)?,
+        Change::Clear => oblivion::clear(transaction)?,
         Change::Blob(digest, bytes) => {
             let sql = "INSERT OR IGNORE INTO blob (digest, bytes) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![digest.0, &bytes[..]])?;
@@ -116,7 +119,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::ForgetTokens(before) => {
             transaction.execute("DELETE FROM token WHERE at < ?1", [before.0])?;
         }
-        Change::Purge(before) => purge(transaction, *before)?,
+        Change::Purge(before) => oblivion::purge(transaction, *before)?,
     }
     Ok(())
 }
@@ -206,17 +209,6 @@ fn word(standing: Standing) -> String {
     }
 }
 
-/// The tables that hold more of a job than its own row.
-const OF_A_JOB: [&str; 4] = ["event", "element", "standing", "tie"];
-
-fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
-    transaction.execute("DELETE FROM job WHERE id = ?1", [id.number])?;
-    for table in OF_A_JOB {
-        transaction.execute(&format!("DELETE FROM {table} WHERE job = ?1"), [id.number])?;
-    }
-    Ok(())
-}
-
 fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -> Result<(), SpoolError> {
     let sql = "INSERT INTO event (job, idx, seq, at, event) VALUES
         (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE job = ?1 AND idx = ?2), ?3, ?4)";
@@ -251,22 +243,5 @@ fn write_queues(transaction: &Transaction, queues: &[Queue]) -> Result<(), Spool
     for queue in queues {
         transaction.execute("INSERT INTO queue (name, queue) VALUES (?1, ?2)", params![queue.name, json(queue)?])?;
     }
-    Ok(())
-}
-
-fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
-    // A job whose node has still to report its end is kept until then.
-    let old =
-        "SELECT id FROM job WHERE state = 'F' AND ended < ?1 AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)";
-    for table in OF_A_JOB {
-        transaction.execute(&format!("DELETE FROM {table} WHERE job IN ({old})"), [before.0])?;
-    }
-    let gone = transaction.execute(&format!("DELETE FROM job WHERE id IN ({old})"), [before.0])?;
-    if gone > 0 { sweep(transaction) } else { Ok(()) }
-}
-
-fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
-    let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
-    transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{Spool, SpoolError};
 use crate::model::array::{Elements, Standing};
-use crate::model::job::{Attempt, Digest, Job, JobId, Life, Owner, Spec};
+use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
 use crate::model::node::Node;
 use crate::model::time::{ClockTable, Time};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
@@ -31,12 +31,6 @@ impl Spool {
     /// One job, array or element, finished or not.
     pub fn job(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
         job(&self.connection, id)
-    }
-
-    /// The highest attempt of any element of an array.
-    pub fn highest_attempt(&self, array: JobId) -> Result<Attempt, SpoolError> {
-        let sql = "SELECT coalesce(max(json_extract(life, '$.attempt')), 0) FROM element WHERE job = ?1";
-        Ok(self.connection.query_row(sql, [array.number], |row| row.get(0))?)
     }
 
     /// The job that a user has submitted by this token.

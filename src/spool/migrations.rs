@@ -65,6 +65,7 @@ const STEPS: &[&str] = &[
      DROP TABLE event;
      ALTER TABLE happened RENAME TO event;",
     super::ties::SCHEMA,
+    super::oblivion::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

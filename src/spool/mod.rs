@@ -14,6 +14,9 @@ pub mod load;
 pub mod query;
 
 pub mod ties;
+
+mod oblivion;
+
 mod trace;
 
 use crate::sys::home::Home;

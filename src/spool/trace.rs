@@ -16,6 +16,9 @@ pub(super) fn tell(
     id: JobId,
     each: &mut dyn FnMut(Answer) -> Result<(), SpoolError>,
 ) -> Result<(), SpoolError> {
+    if load::job(connection, id)?.is_none() {
+        return Ok(());
+    }
     let mut part = Vec::new();
     of_job(connection, id, &mut |at, event| {
         part.push((at, event));

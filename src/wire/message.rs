@@ -157,6 +157,7 @@ impl Request {
             self,
             Request::Signal { .. }
                 | Request::Rerun { .. }
+                | Request::RerunFailed(_)
                 | Request::Delete { .. }
                 | Request::Stop
                 | Request::Swap(..)

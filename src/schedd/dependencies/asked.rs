@@ -106,7 +106,7 @@ impl Asked<'_> {
             _ if self.caller.must_own(other).is_err() => no("is another user's job"),
             State::Finished => no("has finished"),
             State::Running => no("runs already"),
-            State::Begun => no("has begun"),
+            _ if other.has_begun() => no("has begun"),
             _ if *room == 0 => no("waits for no further job: submit it with -W depend=on:COUNT"),
             _ => {
                 *room -= 1;
@@ -128,7 +128,7 @@ impl Asked<'_> {
             }
             _ => {
                 bonds.mates.push(other.id);
-                let running = matches!(other.life.state, State::Running | State::Begun);
+                let running = other.life.state == State::Running || other.has_begun();
                 let rival = if running { Some(other.id) } else { other.life.bars.rival };
                 bonds.rival = bonds.rival.or(rival);
             }

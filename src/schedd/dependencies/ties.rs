@@ -153,7 +153,7 @@ impl Ties {
         }
         let turn = match (was, job.life.state) {
             (was, is) if was == is => return,
-            (_, State::Running) | (State::Queued, State::Begun) => Turn::Began,
+            (_, State::Running) => Turn::Began,
             (_, State::Finished) => Turn::Ended,
             (State::Running, _) => Turn::Returned,
             _ => return,
@@ -161,13 +161,19 @@ impl Ties {
         self.tell(job.id, turn);
     }
 
+    /// Notes that the first element of an array has begun, if anybody has to be told.
+    pub fn note_began(&mut self, array: JobId) {
+        if self.is_tied(array) {
+            self.tell(array, Turn::Began);
+        }
+    }
+
     fn is_tied(&self, id: JobId) -> bool {
         let waits = || range(&self.conditions, id).next().is_some();
         self.has_dependents(id) || waits() || self.sets.contains_key(&id)
     }
 
-    /// Notes what has become of a job.
-    pub fn tell(&mut self, id: JobId, turn: Turn) {
+    fn tell(&mut self, id: JobId, turn: Turn) {
         self.turns.push_back((id, turn));
     }
 

@@ -1,0 +1,151 @@
+//! How finished jobs leave the history.
+//!
+//! A job that is forgotten is gone at once for everybody who asks. What else is kept of it goes by and
+//! by: an array of a million elements leaves millions of rows, and nobody shall wait while they are
+//! taken away.
+
+use super::{Spool, SpoolError};
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use rusqlite::Transaction;
+
+/// The jobs that are gone and of which there is still something.
+pub(super) const SCHEMA: &str = "CREATE TABLE remains (job INTEGER PRIMARY KEY);";
+
+/// The tables that hold more of a job than its own row, and what their rows are told apart by.
+const OF_A_JOB: [(&str, &str); 3] = [("event", "idx"), ("element", "idx"), ("standing", "first")];
+
+/// About so many rows are taken away at once.
+const PORTION: usize = 20_000;
+
+impl Spool {
+    /// Whether there is still something of jobs that are gone.
+    pub fn has_remains(&self) -> Result<bool, SpoolError> {
+        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM remains)")?;
+        Ok(statement.query_row([], |row| row.get(0))?)
+    }
+}
+
+/// One job leaves, an array with its elements.
+pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolError> {
+    transaction.prepare_cached("DELETE FROM job WHERE id = ?1")?.execute([id.number])?;
+    transaction.prepare_cached("DELETE FROM tie WHERE job = ?1")?.execute([id.number])?;
+    transaction.prepare_cached("INSERT OR IGNORE INTO remains (job) VALUES (?1)")?.execute([id.number])?;
+    Ok(())
+}
+
+/// All finished jobs leave that ended before, but for those whose node has still to report, and arrays
+/// with such elements.
+pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
+    let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
+        AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)
+        AND NOT EXISTS (SELECT 1 FROM element e WHERE e.job = job.id AND json_extract(e.life, '$.run.open'))";
+    if transaction.execute(old, [before.0])? > 0 {
+        transaction.execute("DELETE FROM job WHERE id IN (SELECT job FROM remains)", [])?;
+        transaction.execute("DELETE FROM tie WHERE job IN (SELECT job FROM remains)", [])?;
+        sweep(transaction)?;
+    }
+    Ok(())
+}
+
+/// Scripts and environments leave that no job has any more.
+pub(super) fn sweep(transaction: &Transaction) -> Result<(), SpoolError> {
+    let used = "SELECT script FROM job WHERE script IS NOT NULL UNION SELECT environ FROM job";
+    transaction.execute(&format!("DELETE FROM blob WHERE digest NOT IN ({used})"), [])?;
+    Ok(())
+}
+
+/// A portion of what is still there of jobs that are gone is taken away.
+pub(super) fn clear(transaction: &Transaction) -> Result<(), SpoolError> {
+    let mut statement = transaction.prepare_cached("SELECT job FROM remains LIMIT ?1")?;
+    let jobs: Vec<i64> = statement.query_map([PORTION], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut left = PORTION;
+    for job in jobs {
+        for (table, key) in OF_A_JOB {
+            let first = format!("SELECT {key} FROM {table} WHERE job = ?1 ORDER BY {key} LIMIT ?2");
+            let portion = format!("DELETE FROM {table} WHERE job = ?1 AND {key} <= (SELECT max({key}) FROM ({first}))");
+            let gone = transaction.prepare_cached(&portion)?.execute((job, left))?;
+            left = left.saturating_sub(gone);
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        transaction.prepare_cached("DELETE FROM remains WHERE job = ?1")?.execute([job])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::array::Standing;
+    use crate::model::event::Event;
+    use crate::model::job::{Job, Run};
+    use crate::model::life::Moment;
+    use crate::model::state::State;
+    use crate::model::time::{Span, Wall};
+    use crate::sched::fixture::cluster;
+    use crate::spool::commit::Change;
+    use std::sync::Arc;
+
+    const ID: JobId = JobId::array(7);
+
+    /// A spool with an array of so many elements that is over, and the last of them.
+    fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
+        let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
+        let moment = Moment { now: Time(5), wall: Wall(0), max_failed_starts: 1, retry: Span(0) };
+        let mut array = cluster("1 x ncpus=1").job(7, &format!("array=1-{count}"));
+        let mut changes = Vec::new();
+        let mut last = None;
+        for index in 1..=count {
+            let mut element = array.unrecorded(index).unwrap();
+            element.life.run = Some(Run { open: false, ..Run::new(1, Vec::new(), Time(1)) });
+            element.life.state = State::Finished;
+            array.element_stands(index, Standing::Ended(0), moment);
+            changes.push(Change::Event(Time(1), element.id, Event::Submitted));
+            changes.push(Change::Life(Arc::new(element.clone()), None));
+            last = Some(element);
+        }
+        assert_eq!(array.life.state, State::Finished);
+        let rewrite = Arc::make_mut(array.elements.as_mut().unwrap()).take_unwritten().unwrap();
+        changes.extend([Change::Job(Arc::new(array), None), Change::Elements(ID, rewrite)]);
+        spool.commit(&changes).unwrap();
+        (spool, last.unwrap())
+    }
+
+    fn rows(spool: &Spool) -> usize {
+        let count = |table: &str| format!("SELECT count(*) FROM {table}");
+        let of = |table: &str| -> usize { spool.connection.query_row(&count(table), [], |row| row.get(0)).unwrap() };
+        OF_A_JOB.iter().map(|(table, _)| of(table)).sum()
+    }
+
+    #[test]
+    fn a_large_array_is_gone_at_once_and_its_rows_by_and_by() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = PORTION as u32 + 10;
+        let (mut spool, _) = spool(&folder, count);
+        assert_eq!((rows(&spool), spool.has_remains().unwrap()), (2 * count as usize + 1, false));
+        spool.commit(&[Change::Purge(Time(6))]).unwrap();
+        assert!(spool.job(ID).unwrap().is_none() && spool.job(JobId::element(7, 1)).unwrap().is_none());
+        assert_eq!(rows(&spool), 2 * count as usize + 1);
+        for left in [count as usize + 11, 21, 0] {
+            assert!(spool.has_remains().unwrap());
+            spool.commit(&[Change::Clear]).unwrap();
+            assert_eq!(rows(&spool), left);
+        }
+        assert!(!spool.has_remains().unwrap());
+    }
+
+    #[test]
+    fn an_array_stays_until_nodes_have_reported_all_its_elements() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut spool, mut last) = spool(&folder, 3);
+        last.life.run = Some(Run::new(2, Vec::new(), Time(1)));
+        spool.commit(&[Change::Life(Arc::new(last.clone()), None)]).unwrap();
+        spool.commit(&[Change::Purge(Time(6))]).unwrap();
+        assert!(spool.job(ID).unwrap().is_some());
+        last.life.run = None;
+        spool.commit(&[Change::Life(Arc::new(last), None), Change::Purge(Time(6))]).unwrap();
+        assert!(spool.job(ID).unwrap().is_none());
+    }
+}
