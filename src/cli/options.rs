@@ -115,7 +115,7 @@ impl JobOptions {
             settings.push(Setting::new("Execution_Time", begin));
         }
         for (letter, attribute, path) in [('e', "Error_Path", &self.error), ('o', "Output_Path", &self.output)] {
-            if let Some(path) = path {
+            if let Some(path) = path.as_ref().filter(|path| !paths::is_default(path, place.host)) {
                 let path = paths::resolve(path, place.workdir, place.host).ok_or_else(|| illegal(letter))?;
                 settings.push(Setting::new(attribute, path));
             }
