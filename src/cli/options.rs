@@ -43,7 +43,7 @@ pub struct JobOptions {
     /// sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
-    /// Mail on abort, begin, end: n, or letters of a b e; j too for each element of an array
+    /// Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array
     #[arg(short = 'm', value_name = "mail_options")]
     pub mail_points: Option<OsString>,
     /// Whom to mail: user[@host],...; the owner if not given
