@@ -246,8 +246,13 @@ fn an_array_begins_runs_and_ends() {
     let running = sandbox.run("qstat", &["-r", "-t"]).ok();
     let lines: Vec<&str> = running.lines().filter_map(|line| line.split(".head").next()).collect();
     assert_eq!(lines[lines.len() - 2..], ["1[1]", "1[2]"], "{running}");
-    let queues = sandbox.run("qstat", &["-Qf"]).ok();
-    assert!(queues.contains("Begun:1") || queues.contains("Begun\n\t:1"), "{queues}");
+    let queues = sandbox.run("qstat", &["-Q"]).ok();
+    assert!(
+        queues.contains("workq                0     3 yes yes     0     2     0     0     0     0 Exe*"),
+        "{queues}"
+    );
+    let queues = sandbox.run("qstat", &["-Qfw"]).ok();
+    assert!(queues.contains("Queued:0 Held:0 Waiting:0 Running:2 Exiting:0 Begun:1"), "{queues}");
     touch(&sandbox, "go");
     let over = sandbox.ended(&id);
     assert_eq!(sorted(&sandbox), (1..=6).map(|index| (index, 1)).collect::<Vec<_>>());

@@ -274,7 +274,7 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let child = waits(&sandbox, &format!("afterok:{top}"));
     let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
-    let faults: Vec<String> = (3..15).map(|nth| format!("spool.commit:{nth}:fail")).collect();
+    let faults: Vec<String> = (2..15).map(|nth| format!("spool.commit:{nth}:fail")).collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
     let mut failures = 0;

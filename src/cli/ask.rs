@@ -25,14 +25,7 @@ pub struct Said {
     pub failures: Vec<Failure>,
 }
 
-/// Asks of this installation. Without an answer, `failure` words why.
-pub fn source(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
-    let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
-    let mut source = Home::find().and_then(|home| Source::open(&home)).map_err(why)?;
-    Ok(move |question: &Question| source.ask(question).map_err(why))
-}
-
-/// The same, part by part.
+/// Asks of this installation, part by part. Without an answer, `failure` words why.
 pub fn feed(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question, &mut Part) -> Result<(), Failure>, Failure> {
     let why = move |error: anyhow::Error| failure(&format!("{error:#}"));
     let mut source = Home::find().and_then(|home| Source::open(&home)).map_err(why)?;
@@ -45,6 +38,12 @@ pub fn feed(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question, &mut P
         source.parts(question, each).map_err(why)?;
         taken
     })
+}
+
+/// The same, for whole answers.
+pub fn source(failure: fn(&str) -> Failure) -> Result<impl FnMut(&Question) -> Result<Answers, Failure>, Failure> {
+    let mut feed = feed(failure)?;
+    Ok(move |question: &Question| whole(&mut feed)(question))
 }
 
 /// Whole answers out of their parts.

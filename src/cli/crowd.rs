@@ -239,7 +239,8 @@ impl Crowd {
 
     /// Nobody asks for these any more. If it is lost, they are forgotten with the job.
     fn release(&mut self, from: usize) {
-        let tokens = self.members[from..].iter().map(|member| member.token).collect();
+        // An impatient person may have made this forget earlier ones too.
+        let tokens = self.members.iter().skip(from).map(|member| member.token).collect();
         self.send(&Plea::Wish(Wish::Release(tokens)));
         self.line.asked = false;
     }
@@ -361,4 +362,27 @@ impl Crowd {
 fn said(member: &mut Member) -> (Token, u32) {
     member.said = true;
     (member.token, member.slot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::{Signal, raise};
+
+    #[test]
+    fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
+        let membership =
+            Membership { socket: "/nowhere".into(), job: JobId::job(1), attempt: 1, task: 0, cookie: String::new() };
+        let program = Program { words: Vec::new(), environ: Vec::new(), tasks: Vec::new() };
+        let mut crowd = Crowd::new(membership, program, Manner { verbose: false, leave: true }).unwrap();
+        let member = |token, stage| Member { token, slot: 0, stage, said: true };
+        crowd.members = vec![member(1, Some(Stage::Running)), member(2, Some(Stage::Ordered))];
+        for open in [2, 0] {
+            raise(Signal::SIGTERM).unwrap();
+            crowd.take_signals();
+            assert_eq!(crowd.members.len(), open);
+        }
+        crowd.release(1);
+        assert_eq!((crowd.settled(), crowd.status()), (true, 143));
+    }
 }

@@ -232,10 +232,11 @@ impl System {
     /// The queue `workq`.
     pub fn queue(&self) -> QueueCounts {
         let count = |state| (state, self.jobs.iter().filter(|record| record.job.life.state == state).count() as u64);
-        let states = [State::Queued, State::Held, State::Waiting, State::Running, State::Finished];
+        let states = [State::Queued, State::Held, State::Waiting, State::Running, State::Begun, State::Finished];
         QueueCounts {
             queue: Queue { name: "workq".into(), priority: 0, enabled: true, started: true },
             jobs: states.map(count).to_vec(),
+            elements: 0,
             assigned: vec![("mem".into(), 512 << 20), ("ncpus".into(), 2)],
         }
     }

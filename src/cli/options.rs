@@ -43,7 +43,7 @@ pub struct JobOptions {
     /// sizes take b, kb, mb, gb, tb, pb
     #[arg(short = 'l', value_name = "resource_list")]
     pub resources: Vec<OsString>,
-    /// Mail on abort, begin, end: n, or letters of a b e; j too for each element of an array
+    /// Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array
     #[arg(short = 'm', value_name = "mail_options")]
     pub mail_points: Option<OsString>,
     /// Whom to mail: user[@host],...; the owner if not given
@@ -115,7 +115,7 @@ impl JobOptions {
             settings.push(Setting::new("Execution_Time", begin));
         }
         for (letter, attribute, path) in [('e', "Error_Path", &self.error), ('o', "Output_Path", &self.output)] {
-            if let Some(path) = path {
+            if let Some(path) = path.as_ref().filter(|path| !paths::is_default(path, place.host)) {
                 let path = paths::resolve(path, place.workdir, place.host).ok_or_else(|| illegal(letter))?;
                 settings.push(Setting::new(attribute, path));
             }

@@ -22,6 +22,11 @@ pub fn resolve(value: &OsStr, workdir: &Path, host: &str) -> Option<Text> {
     }
 }
 
+/// Whether the value is `host:` alone, of this host: what PBS takes for the default name there.
+pub fn is_default(value: &OsStr, host: &str) -> bool {
+    value.as_bytes().strip_suffix(b":") == Some(host.as_bytes())
+}
+
 fn named(host: &str, path: &[u8]) -> Text {
     Text([host.as_bytes(), b":", path].concat())
 }
@@ -64,6 +69,7 @@ mod tests {
         ] {
             assert_eq!(shown(value), Some(expected), "{value}");
         }
+        assert!(is_default("head:".as_ref(), "head") && !is_default("head".as_ref(), "head"));
         for bad in ["", "host:", "a:b:c", ":x", "no.such.host.invalid:/x"] {
             assert_eq!(shown(bad), None, "{bad}");
         }

@@ -18,9 +18,12 @@ const NO_SERVER: u8 = 1;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
 pub struct Args {
-    /// Two jobs, by id: 12, 12.server
-    #[arg(value_name = "job_identifier", required = true, num_args = 2)]
-    pub jobs: Vec<OsString>,
+    /// A job, by id: 12, 12.server
+    #[arg(value_name = "job_identifier", required = true)]
+    pub one: OsString,
+    /// The job to change places with
+    #[arg(value_name = "job_identifier", required = true)]
+    pub other: OsString,
 }
 
 /// The command line's definition.
@@ -35,8 +38,7 @@ pub fn main() -> ExitCode {
 
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let [one, other] = &args.jobs[..] else { return Err(Failure::usage("")) };
-    let (one, other) = (Operand::parse(one)?, Operand::parse(other)?);
+    let (one, other) = (Operand::parse(&args.one)?, Operand::parse(&args.other)?);
     swap(&one, &other, &mut Schedd::find()?)
 }
 

@@ -8,7 +8,8 @@ use crate::wire::message::{QueueCounts, ServerFacts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Jobs by state.
+/// Jobs by state. As in PBS, an array that has begun counts, and so does each of its elements that
+/// runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     queued: u64,
@@ -22,16 +23,12 @@ pub struct Counts {
 impl Counts {
     /// Of one queue.
     pub fn of(queue: &QueueCounts) -> Counts {
-        let mut counts = Counts::default();
-        for &(state, number) in &queue.jobs {
-            *counts.slot(state) += number;
-        }
-        counts
+        Counts::sum(std::slice::from_ref(queue))
     }
 
     /// Of all queues.
     pub fn sum(queues: &[QueueCounts]) -> Counts {
-        let mut sum = Counts::default();
+        let mut sum = Counts { running: queues.iter().map(|queue| queue.elements).sum(), ..Counts::default() };
         for &(state, number) in queues.iter().flat_map(|queue| &queue.jobs) {
             *sum.slot(state) += number;
         }
@@ -51,7 +48,7 @@ impl Counts {
 
     /// All, finished ones in the history included.
     fn total(self) -> u64 {
-        self.pending() + self.running + self.finished
+        self.pending() + self.begun + self.running + self.finished
     }
 
     fn pending(self) -> u64 {
@@ -180,7 +177,7 @@ pub fn of_server<'a>(
     }
     out.text("pbs_version", server.version.as_str());
     out.boolean("eligible_time_enable", false);
-    out.boolean("job_history_enable", true);
+    out.boolean("job_history_enable", server.history);
     out
 }
 
@@ -227,6 +224,19 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
         assert!(list(&[&queue]).contains("workq                0     3  no yes     1"));
         assert_eq!(list(&[]), "");
         assert_eq!(limits(&[], &server()), "");
+    }
+
+    #[test]
+    fn a_begun_array_counts_and_so_do_its_running_elements() {
+        let mut begun = queued(4, "d", "");
+        begun.job.life.state = State::Begun;
+        let jobs = [system().jobs, vec![begun]].concat();
+        let queue = QueueCounts { elements: 2, ..System { jobs, nodes: vec![] }.queue() };
+        assert!(
+            list(&[&queue])
+                .ends_with("workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n")
+        );
+        assert!(server_list(&[queue], &server()).contains("head                 0     6     1     3     1"));
     }
 
     #[test]

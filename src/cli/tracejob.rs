@@ -3,6 +3,7 @@
 use super::ask::{self, Ask};
 use super::attributes::{Attributes, Shown};
 use super::exit::{self, Failure};
+use super::full::printable;
 use super::getopt::{self, Line as CommandLine};
 use super::json::{Document, Preamble};
 use super::operand::Operand;
@@ -189,8 +190,8 @@ impl Args {
         let mut out = format!("\nJob: {}\n\n", trace.id);
         for line in &trace.lines {
             let (at, letter) = (stamp(line.at, server), line.source.letter());
-            let text = line.text.replace('\n', "\\n");
-            let text = self.width.map_or(text.clone(), |width| wrapped(&text, width as usize));
+            let text = printable(&line.text);
+            let text = self.width.map_or(text.clone(), |width| wrapped(&text, width as usize).into());
             let _ = writeln!(out, "{at}  {letter}    {text}");
         }
         out
@@ -272,6 +273,13 @@ mod tests {
         let wanted = format!("\nJob: 1.head\n\n{at}  S    Signal 10 (USR1) sent at request of b@h\n");
         assert_eq!(told("-l 1", signals(1)).0, wanted);
         assert_eq!(at.len(), 19);
+    }
+
+    /// Words of one user are read on the terminal of another.
+    #[test]
+    fn a_line_commands_no_terminal() {
+        let signalled = Event::Signalled { by: "b\x1b[31m\n@h".into(), signal: 10 };
+        assert!(told("-l 1", vec![(SUBMITTED, signalled)]).0.ends_with("at request of b^[[31m\\n@h\n"));
     }
 
     #[test]

@@ -247,20 +247,27 @@ fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Conte
         Effect::Spec(set) => set(&mut draft.spec, text()?).ok_or_else(illegal),
         Effect::Bytes(set) => set(&mut draft.spec, value).ok_or_else(illegal),
         Effect::Draft(set) => set(draft, text()?, context),
-        Effect::Kept(check) => keep(&mut draft.spec, attribute.name, text()?, check).ok_or_else(illegal),
+        Effect::Kept(check) => {
+            keep(&mut draft.spec, attribute.name, text()?, |text| check(text).then_some(text)).ok_or_else(illegal)
+        }
+        Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
         Effect::Never => Err(Refusal::read_only(attribute.name)),
     }
 }
 
 /// Keeps the text of an attribute that decides nothing here; an empty one forgets it.
-fn keep(spec: &mut Spec, name: &str, text: &str, check: fn(&str) -> bool) -> Option<()> {
+fn keep<'a>(spec: &mut Spec, name: &str, text: &'a str, read: impl Fn(&'a str) -> Option<&'a str>) -> Option<()> {
     if text.is_empty() {
         spec.other.remove(name);
         return Some(());
     }
-    check(text).then(|| {
-        spec.other.insert(name.into(), text.into());
-    })
+    spec.other.insert(name.into(), read(text)?.into());
+    Some(())
+}
+
+/// In the one way in which it is shown.
+fn claim(text: &str) -> Option<&str> {
+    Some(if super::check::boolean(text)? { "True" } else { "False" })
 }
 
 /// While a job runs only limits on its time may change, and only an operator may raise them.

@@ -399,6 +399,8 @@ pub struct QueueCounts {
     pub queue: Queue,
     /// Jobs by state, finished ones included.
     pub jobs: Vec<(State, u64)>,
+    /// Elements of arrays that run.
+    pub elements: u64,
     /// Consumables held by its running jobs, as amounts.
     pub assigned: Vec<(String, i64)>,
 }

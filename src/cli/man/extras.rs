@@ -66,8 +66,9 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "-W depend=KIND:ID[:ID...][,KIND:ID...] makes a job wait for others; qsub's all count together, and \
                   qalter adds to those there are. The job is held (H, with Hold_Types s) until all are met. When one \
                   can never be met it ends at once: status 271, a comment that says why, and for jobs that wait for it \
-                  a bad end. An operator's qrls -h s releases a job from all it waits for. ID may name an array, 12[], not an element of one. Unknown jobs, and jobs that would wait \
-                  for one another in a circle, are refused.",
+                  a bad end. An operator's qrls -h s releases a job from all it waits for. ID may name an array, \
+                  12[], but not a subjob. Unknown jobs, and jobs that would wait for one another in a circle, are \
+                  refused.",
             ),
             Term("after:ID", "Wait until the other job has begun."),
             Term(

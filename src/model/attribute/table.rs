@@ -34,6 +34,8 @@ pub(super) enum Effect {
     Draft(fn(&mut Draft, &str, &Context) -> Result<(), Refusal>),
     /// Decides nothing here: kept as given if the check passes, and shown.
     Kept(fn(&str) -> bool),
+    /// The same, for what is true or false.
+    Claim,
     /// Is not for anybody to set.
     Never,
 }
@@ -89,11 +91,11 @@ pub(super) const TABLE: &[Attribute] = &[
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
-    row("topjob_ineligible", Who::Operator, true, Effect::Kept(is_boolean)),
-    row("release_nodes_on_stageout", Who::Owner, true, Effect::Kept(is_boolean)),
+    row("topjob_ineligible", Who::Operator, true, Effect::Claim),
+    row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
     row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),
-    row("create_resv_from_job", Who::Owner, false, Effect::Kept(is_boolean)),
+    row("create_resv_from_job", Who::Owner, false, Effect::Claim),
     server("Job_Owner"),
     server("resources_used"),
     server("job_state"),
@@ -137,10 +139,6 @@ pub(super) const TABLE: &[Attribute] = &[
     server("queue_type"),
     server("run_version"),
 ];
-
-fn is_boolean(text: &str) -> bool {
-    check::boolean(text).is_some()
-}
 
 fn name(spec: &mut Spec, text: &str) -> Option<()> {
     check::job_name(text).ok()?;

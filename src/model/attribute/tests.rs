@@ -58,7 +58,7 @@ fn settings_arrive_where_they_belong() {
     let draft = made(
         "Job_Name=n | queue=q2@head | Account_Name=a b | Priority=-5 | Rerunable=n | Execution_Time=99 | Join_Path=oe \
          | Output_Path=head:/tmp/ | Shell_Path_List=/bin/sh | umask=022 | block=true | Hold_Types=u | run_count=3 \
-         | Mail_Points=abe | Resource_List.walltime=60 | Resource_List.ncpus=2",
+         | Mail_Points=abe | create_resv_from_job=t | Resource_List.walltime=60 | Resource_List.ncpus=2",
     )
     .unwrap();
     let spec = &draft.spec;
@@ -67,7 +67,8 @@ fn settings_arrive_where_they_belong() {
     assert_eq!((spec.join, spec.umask, spec.block), (Join::Output, Some(0o22), true));
     assert_eq!(spec.output, Some("head:/tmp/".into()));
     assert_eq!((draft.holds, draft.run_count), (Holds::USER, 3));
-    assert_eq!(spec.other.get("Mail_Points").map(String::as_str), Some("abe"));
+    let other = ["Mail_Points", "create_resv_from_job"].map(|name| spec.other.get(name).map(String::as_str));
+    assert_eq!(other, [Some("abe"), Some("True")]);
     assert_eq!((spec.walltime(), spec.request.select.chunks[0].long("ncpus")), (Some(Span::seconds(60)), 2));
 }
 

@@ -22,27 +22,29 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
         let state = state_of(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
         counts.entry(row.get(0)?).or_default().insert(state, row.get(2)?);
     }
-    let mut assigned = assigned_by_queue(connection)?;
+    let (mut assigned, mut elements) = (BTreeMap::new(), BTreeMap::new());
+    for job in running(connection)? {
+        add_shares(&job, assigned.entry(job.spec.queue.clone()).or_default());
+        if job.id.parent().is_some() {
+            *elements.entry(job.spec.queue.clone()).or_default() += 1;
+        }
+    }
     let one = |text: &String| {
         let queue: Queue = serde_json::from_str(text)?;
         let jobs = counts.remove(&queue.name).unwrap_or_default().into_iter().collect();
-        let assigned = assigned.remove(&queue.name).unwrap_or_default().into_iter().collect();
-        Ok(QueueCounts { queue, jobs, assigned })
+        let assigned: BTreeMap<String, i64> = assigned.remove(&queue.name).unwrap_or_default();
+        let assigned = assigned.into_iter().collect();
+        let elements = elements.remove(&queue.name).unwrap_or_default();
+        Ok(QueueCounts { queue, jobs, elements, assigned })
     };
     texts.iter().map(one).collect()
 }
 
-fn assigned_by_queue(connection: &Connection) -> Result<BTreeMap<String, BTreeMap<String, i64>>, SpoolError> {
-    let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
-    for job in running(connection)? {
-        let sum = sums.entry(job.spec.queue.clone()).or_default();
-        for share in shares(&job) {
-            for (name, value) in &share.taken {
-                *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
-            }
-        }
+/// Adds what a job holds, on all its nodes.
+fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
+    for (name, value) in shares(job).iter().flat_map(|share| &share.taken) {
+        *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
     }
-    Ok(sums)
 }
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
