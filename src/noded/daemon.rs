@@ -90,6 +90,18 @@ struct Guest {
     uid: u32,
     since: Span,
     writing: bool,
+    /// Why it can be told nothing more. What it has said before is carried out all the same: a
+    /// schedd that leaves says so and waits for no answer.
+    deaf: Option<FrameError>,
+}
+
+impl Guest {
+    /// Writes what it has room for.
+    fn flush(&mut self) {
+        if let Err(e) = self.link.flush() {
+            self.deaf.get_or_insert(e.into());
+        }
+    }
 }
 
 impl Daemon {
@@ -197,7 +209,7 @@ impl Daemon {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(self.welcome.contains(&peer.uid()), "user {} is not schedd's", peer.uid());
         anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
-        let guest = Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false };
+        let guest = Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false, deaf: None };
         let number = self.poller.number();
         self.poller.add(&guest.link, Source::Guest(number))?;
         self.guests.insert(number, guest);
@@ -206,8 +218,8 @@ impl Daemon {
 
     fn listen_to(&mut self, number: u64) {
         let Some(guest) = self.guests.get_mut(&number) else { return };
-        let heard = guest.link.flush().map_err(FrameError::from).and_then(|()| guest.link.receive::<Order>());
-        let orders = match heard {
+        guest.flush();
+        let orders = match guest.link.receive::<Order>() {
             Ok(orders) => orders,
             Err(e) => return self.close(number, &e),
         };
@@ -217,7 +229,7 @@ impl Daemon {
             }
             self.carry_out(number, order);
         }
-        self.watch_writing(number);
+        self.settle(number);
     }
 
     fn close(&mut self, number: u64, why: &FrameError) {
@@ -238,18 +250,21 @@ impl Daemon {
     }
 
     fn send(&mut self, number: u64, report: &Report) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
-        let sent = guest.link.send(report);
+        let Some(guest) = self.guests.get_mut(&number).filter(|guest| guest.deaf.is_none()) else { return };
+        guest.deaf = guest.link.send(report).err();
         let backlog = guest.link.backlog();
-        match sent {
-            Err(e) => self.close(number, &e),
-            Ok(()) if backlog > BACKLOG => self.close(number, &FrameError::TooLarge(backlog)),
-            Ok(()) => self.watch_writing(number),
+        if backlog > BACKLOG {
+            guest.deaf = Some(FrameError::TooLarge(backlog));
         }
     }
 
-    fn watch_writing(&mut self, number: u64) {
+    /// Lets go of a guest that can be told nothing more; of another, waits for room to write where
+    /// there is something to.
+    fn settle(&mut self, number: u64) {
         let Some(guest) = self.guests.get_mut(&number) else { return };
+        if let Some(why) = guest.deaf.take() {
+            return self.close(number, &why);
+        }
         if guest.writing != guest.link.wants_write() {
             guest.writing = guest.link.wants_write();
             self.poller.want_write(&guest.link, Source::Guest(number), guest.writing);
@@ -342,6 +357,9 @@ impl Daemon {
             if let Some(number) = self.schedd {
                 self.send(number, &report);
             }
+        }
+        if let Some(number) = self.schedd {
+            self.settle(number);
         }
     }
 

@@ -8,7 +8,6 @@ use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// How long a noded may be silent before its connection counts as lost.
 const SILENCE: Span = Span::seconds(30);
@@ -20,8 +19,6 @@ const REDIAL: Span = Span(10);
 const LONGEST_REDIAL: Span = Span::seconds(5);
 /// More than these bytes unread, and a noded is told of no further tasks.
 const MOST_AHEAD: usize = 32 << 20;
-/// How often a noded just started is dialled to be told to leave.
-const FAREWELL: u32 = 200;
 /// The longest pause between two starts of our own noded, when it ends before it can be reached.
 const LONGEST_RESTART: Span = Span::seconds(2);
 
@@ -185,16 +182,9 @@ impl Nodes {
 
     /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
-        let epoch = self.epoch;
         for target in self.targets.iter_mut().filter(|target| target.own) {
-            for _ in 0..FAREWELL {
-                if target.link.is_some() || target.started.is_none() {
-                    break;
-                }
-                clock::sleep(Duration::from_millis(REDIAL.0 as u64));
-                target.dial(epoch, clock::monotonic());
-            }
             target.send(&Order::Leave);
+            target.process.iter_mut().for_each(daemon::Started::send_away);
         }
     }
 }
