@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::askers::Askers;
 use super::attempts::Attempts;
+use super::control::Control;
 use super::folder::Name;
 use super::gpus;
 use super::poller::{Poller, Source};
@@ -11,7 +12,6 @@ use super::rules::Rules;
 use super::site::Site;
 use super::state::StateFolder;
 use super::tmpdir;
-use super::watch::Control;
 use crate::model::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
@@ -190,7 +190,7 @@ impl Daemon {
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
             }
             Source::AskerListener => self.askers.admit(&mut self.poller),
-            Source::Asker(number) => self.askers.hear(number, self.schedd.is_some(), &mut self.poller),
+            Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
         }
         Ok(())
     }
@@ -209,7 +209,8 @@ impl Daemon {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(self.welcome.contains(&peer.uid()), "user {} is not schedd's", peer.uid());
         anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
-        let guest = Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false, deaf: None };
+        let guest =
+            Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false, deaf: None };
         let number = self.poller.number();
         self.poller.add(&guest.link, Source::Guest(number))?;
         self.guests.insert(number, guest);
@@ -269,6 +270,12 @@ impl Daemon {
             guest.writing = guest.link.wants_write();
             self.poller.want_write(&guest.link, Source::Guest(number), guest.writing);
         }
+    }
+
+    /// Whether wishes may be passed on: those that are not are said again.
+    fn schedd_listens(&self) -> bool {
+        let schedd = self.schedd.and_then(|number| self.guests.get(&number));
+        schedd.is_some_and(|guest| guest.link.backlog() < BACKLOG / 4)
     }
 
     // ------------------------------------------------------------------------- orders

@@ -1,8 +1,8 @@
 //! Work on an owner's files before and after a job, done by a process that is the owner and
 //! nobody else: whatever a path leads to, it opens no more than its owner could.
 
+use super::control::Control;
 use super::folder::Folder;
-use super::watch::Control;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::{self, Account};
 use nix::fcntl::OFlag;
@@ -58,7 +58,8 @@ impl Errand<'_> {
         let shepherd = getpid();
         match process::fork()? {
             Fork::Child => {
-                let said = self.become_owner(&far, shepherd).map_err(|e| format!("identity: {e}")).and_then(|()| work());
+                let said =
+                    self.become_owner(&far, shepherd).map_err(|e| format!("identity: {e}")).and_then(|()| work());
                 let text = said.err().unwrap_or_default();
                 let _ = File::from(far).write_all(text.as_bytes());
                 process::leave(i32::from(!text.is_empty()))
