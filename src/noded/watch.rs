@@ -29,6 +29,8 @@ use std::time::Duration;
 /// When usage is first looked at, and how often after that.
 const FIRST_SAMPLE: Span = Span::seconds(2);
 const SAMPLES: Span = Span::seconds(5);
+/// How long a script has for its traps before it is warned: a job may be shorter than its warning.
+const SETTLED: Span = Span::seconds(1);
 /// How soon a word that noded had no room for is said again.
 const SAY_AGAIN: Span = Span(50);
 /// How long the status of a killed first process is waited for.
@@ -326,7 +328,7 @@ impl<'a> Watch<'a> {
         // Before its exec a signal would end it unseen.
         let runs = self.warned.is_none() && self.ending.is_none() && self.errors.is_some() && self.status.is_none();
         let warning = self.times.warning.filter(|_| runs)?;
-        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(0);
+        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(SETTLED.0);
         Some((warning, Span(self.began.0.saturating_add(left))))
     }
 

@@ -210,7 +210,8 @@ impl Target {
     }
 
     fn dial(&mut self, epoch: u64, now: Span) {
-        let connected = socket::connect(&self.socket).and_then(Link::new);
+        // One that accepts nobody is not waited for.
+        let connected = socket::knock(&self.socket).and_then(Link::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
@@ -292,5 +293,32 @@ impl Target {
         self.dial_at = clock::monotonic() + self.pause;
         self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
         News::Lost(std::mem::take(&mut self.presents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_noded_that_accepts_nobody_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("noded.sock");
+        let stuck = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+        bind(stuck.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&stuck, Backlog::new(1).unwrap()).unwrap();
+        let knocking: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok()).take(10).collect();
+        assert!(knocking.len() < 10);
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            let mut target = Target::new(path, Vec::new(), false);
+            target.dial(1, clock::monotonic());
+            done.send(target.link.is_none())
+        });
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 }
