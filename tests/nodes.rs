@@ -636,6 +636,20 @@ fn a_job_put_back_starts_again_only_when_its_tasks_are_gone() {
 }
 
 #[test]
+fn memory_is_bounded_for_all_that_a_job_runs_on_a_node() {
+    let cluster = Cluster::new();
+    let task = "head -c 70m /dev/zero | tail | sleep $1\n";
+    cluster.sandbox.script("task", task);
+    let within = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=400mb", "pbsdsh ./task 2\n");
+    assert_eq!(status(&cluster.sandbox.ended(&within)), 0, "{}", cluster.sandbox.read("out"));
+    let over = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=110mb", "pbsdsh ./task 60\n");
+    let job = cluster.sandbox.ended(&over);
+    // Where the kernel bounds the script, it is its tasks that are ended.
+    assert!([-27, 254].contains(&status(&job)), "{job}");
+    cluster.nothing_is_kept();
+}
+
+#[test]
 fn what_tasks_use_is_the_jobs() {
     let cluster = Cluster::new();
     let busy = "import time\nuntil=time.process_time()+0.7\nwhile time.process_time()<until: pass\n";

@@ -157,6 +157,14 @@ impl Folder {
         self.path.try_exists().unwrap_or(true)
     }
 
+    /// The shepherds of the other processes of this attempt on this node.
+    pub fn kin(&self, own: Name) -> Vec<Identity> {
+        let place = self.path.parent().unwrap_or(&self.path);
+        let others = names(place).unwrap_or_default().into_iter();
+        let others = others.filter(|name| (name.job, name.attempt) == (own.job, own.attempt) && *name != own);
+        others.filter_map(|name| Folder { path: place.join(name.to_string()) }.identity().ok()).collect()
+    }
+
     /// The job's script.
     pub fn script(&self) -> PathBuf {
         self.path.join("script")

@@ -8,14 +8,13 @@ use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
 use super::errand::{Done, Errand};
 use super::folder::{self, Built, Contents, Identity, Name, Trace};
-use super::limits::Room;
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
 use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
-use super::{program, task, tmpdir};
+use super::{limits, program, task, tmpdir};
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
@@ -341,7 +340,7 @@ impl Around<'_> {
         let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
         let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
-            let fenced = Room::of(self.launch).fence(&group);
+            let fenced = limits::fence(self.launch, &group);
             if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
                 return Ok((forked, Some(group), fenced));
             }

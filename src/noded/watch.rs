@@ -2,8 +2,8 @@
 
 use super::child::{Fault, Word};
 use super::control::Control;
-use super::folder::{Built, Name};
-use super::limits::{Guard, Room};
+use super::folder::{Built, Identity, Name};
+use super::limits::{self, Guard};
 use super::meter::Meter;
 use super::shepherd::unable;
 use super::terminal::{Terminal, Turn};
@@ -14,6 +14,7 @@ use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
+use crate::sys::procfs::{self, Process};
 use crate::sys::{clock, packet};
 use crate::wire::message::{Launch, Payload};
 use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
@@ -344,7 +345,8 @@ impl<'a> Watch<'a> {
         if !due || self.ending.is_some() || self.status.is_some() {
             return;
         }
-        if let Some(excess) = self.guard.look(meter, cgroup, self.elapsed()) {
+        let kin = || kin(self.built, Name::of(self.launch));
+        if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
             self.tell_owner(&excess);
             // Who takes too much memory may take all of it before the grace is over.
             let patient = matches!(excess, How::Exceeded { bound: Bound::Cput, .. });
@@ -397,7 +399,7 @@ impl<'a> Watch<'a> {
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
     fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
-        let denied = cgroup.and_then(|group| Room::of(self.launch).denied(group));
+        let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
         if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
             if let How::Exceeded { used, .. } = denied {
                 meter.note_peak(used.unsigned_abs());
@@ -417,6 +419,13 @@ impl<'a> Watch<'a> {
             (None, None, _) => How::Signaled(SIGKILL),
         }
     }
+}
+
+/// What the same attempt runs here under other shepherds.
+fn kin(built: &Built, own: Name) -> Vec<Process> {
+    let shepherds = built.folder.kin(own).into_iter();
+    let alive = |shepherd: &Identity| procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started);
+    shepherds.filter(alive).flat_map(|shepherd| procfs::family(shepherd.pid)).collect()
 }
 
 /// Writes a line into a file that the job has opened, unless that would block.
