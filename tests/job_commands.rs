@@ -61,11 +61,12 @@ fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
 fn a_message_reaches_the_files_of_a_running_job() {
     let sandbox = head("");
     let id = sandbox.submit(&["-N", "m"], "echo begun; while [ ! -e go ]; do sleep 0.02; done\n");
+    let (out, err) = (format!("m.o{}", number(&id)), format!("m.e{}", number(&id)));
     sandbox.running(&id);
+    sandbox.until("its beginning", || sandbox.read(&out).contains("begun").then_some(()));
     silent(sandbox.run("qmsg", &["to errors", &id]));
     silent(sandbox.run("qmsg", &["-O", "to output", &id]));
     silent(sandbox.run("qmsg", &["-E", "-O", "to both\nin two lines", &id]));
-    let (out, err) = (format!("m.o{}", number(&id)), format!("m.e{}", number(&id)));
     sandbox.until("the last message", || sandbox.read(&out).contains("two lines").then_some(()));
     assert_eq!(sandbox.read(&out), "begun\nto output\nto both\nin two lines\n");
     sandbox.until("the last message", || sandbox.read(&err).contains("two lines").then_some(()));

@@ -2,7 +2,7 @@
 //! were asked to be.
 
 use crate::support::people::two_people;
-use crate::support::sandbox::{Done, Sandbox};
+use crate::support::sandbox::{Done, Sandbox, kill};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -158,11 +158,13 @@ fn a_job_is_warned_before_its_walltime_is_over() {
     let sandbox = impatient();
     let script = "trap 'echo warned; exit 3' USR1; while :; do sleep 0.1; done\n";
     let trapped = sandbox.submit(&["-N", "w", "-l", "walltime=62", "-W", "warn=USR1@60"], script);
+    let short = sandbox.submit(&["-l", "walltime=62", "-W", "warn=USR1@120"], &format!("sleep 0.3; {script}"));
     let killed = sandbox.submit(&["-l", "walltime=1:00:00", "-W", "warn=12@59:59"], "sleep 60\n");
     let started = Instant::now();
     assert_eq!(sandbox.ended(&trapped)["Exit_status"], 3);
     assert!(started.elapsed() < Duration::from_secs(30));
     assert_eq!(sandbox.read(&format!("w.o{}", number(&trapped))), "warned\n");
+    assert_eq!(sandbox.ended(&short)["Exit_status"], 3, "it had time for its trap");
     let job = sandbox.ended(&killed);
     assert_eq!((&job["Exit_status"], &job["warn"]), (&(256 + 12).into(), &"12@59:59".into()));
 }
@@ -350,6 +352,26 @@ fn a_job_that_waits_for_its_files_can_be_deleted() {
     assert_eq!(sandbox.state(&id), "R");
     sandbox.run("qdel", &[&id]).ok();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
+    assert!(!sandbox.file("ran").exists());
+}
+
+#[test]
+fn a_shepherd_killed_while_files_are_copied_leaves_neither_a_copier_nor_a_folder() {
+    let sandbox = Sandbox::configured(&format!("[server]\nname = \"copies{}\"\n", std::process::id()));
+    let work = sandbox.work().display().to_string();
+    sandbox.shell("mkfifo pipe; echo text > file").ok();
+    let options = ["-r", "n", "-W", &format!("stagein={work}/pipe@localhost:{work}/file")];
+    let id = sandbox.submit(&options, "touch ran\n");
+    let tmpdir = Path::new("/var/tmp").join(format!("pbs.{id}"));
+    let both = sandbox.until("the copy", || Some(sandbox.pids_of("lanai-shepherd")).filter(|pids| pids.len() == 2));
+    assert!(tmpdir.is_dir());
+    fs::write(tmpdir.join("left"), "").unwrap();
+    let parent = |pid: &i32| lanai::sys::procfs::process(*pid).map(|process| process.parent);
+    let copier = both.iter().find(|pid| parent(pid).is_some_and(|parent| both.contains(&parent))).unwrap();
+    kill(parent(copier).unwrap(), 9);
+    sandbox.ended(&id);
+    sandbox.until("the end of both", || sandbox.pids_of("lanai-shepherd").is_empty().then_some(()));
+    sandbox.until("the end of its folder", || (!tmpdir.exists()).then_some(()));
     assert!(!sandbox.file("ran").exists());
 }
 

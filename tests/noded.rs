@@ -211,6 +211,11 @@ fn lives(pid: i32) -> bool {
     procfs::process(pid).is_some_and(|p| p.lives())
 }
 
+fn signal(pid: i32, name: &str) {
+    let signal: nix::sys::signal::Signal = format!("SIG{name}").parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
+}
+
 fn kill(pid: i32) {
     assert!(lanai::sys::process::send_signal(pid, 9));
 }
@@ -527,6 +532,19 @@ fn a_schedd_of_an_earlier_epoch_is_not_followed() {
     node.stream = dial(node.folder.path());
     node.order(Order::Hello { epoch: 6 });
     assert!(matches!(node.next(), Report::Fenced { epoch: 7 }));
+}
+
+#[test]
+fn a_schedd_that_says_leave_and_waits_for_no_answer_is_obeyed() {
+    let mut node = Node::start();
+    let daemon = node.daemon.id() as i32;
+    signal(daemon, "STOP");
+    let mut hasty = dial(node.folder.path());
+    frame::write(&mut hasty, &Order::Hello { epoch: 2 }).unwrap();
+    frame::write(&mut hasty, &Order::Leave).unwrap();
+    drop(hasty);
+    signal(daemon, "CONT");
+    wait_for(|| node.daemon.try_wait().unwrap());
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Sandbox, kill};
+use lanai::model::job::JobId;
 use lanai::sys::procfs;
+use lanai::wire::frame;
+use lanai::wire::task::{News, Plea};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -69,12 +72,10 @@ impl Cluster {
         noded.wait().unwrap();
     }
 
-    /// Starts schedd where none serves any more. One that is dying may still be taken for alive.
+    /// Starts schedd where none serves any more.
+    #[track_caller]
     fn start_schedd(&self) {
-        self.sandbox.until("a schedd", || {
-            self.sandbox.run("schedd", &[]);
-            (self.sandbox.run("schedd", &["--status"]).code == 0).then_some(())
-        });
+        self.sandbox.run("schedd", &[]).ok();
     }
 
     /// Submits a script over all three nodes; output and errors go to `out`.
@@ -338,6 +339,25 @@ fn a_sisters_noded_killed_in_mid_job_loses_nothing() {
 }
 
 #[test]
+fn what_a_node_that_is_away_cannot_be_told_is_refused() {
+    let cluster = Cluster::new();
+    let id = cluster.submit("trap 'echo heard; exit 4' USR1; while :; do sleep 0.02; done\n");
+    cluster.sandbox.running(&id);
+    cluster.kill("n1");
+    cluster
+        .sandbox
+        .until("n1 to be away", || cluster.sandbox.run("pbsnodes", &["n1"]).out.contains("state = down").then_some(()));
+    for (command, arguments) in [("qsig", &["-s", "USR1", &id]), ("qmsg", &["-O", "hello", &id])] {
+        let done = cluster.sandbox.run(command, arguments);
+        assert!(done.code != 0 && done.err.contains("its node does not answer"), "{done:?}");
+    }
+    cluster.start("n1", &[]);
+    cluster.sandbox.until("the signal", || (cluster.sandbox.run("qsig", &["-s", "USR1", &id]).code == 0).then_some(()));
+    assert_eq!(status(&cluster.sandbox.ended(&id)), 4);
+    assert!(cluster.sandbox.read("out").ends_with("heard\n"));
+}
+
+#[test]
 fn the_first_nodes_noded_killed_in_mid_job_loses_nothing() {
     survive(&["n1"]);
 }
@@ -575,6 +595,20 @@ fn garbage_at_the_tasks_socket_disturbs_nobody() {
 }
 
 #[test]
+fn one_that_greets_without_end_is_sent_away() {
+    let cluster = Cluster::new();
+    let stranger = UnixStream::connect(cluster.sandbox.home().join("n1/tasks.sock")).unwrap();
+    let hello = Plea::Hello { job: JobId::job(1), attempt: 1, task: 0, cookie: String::new() };
+    let words = frame::encode(&hello).unwrap().repeat(100_000);
+    let _ = (&stranger).write_all(&words);
+    let mut said = Vec::new();
+    let _ = (&stranger).read_to_end(&mut said);
+    assert!(matches!(frame::read(&mut said.as_slice()), Ok(News::Refused(_))));
+    let once = frame::encode(&News::Refused("this process is not part of job 1 on this node".into())).unwrap();
+    assert_eq!(said.len(), once.len(), "it is told once");
+}
+
+#[test]
 fn a_job_over_its_walltime_ends_with_its_tasks() {
     let cluster = Cluster::new();
     let script = "pbsdsh -- sh -c 'echo $$ > pid.$PBS_VNODENUM; exec sleep 60'\n";
@@ -598,6 +632,20 @@ fn a_job_put_back_starts_again_only_when_its_tasks_are_gone() {
     cluster.sandbox.run("qrerun", &[&id]).ok();
     let job = cluster.sandbox.ended(&id);
     assert_eq!((status(&job), &job["run_count"]), (4, &json!(2)));
+    cluster.nothing_is_kept();
+}
+
+#[test]
+fn memory_is_bounded_for_all_that_a_job_runs_on_a_node() {
+    let cluster = Cluster::new();
+    let task = "head -c 70m /dev/zero | tail | sleep $1\n";
+    cluster.sandbox.script("task", task);
+    let within = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=400mb", "pbsdsh ./task 2\n");
+    assert_eq!(status(&cluster.sandbox.ended(&within)), 0, "{}", cluster.sandbox.read("out"));
+    let over = cluster.submit_with("select=1:ncpus=2:mpiprocs=2:mem=110mb", "pbsdsh ./task 60\n");
+    let job = cluster.sandbox.ended(&over);
+    // Where the kernel bounds the script, it is its tasks that are ended.
+    assert!([-27, 254].contains(&status(&job)), "{job}");
     cluster.nothing_is_kept();
 }
 

@@ -1,7 +1,7 @@
 //! The personal mode: daemons that come with the first `qsub`, leave when idle, and are never in
 //! the way.
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, kill};
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
@@ -305,4 +305,20 @@ fn stop_ends_a_schedd_that_does_not_understand_it() {
     let done = sandbox.run("schedd", &["--stop"]);
     assert_eq!(done.code, 0, "{done:?}");
     left(&sandbox);
+}
+
+#[test]
+fn a_schedd_that_is_dying_is_not_taken_for_one_that_serves() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.submit(&["-h"], "true\n");
+    // It still listens, and holds the spool, but will never answer.
+    let dying = sandbox.pid_of("schedd").unwrap();
+    kill(dying, 19);
+    let mut starts = sandbox.command("schedd").stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(starts.try_wait().unwrap(), None, "nobody serves");
+    kill(dying, 9);
+    assert!(starts.wait().unwrap().success());
+    assert!(std::os::unix::net::UnixStream::connect(sandbox.home().join("schedd.sock")).is_ok());
+    assert_eq!(sandbox.state(&id), "H");
 }

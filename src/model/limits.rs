@@ -7,7 +7,7 @@ use super::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
-/// is not among them: each node bounds its own share of it ([`share_kb`]).
+/// is not among them: each node bounds its own share of it ([`Room`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Processor time of all processes together.
@@ -122,9 +122,26 @@ impl Bound {
     }
 }
 
+/// The most memory a job may take on one host, in kilobytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Resident.
+    pub mem: Option<u64>,
+    /// Address space.
+    pub vmem: Option<u64>,
+}
+
+impl Room {
+    /// What its shares on a host come to.
+    pub fn on<'a>(host: &str, shares: &'a [Share]) -> Room {
+        let here = || shares.iter().filter(|share| share.host == host);
+        Room { mem: share_kb(here(), "mem"), vmem: share_kb(here(), "vmem") }
+    }
+}
+
 /// What shares on one host come to of `mem` or `vmem`, in kilobytes; None when it was not asked for
 /// in all of them, so that no bound can be told.
-pub fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u64> {
+fn share_kb<'a>(shares: impl Iterator<Item = &'a Share>, name: &str) -> Option<u64> {
     let of = |share: &Share| kilobytes(share.taken.iter().find(|(taken, _)| taken == name).map(|(_, value)| value));
     shares.map(of).sum::<Option<u64>>().filter(|&sum| sum > 0)
 }

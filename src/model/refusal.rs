@@ -178,6 +178,15 @@ impl Refusal {
 
     /// The terminal of a running job cannot be reached now.
     pub fn no_terminal(why: &str) -> Refusal {
+        Refusal::by_node(why)
+    }
+
+    /// What is asked for would have to be told to a node that does not answer now.
+    pub fn node_away() -> Refusal {
+        Refusal::by_node("its node does not answer")
+    }
+
+    fn by_node(why: &str) -> Refusal {
         Refusal::new(15041, format!("Execution server rejected request: {why}"))
     }
 

@@ -7,16 +7,18 @@ use super::tmpdir;
 use crate::model::job::Outcome;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
+use crate::sys::process::{self, Fork};
+use crate::sys::procfs;
 use crate::sys::procfs::Process;
-use crate::sys::{process, procfs};
 use nix::libc::{EINVAL, ENOENT, ESRCH};
+use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
 /// How long the processes of a lost shepherd may take to be gone.
@@ -58,7 +60,7 @@ fn look(site: &Site, folder: &Folder) -> io::Result<Found> {
         other => other?,
     };
     if let Some(ended) = shepherd(site, &identity)? {
-        let session = folder.trace().ok().flatten().and_then(|trace| u32::try_from(trace.session).ok());
+        let session = folder.trace().ok().flatten().and_then(|trace| trace.session());
         return Ok(Found::Alive { ended, session });
     }
     // It may have written its record and left between the two looks.
@@ -104,8 +106,25 @@ pub fn clear_up(site: &Site, folder: &Folder) {
     if let Some(identity) = folder.identity().ok().filter(|identity| identity.boot == site.boot) {
         end_rest(&identity, trace.as_ref());
     }
-    if let Some(trace) = &trace {
-        tmpdir::remove(Path::new(OsStr::from_bytes(&trace.tmpdir.0)));
+    let tmpdir = trace.map(|trace| PathBuf::from(OsStr::from_bytes(&trace.tmpdir.0)));
+    if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir.as_os_str().is_empty() && !tmpdir::remove_empty(tmpdir)) {
+        remove_beside(&tmpdir);
+    }
+}
+
+/// Removes a folder in a process of its own: how long that takes is up to who has filled it.
+fn remove_beside(folder: &Path) {
+    match process::fork() {
+        Ok(Fork::Child) => {
+            process::close_all_but(&[]);
+            // The one that removes is left to init, so that nobody need wait for it.
+            if let Ok(Fork::Child) = process::fork() {
+                tmpdir::remove(folder);
+            }
+            process::leave(0)
+        }
+        Ok(Fork::Parent(child)) => drop(waitpid(child, None)),
+        Err(e) => warn!("{} is left behind: {e}", folder.display()),
     }
 }
 

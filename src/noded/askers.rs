@@ -121,15 +121,18 @@ impl Askers {
         match plea {
             Plea::Hello { job, attempt, task, cookie } => {
                 let name = Name { job, attempt, task };
-                asker.name = proved(&self.state, name, &cookie, asker.uid).then_some(name);
-                let answer = match asker.name {
-                    Some(_) => News::Welcome,
-                    None => News::Refused(format!("this process is not part of job {job} on this node")),
-                };
-                self.say(number, &answer, poller);
+                match asker.name.is_none() && proved(&self.state, name, &cookie, asker.uid) {
+                    true => {
+                        asker.name = Some(name);
+                        self.say(number, &News::Welcome, poller);
+                    }
+                    false => {
+                        self.dismiss(number, format!("this process is not part of job {job} on this node"), poller)
+                    }
+                }
             }
             Plea::Wish(wish) => match asker.name {
-                None => self.say(number, &News::Refused("a wish before a greeting".into()), poller),
+                None => self.dismiss(number, "a wish before a greeting".into(), poller),
                 // Dropped: it will be said again.
                 Some(_) if !reachable => {}
                 Some(name) => {
@@ -140,6 +143,12 @@ impl Askers {
                 }
             },
         }
+    }
+
+    /// Tells one why it is heard no more.
+    fn dismiss(&mut self, number: u64, why: String, poller: &mut Poller) {
+        self.say(number, &News::Refused(why), poller);
+        self.close(number, &FrameError::Closed, poller);
     }
 
     /// Passes on what schedd tells the processes of an attempt.

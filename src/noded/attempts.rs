@@ -6,6 +6,7 @@
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
 use super::adopt::{self, Found};
+use super::control::Control;
 use super::folder::{self, Folder, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
@@ -13,7 +14,6 @@ use super::shepherd::never;
 use super::site::Site;
 use super::spawner::{Building, Spawner, Word};
 use super::terminal::Door;
-use super::watch::Control;
 use crate::model::job::{Attempt, How, JobId, Outcome, TaskNumber, Usage};
 use crate::model::time::Span;
 use crate::sys::{cgroup, clock};
@@ -430,7 +430,8 @@ impl Attempts {
                 entry.used = used;
                 changed.push((name.job, name.attempt, name.task, used));
             }
-            if entry.standing == Standing::Starting && matches!(folder.trace(), Ok(Some(_))) {
+            let begun = || folder.trace().is_ok_and(|trace| trace.and_then(|trace| trace.session()).is_some());
+            if entry.standing == Standing::Starting && begun() {
                 silent.push(name);
             }
             if !entry.kept.is_empty() {

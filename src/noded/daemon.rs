@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::askers::Askers;
 use super::attempts::Attempts;
+use super::control::Control;
 use super::folder::Name;
 use super::gpus;
 use super::poller::{Poller, Source};
@@ -11,7 +12,6 @@ use super::rules::Rules;
 use super::site::Site;
 use super::state::StateFolder;
 use super::tmpdir;
-use super::watch::Control;
 use crate::model::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
@@ -90,6 +90,18 @@ struct Guest {
     uid: u32,
     since: Span,
     writing: bool,
+    /// Why it can be told nothing more. What it has said before is carried out all the same: a
+    /// schedd that leaves says so and waits for no answer.
+    deaf: Option<FrameError>,
+}
+
+impl Guest {
+    /// Writes what it has room for.
+    fn flush(&mut self) {
+        if let Err(e) = self.link.flush() {
+            self.deaf.get_or_insert(e.into());
+        }
+    }
 }
 
 impl Daemon {
@@ -178,7 +190,7 @@ impl Daemon {
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
             }
             Source::AskerListener => self.askers.admit(&mut self.poller),
-            Source::Asker(number) => self.askers.hear(number, self.schedd.is_some(), &mut self.poller),
+            Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
         }
         Ok(())
     }
@@ -197,7 +209,8 @@ impl Daemon {
         let peer = peer::of(&stream)?;
         anyhow::ensure!(self.welcome.contains(&peer.uid()), "user {} is not schedd's", peer.uid());
         anyhow::ensure!(self.guests.len() <= MOST_GUESTS, "too many connections");
-        let guest = Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false };
+        let guest =
+            Guest { link: Link::new(stream)?, uid: peer.uid(), since: clock::monotonic(), writing: false, deaf: None };
         let number = self.poller.number();
         self.poller.add(&guest.link, Source::Guest(number))?;
         self.guests.insert(number, guest);
@@ -206,8 +219,8 @@ impl Daemon {
 
     fn listen_to(&mut self, number: u64) {
         let Some(guest) = self.guests.get_mut(&number) else { return };
-        let heard = guest.link.flush().map_err(FrameError::from).and_then(|()| guest.link.receive::<Order>());
-        let orders = match heard {
+        guest.flush();
+        let orders = match guest.link.receive::<Order>() {
             Ok(orders) => orders,
             Err(e) => return self.close(number, &e),
         };
@@ -217,7 +230,7 @@ impl Daemon {
             }
             self.carry_out(number, order);
         }
-        self.watch_writing(number);
+        self.settle(number);
     }
 
     fn close(&mut self, number: u64, why: &FrameError) {
@@ -238,22 +251,31 @@ impl Daemon {
     }
 
     fn send(&mut self, number: u64, report: &Report) {
-        let Some(guest) = self.guests.get_mut(&number) else { return };
-        let sent = guest.link.send(report);
+        let Some(guest) = self.guests.get_mut(&number).filter(|guest| guest.deaf.is_none()) else { return };
+        guest.deaf = guest.link.send(report).err();
         let backlog = guest.link.backlog();
-        match sent {
-            Err(e) => self.close(number, &e),
-            Ok(()) if backlog > BACKLOG => self.close(number, &FrameError::TooLarge(backlog)),
-            Ok(()) => self.watch_writing(number),
+        if backlog > BACKLOG {
+            guest.deaf = Some(FrameError::TooLarge(backlog));
         }
     }
 
-    fn watch_writing(&mut self, number: u64) {
+    /// Lets go of a guest that can be told nothing more; of another, waits for room to write where
+    /// there is something to.
+    fn settle(&mut self, number: u64) {
         let Some(guest) = self.guests.get_mut(&number) else { return };
+        if let Some(why) = guest.deaf.take() {
+            return self.close(number, &why);
+        }
         if guest.writing != guest.link.wants_write() {
             guest.writing = guest.link.wants_write();
             self.poller.want_write(&guest.link, Source::Guest(number), guest.writing);
         }
+    }
+
+    /// Whether wishes may be passed on: those that are not are said again.
+    fn schedd_listens(&self) -> bool {
+        let schedd = self.schedd.and_then(|number| self.guests.get(&number));
+        schedd.is_some_and(|guest| guest.link.backlog() < BACKLOG / 4)
     }
 
     // ------------------------------------------------------------------------- orders
@@ -342,6 +364,9 @@ impl Daemon {
             if let Some(number) = self.schedd {
                 self.send(number, &report);
             }
+        }
+        if let Some(number) = self.schedd {
+            self.settle(number);
         }
     }
 

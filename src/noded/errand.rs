@@ -1,8 +1,8 @@
 //! Work on an owner's files before and after a job, done by a process that is the owner and
 //! nobody else: whatever a path leads to, it opens no more than its owner could.
 
+use super::control::Control;
 use super::folder::Folder;
-use super::watch::Control;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::{self, Account};
 use nix::fcntl::OFlag;
@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{Mode, umask};
 use nix::sys::wait::waitpid;
-use nix::unistd::{Gid, Pid, getpid, setsid};
+use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,9 +55,11 @@ impl Errand<'_> {
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
         while !self.from_the_first && !self.folder.orders(&mut seen).is_empty() {}
+        let shepherd = getpid();
         match process::fork()? {
             Fork::Child => {
-                let said = self.become_owner(&far).map_err(|e| format!("identity: {e}")).and_then(|()| work());
+                let said =
+                    self.become_owner(&far, shepherd).map_err(|e| format!("identity: {e}")).and_then(|()| work());
                 let text = said.err().unwrap_or_default();
                 let _ = File::from(far).write_all(text.as_bytes());
                 process::leave(i32::from(!text.is_empty()))
@@ -69,14 +71,18 @@ impl Errand<'_> {
         }
     }
 
-    fn become_owner(&self, far: &OwnedFd) -> io::Result<()> {
+    fn become_owner(&self, far: &OwnedFd, shepherd: Pid) -> io::Result<()> {
         setsid()?;
         process::close_all_but(&[far.as_fd()]);
         match self.groups {
             Some(groups) => user::become_user(self.account, groups)?,
             None => self.group.map_or(Ok(()), user::take_group)?,
         }
+        // Only now: becoming another user forgets this. A shepherd that is gone has left before.
         prctl::set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() != shepherd {
+            process::leave(1);
+        }
         umask(Mode::from_bits_truncate(self.umask & 0o777));
         Ok(())
     }

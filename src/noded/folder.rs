@@ -13,12 +13,12 @@
 //!
 //! Few files, because making and removing them is what a short job costs most. The record has its
 //! space on disk from the first moment, so that a full disk loses no outcome; each of its parts is
-//! written once, by one call, so that a reader finds it whole or not at all.
+//! written by one call, so that a reader finds it whole or not at all.
 //!
 //! The folder appears under its final name in one step, complete, before the job is forked. Who
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
-use super::watch::Control;
+use super::control::Control;
 use crate::model::job::{Attempt, JobId, NotAJob, Outcome, TaskNumber, Usage};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
@@ -113,7 +113,7 @@ struct Versioned {
 /// Where the job's processes are to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The session, which is the first process's number too.
+    /// The session, which is the first process's number too; 0 until that is forked.
     pub session: i32,
     /// When that process started, in ticks since boot.
     pub started: u64,
@@ -121,6 +121,13 @@ pub struct Trace {
     pub cgroup: Option<Text>,
     /// `TMPDIR`.
     pub tmpdir: Text,
+}
+
+impl Trace {
+    /// The job's session, once it is forked.
+    pub fn session(&self) -> Option<u32> {
+        u32::try_from(self.session).ok().filter(|&session| session > 0)
+    }
 }
 
 /// An attempt's folder under its final name.
@@ -150,6 +157,14 @@ impl Folder {
         self.path.try_exists().unwrap_or(true)
     }
 
+    /// The shepherds of the other processes of this attempt on this node.
+    pub fn kin(&self, own: Name) -> Vec<Identity> {
+        let place = self.path.parent().unwrap_or(&self.path);
+        let others = names(place).unwrap_or_default().into_iter();
+        let others = others.filter(|name| (name.job, name.attempt) == (own.job, own.attempt) && *name != own);
+        others.filter_map(|name| Folder { path: place.join(name.to_string()) }.identity().ok()).collect()
+    }
+
     /// The job's script.
     pub fn script(&self) -> PathBuf {
         self.path.join("script")
@@ -175,7 +190,7 @@ impl Folder {
         Ok(self.part(IDENTITY, TRACE)?.ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
-    /// How to find its job; None before the job is forked.
+    /// How to find its job and what that leaves; None before there is anything to find.
     pub fn trace(&self) -> io::Result<Option<Trace>> {
         self.part(TRACE, OUTCOME)
     }
@@ -339,10 +354,12 @@ fn publish(state: &Path, beside: &Path, name: Name, built: Built) -> io::Result<
 impl Built {
     /// Records where the job's processes are to be found.
     pub fn write_trace(&self, trace: &Trace) -> io::Result<()> {
-        let bytes = serde_json::to_vec(trace)?;
+        let mut bytes = serde_json::to_vec(trace)?;
         if bytes.len() > OUTCOME - TRACE {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
+        // Over all of an earlier one.
+        bytes.resize(OUTCOME - TRACE, b' ');
         self.record.write_all_at(&bytes, TRACE as u64)
     }
 
@@ -427,9 +444,13 @@ mod tests {
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
+        let early = Trace { session: 0, started: 0, cgroup: Some("/some/where".into()), tmpdir: Text(vec![0xff]) };
+        built.write_trace(&early).unwrap();
+        assert_eq!(built.folder.trace().unwrap().unwrap().session(), None);
         let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
         built.write_trace(&trace).unwrap();
         assert_eq!(built.folder.trace().unwrap(), Some(trace));
+        assert!(built.folder.outcome().unwrap().is_some());
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! memory of one), the shepherd looks: soon after the start, then at growing pauses, more often as
 //! a limit comes nearer. A job without such limits is never looked at on their account.
 
-use super::environment;
 use super::meter::{Meter, Reading};
 use crate::model::job::How;
-use crate::model::limits::{Bound, Limits, share_kb};
+use crate::model::limits::{Bound, Limits, Room};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
+use crate::sys::procfs::Process;
 use crate::sys::{clock, sensors};
 use crate::wire::message::Launch;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
@@ -25,30 +25,24 @@ const LONGEST_CPUT: Span = Span::seconds(60);
 /// The most of one processor that looking may take, as its inverse.
 const THRIFT: i64 = 50;
 
-/// The most memory a job may take on this node, in kilobytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Room {
-    mem: Option<u64>,
-    vmem: Option<u64>,
+/// What a job may take of this host: its script's shares here, or what its task was told.
+fn room(launch: &Launch) -> Room {
+    match (launch.place.task, launch.shares.first()) {
+        (0, Some(first)) => Room::on(&first.host, &launch.shares),
+        _ => launch.place.room,
+    }
 }
 
-impl Room {
-    /// What its shares here come to.
-    pub fn of(launch: &Launch) -> Room {
-        let here = || environment::here(&launch.shares);
-        Room { mem: share_kb(here(), "mem"), vmem: share_kb(here(), "vmem") }
-    }
+/// Has the kernel hold a job to its memory, where it can.
+pub fn fence(launch: &Launch, cgroup: &Cgroup) -> bool {
+    room(launch).mem.is_some_and(|most| cgroup.bound_memory(most))
+}
 
-    /// Has the kernel hold the job to its memory, where it can; then looking for it is no use.
-    pub fn fence(&self, cgroup: &Cgroup) -> bool {
-        self.mem.is_some_and(|most| cgroup.bound_memory(most))
-    }
-
-    /// The end of a job to which the kernel has denied memory.
-    pub fn denied(&self, cgroup: &Cgroup) -> Option<How> {
-        let peak = cgroup.out_of_memory()?;
-        Some(exceeded(Bound::Mem, kb(peak.max(self.mem?)), kb(self.mem?)))
-    }
+/// The end of a job to which the kernel has denied memory.
+pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
+    let limit = room(launch).mem?;
+    let peak = cgroup.out_of_memory()?;
+    Some(exceeded(Bound::Mem, kb(peak.max(limit)), kb(limit)))
 }
 
 /// Limits that are kept by looking, and when to look next.
@@ -63,10 +57,11 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a job forked at `began`. `fenced`: the kernel holds it to its memory.
+    /// For a job forked at `began`. `fenced`: the kernel holds it to its memory. Of a task that says
+    /// nothing of what it takes together with the script and the other tasks here.
     pub fn new(launch: &Launch, fenced: bool, began: Span) -> Guard {
-        let mut room = Room::of(launch);
-        if fenced {
+        let mut room = room(launch);
+        if fenced && launch.place.task == 0 {
             room.mem = None;
         }
         let Limits { cput, pmem_kb, .. } = launch.limits;
@@ -88,11 +83,19 @@ impl Guard {
         }
     }
 
-    /// Looks; how the job is to end if it is over one of its limits.
-    pub fn look(&mut self, meter: &mut Meter, cgroup: Option<&Cgroup>, elapsed: Span) -> Option<How> {
+    /// Looks; how the job is to end if it is over one of its limits. `kin`: the processes that the same
+    /// attempt runs here under other shepherds.
+    pub fn look(
+        &mut self,
+        meter: &mut Meter,
+        cgroup: Option<&Cgroup>,
+        kin: impl FnOnce() -> Vec<Process>,
+        elapsed: Span,
+    ) -> Option<How> {
         let before = clock::monotonic();
         let suspect = self.room.mem.into_iter().chain(self.pmem).min().unwrap_or(u64::MAX);
-        let reading = meter.look(cgroup, elapsed, suspect);
+        let kin = if self.room == Room::default() { Vec::new() } else { kin() };
+        let reading = meter.look(cgroup, &kin, elapsed, suspect);
         let now = clock::monotonic();
         let pause = self.pause_after(&reading, Span(now.0 - self.last.0.0));
         // On a machine with very many processes a look takes long.

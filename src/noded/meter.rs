@@ -15,11 +15,11 @@ pub struct Meter {
 /// What the living processes of a job had at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Resident memory, in kilobytes.
+    /// Resident memory, in kilobytes; with that of its kin.
     pub mem_kb: u64,
     /// That of the largest process.
     pub largest_kb: u64,
-    /// Address space, in kilobytes.
+    /// Address space, in kilobytes; with that of its kin.
     pub vmem_kb: u64,
     /// Processor time of all, also of those that are gone.
     pub cput: Span,
@@ -35,34 +35,32 @@ impl Meter {
 
     /// Looks at the job's living processes; what has been used so far.
     pub fn sample(&mut self, cgroup: Option<&Cgroup>, walltime: Span) -> Usage {
-        self.look(cgroup, walltime, u64::MAX);
+        self.look(cgroup, &[], walltime, u64::MAX);
         self.so_far
     }
 
-    /// Looks at the job's living processes. Memory that seems to be more than `suspect` kilobytes is
-    /// measured again with what processes share counted once and without pages of files, which takes
-    /// the kernel longer.
-    pub fn look(&mut self, cgroup: Option<&Cgroup>, walltime: Span, suspect: u64) -> Reading {
+    /// Looks at the job's living processes, and at its kin: what belongs to the same job but is counted
+    /// elsewhere. Memory that seems to be more than `suspect` kilobytes is measured again with what
+    /// processes share counted once and without pages of files, which takes the kernel longer.
+    pub fn look(&mut self, cgroup: Option<&Cgroup>, kin: &[Process], walltime: Span, suspect: u64) -> Reading {
         let alive: Vec<Process> = match cgroup {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let mut sizes: Vec<u64> = alive.iter().map(|p| p.mem_kb).collect();
-        if sizes.iter().sum::<u64>() > suspect {
-            let own = |p: &Process| procfs::proportional_kb(p.pid).unwrap_or(p.mem_kb);
-            sizes = alive.iter().map(own).collect();
-        }
+        let seems = |family: &[Process]| family.iter().map(|p| p.mem_kb).sum::<u64>();
+        let is_suspect = seems(&alive) + seems(kin) > suspect;
+        let size = |p: &Process| is_suspect.then(|| procfs::proportional_kb(p.pid)).flatten().unwrap_or(p.mem_kb);
+        let sizes: Vec<u64> = alive.iter().map(size).collect();
+        let (mem_kb, vmem_kb) = (sizes.iter().sum(), alive.iter().map(|p| p.vmem_kb).sum());
+        self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
+        self.so_far.vmem_kb = self.so_far.vmem_kb.max(vmem_kb);
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        let mut reading = Reading {
-            mem_kb: sizes.iter().sum(),
+        Reading {
+            mem_kb: mem_kb + kin.iter().map(size).sum::<u64>(),
             largest_kb: sizes.iter().copied().max().unwrap_or(0),
-            vmem_kb: alive.iter().map(|p| p.vmem_kb).sum(),
-            cput: Span(0),
-        };
-        self.so_far.mem_kb = self.so_far.mem_kb.max(reading.mem_kb);
-        self.so_far.vmem_kb = self.so_far.vmem_kb.max(reading.vmem_kb);
-        reading.cput = self.note(cgroup, running, walltime).cput;
-        reading
+            vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
+            cput: self.note(cgroup, running, walltime).cput,
+        }
     }
 
     /// Notes what somebody else has measured: the largest resident memory, in kilobytes.

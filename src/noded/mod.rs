@@ -55,6 +55,8 @@ pub mod child;
 
 pub mod terminal;
 
+pub mod control;
+
 pub mod watch;
 
 pub mod sweep;

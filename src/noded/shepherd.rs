@@ -8,14 +8,13 @@ use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
 use super::errand::{Done, Errand};
 use super::folder::{self, Built, Contents, Identity, Name, Trace};
-use super::limits::Room;
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
 use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
-use super::{program, task, tmpdir};
+use super::{limits, program, task, tmpdir};
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
@@ -28,7 +27,7 @@ use crate::sys::{clock, packet, procfs};
 use crate::wire::message::{Launch, Payload};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::unistd::Gid;
+use nix::unistd::{Gid, Pid};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -200,6 +199,9 @@ impl Around<'_> {
     /// Runs the job between what is to be done about its files before and after it.
     fn run_with_files(&self, noded: &OwnedFd, terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
         let files = &self.launch.files;
+        if files.come_first() {
+            self.write_trace(None);
+        }
         let before = match files.come_first() {
             true => self.errand(true, |staging| staging.before())?,
             false => Done::Well,
@@ -299,7 +301,7 @@ impl Around<'_> {
         if let Some(terminal) = &mut terminal {
             terminal.forked();
         }
-        self.write_trace(session.as_raw(), cgroup.as_ref());
+        self.write_trace(Some((session, cgroup.as_ref())));
         let meter = Meter::new(&self.launch.shares);
         let watch = Watch::new(self.launch, self.built, noded, session, began, fenced).at(terminal);
         Ok(watch.until_over(near, signals, cgroup, meter))
@@ -338,7 +340,7 @@ impl Around<'_> {
         let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
         let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
-            let fenced = Room::of(self.launch).fence(&group);
+            let fenced = limits::fence(self.launch, &group);
             if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
                 return Ok((forked, Some(group), fenced));
             }
@@ -347,10 +349,14 @@ impl Around<'_> {
         Ok((process::fork()?, None, false))
     }
 
-    fn write_trace(&self, session: i32, cgroup: Option<&Cgroup>) {
+    /// Writes down what would be left if this process were killed: the job, once there is one, and
+    /// its `TMPDIR`.
+    fn write_trace(&self, job: Option<(Pid, Option<&Cgroup>)>) {
+        let session = job.map_or(0, |(session, _)| session.as_raw());
+        let cgroup = job.and_then(|(_, cgroup)| cgroup);
         let trace = Trace {
             session,
-            started: procfs::process(session).map_or(0, |process| process.started),
+            started: procfs::process(session).filter(|_| session > 0).map_or(0, |process| process.started),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
             tmpdir: if self.own { Text(self.tmpdir.as_os_str().as_bytes().to_vec()) } else { Text::default() },
         };

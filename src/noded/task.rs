@@ -50,7 +50,7 @@ mod tests {
     fn a_task_has_its_askers_environment_and_its_own_place() {
         let mut launch = launch();
         launch.environ = b"HOME=/elsewhere\0PBS_TASKNUM=1\0PBS_JOBCOOKIE=old\0X=y\0".to_vec();
-        launch.place = TaskPlace { task: 3, slot: 2, host: 1, nodes: None };
+        launch.place = TaskPlace { task: 3, slot: 2, host: 1, ..TaskPlace::default() };
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
         let jobdir = Path::new("/h");

@@ -1,8 +1,9 @@
 //! Watching one running job: its start, its end, its walltime, and what noded orders meanwhile.
 
 use super::child::{Fault, Word};
-use super::folder::{Built, Name};
-use super::limits::{Guard, Room};
+use super::control::Control;
+use super::folder::{Built, Identity, Name};
+use super::limits::{self, Guard};
 use super::meter::Meter;
 use super::shepherd::unable;
 use super::terminal::{Terminal, Turn};
@@ -13,19 +14,24 @@ use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
+use crate::sys::procfs::{self, Process};
 use crate::sys::{clock, packet};
 use crate::wire::message::{Launch, Payload};
 use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::Pid;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// When usage is first looked at, and how often after that.
 const FIRST_SAMPLE: Span = Span::seconds(2);
 const SAMPLES: Span = Span::seconds(5);
+/// How long a script has for its traps before it is warned: a job may be shorter than its warning.
+const SETTLED: Span = Span::seconds(1);
 /// How soon a word that noded had no room for is said again.
 const SAY_AGAIN: Span = Span(50);
 /// How long the status of a killed first process is waited for.
@@ -179,11 +185,12 @@ impl<'a> Watch<'a> {
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
     }
 
-    /// Hears the job's first process before its exec; true when there is no more to hear.
+    /// Hears the job's first process before its exec; true when there is no more to hear. It is never
+    /// waited for: one that is stuck in the kernel may not even close its end when it is killed.
     fn hear(&mut self, start: Option<&OwnedFd>) -> bool {
         let Some(start) = start else { return true };
         let mut buffer = [0; 8192];
-        match packet::receive(start.as_fd(), &mut buffer, true) {
+        match packet::receive(start.as_fd(), &mut buffer, false) {
             Ok(Some((length, passed))) => {
                 match postcard::from_bytes(&buffer[..length]) {
                     Ok(Word::Ready) => {
@@ -322,7 +329,7 @@ impl<'a> Watch<'a> {
         // Before its exec a signal would end it unseen.
         let runs = self.warned.is_none() && self.ending.is_none() && self.errors.is_some() && self.status.is_none();
         let warning = self.times.warning.filter(|_| runs)?;
-        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(0);
+        let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(SETTLED.0);
         Some((warning, Span(self.began.0.saturating_add(left))))
     }
 
@@ -338,7 +345,8 @@ impl<'a> Watch<'a> {
         if !due || self.ending.is_some() || self.status.is_some() {
             return;
         }
-        if let Some(excess) = self.guard.look(meter, cgroup, self.elapsed()) {
+        let kin = || kin(self.built, Name::of(self.launch));
+        if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
             self.tell_owner(&excess);
             // Who takes too much memory may take all of it before the grace is over.
             let patient = matches!(excess, How::Exceeded { bound: Bound::Cput, .. });
@@ -391,7 +399,7 @@ impl<'a> Watch<'a> {
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
     fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
-        let denied = cgroup.and_then(|group| Room::of(self.launch).denied(group));
+        let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
         if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
             if let How::Exceeded { used, .. } = denied {
                 meter.note_peak(used.unsigned_abs());
@@ -413,13 +421,23 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// What the same attempt runs here under other shepherds.
+fn kin(built: &Built, own: Name) -> Vec<Process> {
+    let shepherds = built.folder.kin(own).into_iter();
+    let alive = |shepherd: &Identity| procfs::process(shepherd.pid).is_some_and(|p| p.started == shepherd.started);
+    shepherds.filter(alive).flat_map(|shepherd| procfs::family(shepherd.pid)).collect()
+}
+
 /// Writes a line into a file that the job has opened, unless that would block.
 fn write_line(file: Option<&OwnedFd>, line: &[u8]) {
     let Some(file) = file else { return };
-    let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
-    if poll(&mut fds, PollTimeout::ZERO) == Ok(1) {
-        let _ = nix::unistd::write(file, &[line, b"\n"].concat());
-    }
+    let line = [line, b"\n"].concat();
+    let file_type = fstat(file).map(|found| SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT);
+    let _ = match file_type {
+        Ok(SFlag::S_IFREG) => nix::unistd::write(file, &line).map(drop).map_err(io::Error::from),
+        // A terminal or a pipe may have room, but not enough; how the job has it open is the job's.
+        _ => process::open_again(file).and_then(|mut own| own.write_all(&line)),
+    };
 }
 
 struct Ready {
@@ -427,119 +445,35 @@ struct Ready {
     signals: bool,
 }
 
-/// An order as a line in the attempt's folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// TERM, then KILL after this grace.
-    Cancel(Span),
-    /// Send this signal.
-    Signal(i32),
-    /// New limits on its time.
-    Times(Times),
-    /// Write a line into the job's files.
-    Message {
-        /// Whether into its standard output.
-        output: bool,
-        /// Whether into its standard error.
-        errors: bool,
-        /// What to say.
-        text: Text,
-    },
-}
-
-impl Control {
-    /// The line.
-    pub fn line(&self) -> String {
-        match self {
-            Control::Cancel(grace) => format!("cancel {}", grace.0),
-            Control::Signal(number) => format!("signal {number}"),
-            Control::Times(Times { walltime, cput, warning }) => {
-                let span = |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
-                let warning = warning.map_or("none".to_string(), |w| format!("{}@{}", w.signal, w.before.0));
-                format!("times {} {} {warning}", span(*walltime), span(*cput))
-            }
-            // In digits: the text may hold anything, newlines too.
-            Control::Message { output, errors, text } => {
-                let files = [("o", *output), ("e", *errors)].map(|(letter, is)| if is { letter } else { "" }).concat();
-                let digits: String = text.0.iter().map(|byte| format!("{byte:02x}")).collect();
-                format!("message {files}:{digits}")
-            }
-        }
-    }
-
-    /// Reads a line; None for one of a version to come.
-    pub fn parse(line: &str) -> Option<Control> {
-        match line.split_once(' ')? {
-            ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
-            ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
-            ("times", times) => parse_times(times).map(Control::Times),
-            ("message", rest) => {
-                let (files, digits) = rest.split_once(':')?;
-                let text = Text(digits.as_bytes().chunks(2).map(byte).collect::<Option<_>>()?);
-                Some(Control::Message { output: files.contains('o'), errors: files.contains('e'), text })
-            }
-            _ => None,
-        }
-    }
-}
-
-fn parse_times(text: &str) -> Option<Times> {
-    let words: Vec<Option<&str>> = text.split(' ').map(|word| Some(word).filter(|word| *word != "none")).collect();
-    let [walltime, cput, warning] = words[..] else { return None };
-    let span = |word: Option<&str>| word.map(|word| word.parse().map(Span)).transpose().ok();
-    let warning = warning.map(|word| {
-        let (signal, before) = word.split_once('@')?;
-        Some(Warning { signal: signal.parse().ok()?, before: Span(before.parse().ok()?) })
-    });
-    // One that is there and cannot be read makes nothing of the whole.
-    let warning = match warning {
-        Some(None) => return None,
-        Some(warning) => warning,
-        None => None,
-    };
-    Some(Times { walltime: span(walltime)?, cput: span(cput)?, warning })
-}
-
-/// The byte that two digits stand for.
-fn byte(digits: &[u8]) -> Option<u8> {
-    let is_whole = digits.len() == 2 && digits.iter().all(u8::is_ascii_hexdigit);
-    u8::from_str_radix(std::str::from_utf8(digits).ok().filter(|_| is_whole)?, 16).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::terminal;
+    use std::sync::mpsc::channel;
 
     #[test]
-    fn an_order_survives_its_line() {
-        for order in [
-            Control::Cancel(Span(10_000)),
-            Control::Signal(10),
-            Control::Times(Times::default()),
-            Control::Times(Times { walltime: Some(Span(1)), ..Times::default() }),
-            Control::Times(Times {
-                cput: Some(Span(7)),
-                warning: Some(Warning { signal: 10, before: Span(5) }),
-                ..Times::default()
-            }),
-            Control::Message { output: true, errors: false, text: Text(b"a\n\xff:".to_vec()) },
-            Control::Message { output: true, errors: true, text: Text::default() },
-        ] {
-            assert_eq!(Control::parse(&order.line()), Some(order));
+    fn a_line_that_a_terminal_has_little_room_for_is_not_waited_for() {
+        let pair = terminal::pair(None).unwrap();
+        let mut own = process::open_again(&pair.screen).unwrap();
+        while own.write(b"xxxxxxx").is_ok() {}
+        // Until there is room for a little.
+        let mut fds = [PollFd::new(pair.screen.as_fd(), PollFlags::POLLOUT)];
+        while poll(&mut fds, PollTimeout::ZERO) == Ok(0) {
+            nix::unistd::read(&pair.keyboard, &mut [0; 16]).unwrap();
         }
-        for junk in [
-            "",
-            "cancel",
-            "cancel x",
-            "dance 5",
-            "message o",
-            "message o:6",
-            "message o:+1",
-            "times 5",
-            "times 5 5 x",
-            "times x none none",
-        ] {
-            assert_eq!(Control::parse(junk), None, "{junk}");
-        }
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            write_line(Some(&pair.screen), &[b'y'; 200_000]);
+            done.send(())
+        });
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(()));
+    }
+
+    #[test]
+    fn a_line_is_added_to_a_file_where_the_job_is_in_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        nix::unistd::write(&file, b"begun\n").unwrap();
+        write_line(Some(&file.as_file().try_clone().unwrap().into()), b"said");
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "begun\nsaid\n");
     }
 }

@@ -1,5 +1,6 @@
 //! What clients ask of the elements of an array, and of running jobs one by one.
 
+use super::reports;
 use super::requests::{Desk, Granted};
 use crate::model::array::{self, Elements, Indices, Standing};
 use crate::model::event::Event;
@@ -114,6 +115,10 @@ impl Desk<'_> {
         let attempts: Vec<(JobId, Attempt)> = self.begun(id, only)?.into_iter().filter_map(attempt).collect();
         if attempts.is_empty() {
             return Err(self.not_running(id));
+        }
+        let attempts: Vec<_> = attempts.into_iter().filter(|&(id, _)| reports::can_be_told(self.ledger, id)).collect();
+        if attempts.is_empty() {
+            return Err(Refusal::node_away());
         }
         for &(id, _) in &attempts {
             self.ledger.happen(id, Event::Signalled { by: self.caller.shown(), signal });

@@ -6,7 +6,7 @@ use crate::model::job::{How, Job, Want};
 use crate::model::state::State;
 use std::fmt::Write;
 
-/// The most that one letter says, in bytes: it must fit into a pipe.
+/// The most that one letter says, in bytes.
 const LONGEST: usize = 16 << 10;
 
 /// A message about a job.

@@ -8,7 +8,6 @@ use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// How long a noded may be silent before its connection counts as lost.
 const SILENCE: Span = Span::seconds(30);
@@ -20,8 +19,6 @@ const REDIAL: Span = Span(10);
 const LONGEST_REDIAL: Span = Span::seconds(5);
 /// More than these bytes unread, and a noded is told of no further tasks.
 const MOST_AHEAD: usize = 32 << 20;
-/// How often a noded just started is dialled to be told to leave.
-const FAREWELL: u32 = 200;
 /// The longest pause between two starts of our own noded, when it ends before it can be reached.
 const LONGEST_RESTART: Span = Span::seconds(2);
 
@@ -185,16 +182,9 @@ impl Nodes {
 
     /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
-        let epoch = self.epoch;
         for target in self.targets.iter_mut().filter(|target| target.own) {
-            for _ in 0..FAREWELL {
-                if target.link.is_some() || target.started.is_none() {
-                    break;
-                }
-                clock::sleep(Duration::from_millis(REDIAL.0 as u64));
-                target.dial(epoch, clock::monotonic());
-            }
             target.send(&Order::Leave);
+            target.process.iter_mut().for_each(daemon::Started::send_away);
         }
     }
 }
@@ -220,7 +210,8 @@ impl Target {
     }
 
     fn dial(&mut self, epoch: u64, now: Span) {
-        let connected = socket::connect(&self.socket).and_then(Link::new);
+        // One that accepts nobody is not waited for.
+        let connected = socket::knock(&self.socket).and_then(Link::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
@@ -302,5 +293,32 @@ impl Target {
         self.dial_at = clock::monotonic() + self.pause;
         self.pause = Span((self.pause.0 * 2).min(LONGEST_REDIAL.0));
         News::Lost(std::mem::take(&mut self.presents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn a_noded_that_accepts_nobody_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("noded.sock");
+        let stuck = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+        bind(stuck.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&stuck, Backlog::new(1).unwrap()).unwrap();
+        let knocking: Vec<_> = std::iter::from_fn(|| crate::sys::socket::knock(&path).ok()).take(10).collect();
+        assert!(knocking.len() < 10);
+        let (done, is_done) = channel();
+        std::thread::spawn(move || {
+            let mut target = Target::new(path, Vec::new(), false);
+            target.dial(1, clock::monotonic());
+            done.send(target.link.is_none())
+        });
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(10)), Ok(true));
     }
 }

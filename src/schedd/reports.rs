@@ -69,6 +69,12 @@ pub fn first_node(job: &Job) -> Option<&str> {
         .map(|share| share.node.as_str())
 }
 
+/// Whether the node that runs a job's script answers: what is said once must be heard at once.
+pub fn can_be_told(ledger: &Ledger, id: JobId) -> bool {
+    let node = ledger.job(id).and_then(|job| ledger.node(first_node(job)?));
+    node.is_some_and(|node| node.up)
+}
+
 /// Takes in what a node says of one attempt.
 pub fn attempt_stands(
     ledger: &mut Ledger,

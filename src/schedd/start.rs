@@ -4,11 +4,12 @@ use super::Schedd;
 use super::listen::Listener;
 use super::recover::{Recovered, recover};
 use super::setup::Setup;
+use crate::model::time::Span;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
 use crate::sys::{clock, daemon, record};
-use crate::wire::client::Client;
+use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Reply, Request, Status};
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
@@ -16,6 +17,10 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// How long a schedd that holds the spool may take to serve or to be gone, and to answer once.
+const PATIENCE: Span = Span::seconds(30);
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// Decide which job runs where and when.
 ///
@@ -92,17 +97,27 @@ fn serve(home: Home, ready: bool) -> Result<()> {
 /// commands at once start two daemons, and a command may come while one is about to leave: then
 /// the second daemon waits until the first serves or is gone.
 fn take(home: &Home, ready: bool) -> Result<Option<Recovered>> {
-    for _ in 0..500 {
+    let until = clock::monotonic() + PATIENCE;
+    while clock::monotonic() < until {
         match recover(Setup::read(home.clone())?) {
             Err(error) if ready && matches!(error.downcast_ref(), Some(LockError::Held(_))) => {}
             other => return other.map(Some),
         }
-        if Client::reach(home).is_ok() {
+        if another_serves(home) {
             return Ok(None);
         }
         clock::sleep(Duration::from_millis(10));
     }
     bail!("another schedd holds {} and does not answer", home.spool().display())
+}
+
+/// Whether a schedd answers. That one listens is not enough: it may be dying, or on its way out.
+fn another_serves(home: &Home) -> bool {
+    let Ok(mut client) = Client::reach(home) else { return false };
+    client.be_impatient(ANSWER);
+    let answer = client.begin(&Request::Status).and_then(|()| client.reply());
+    // One of another version is for whoever wants something of it to be told of.
+    !matches!(answer, Err(ClientError::Unreachable(_)))
 }
 
 fn log_to_stderr() {

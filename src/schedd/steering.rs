@@ -3,6 +3,7 @@
 //!
 //! [`requests`]: super::requests
 
+use super::reports;
 use super::requests::{Desk, Granted};
 use crate::model::attribute;
 use crate::model::event::Event;
@@ -64,6 +65,9 @@ impl Desk<'_> {
         let run = job.life.open_run().filter(spoken_to).ok_or_else(Refusal::bad_state)?;
         if text.0.len() > LONGEST_MESSAGE {
             return Err(Refusal::too_large("a message", LONGEST_MESSAGE));
+        }
+        if !reports::can_be_told(self.ledger, id) {
+            return Err(Refusal::node_away());
         }
         self.ledger.happen(id, Event::Messaged { by: self.caller.shown(), output, errors });
         Ok(Granted::Tell(id, Order::Message { job: id, attempt: run.attempt, output, errors, text: text.clone() }))

@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::reports::Inventory;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
-use crate::model::limits::Limits;
+use crate::model::limits::{Limits, Room};
 use crate::model::staging::Files;
 use crate::model::state::State;
 use crate::model::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
@@ -105,6 +105,7 @@ fn launch(ledger: &Ledger, job: &Job, program: &Program, number: TaskNumber) -> 
         slot: task.slot,
         host: run.host_number(&share.host),
         nodes: Some(node_file(&run.shares)),
+        room: Room::on(&share.host, &run.shares),
     };
     let whole = dispatch::frame(&ledger.setup, job, run, payload, program.environ.clone());
     // What concerns the job as a whole is its script's: its time, its files, its terminal.

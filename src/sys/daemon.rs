@@ -4,7 +4,8 @@
 
 use super::env;
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,6 +38,14 @@ impl Started {
     /// Whether it lives; of one that does not, no zombie stays.
     pub fn lives(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Tells it to leave, if it lives. Also one that does not listen yet hears this.
+    pub fn send_away(&mut self) {
+        if self.lives() {
+            // Not waited for yet, so the number is still its own.
+            let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signa
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid};
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// From `linux/sched.h`: one bit too wide for the constant of the C library's bindings.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
@@ -223,6 +225,13 @@ pub fn usual_descriptor_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.min(USUAL_DESCRIPTORS), hard);
     }
+}
+
+/// Opens what `fd` has open once more, to write to it without ever waiting; how others have it open
+/// stays as it is.
+pub fn open_again(fd: impl AsFd) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    File::options().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
 /// Copies `fd` to standard output or error; it stays open over an exec.

@@ -27,13 +27,14 @@ impl Signals {
         Ok(Signals { descriptor: SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)? })
     }
 
-    /// Whether this daemon is to leave. Children that have ended are buried on the way.
+    /// Whether this daemon is to leave. Its children are waited for where they were started; only as
+    /// a container's first process it buries those of others too.
     pub fn take(&mut self) -> bool {
         let mut leave = false;
         while let Ok(Some(signal)) = self.descriptor.read_signal() {
             leave |= signal.ssi_signo != Signal::SIGCHLD as u32;
         }
-        while let Reaped::Ended(..) = process::reap(None) {}
+        while std::process::id() == 1 && matches!(process::reap(None), Reaped::Ended(..)) {}
         leave
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the one place that starts programs of others")]
 
+use super::process;
 use crate::model::time::Span;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
@@ -32,8 +33,13 @@ impl Tool {
     pub fn start(program: &Path, arguments: &[&str], until: Span) -> io::Result<Tool> {
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
-        // SAFETY: between fork and exec, one system call that touches no memory.
-        unsafe { command.pre_exec(|| Ok(prctl::set_pdeathsig(Signal::SIGKILL)?)) };
+        // SAFETY: between fork and exec, two system calls that touch no memory of ours.
+        unsafe {
+            command.pre_exec(|| {
+                prctl::set_pdeathsig(Signal::SIGKILL)?;
+                process::unblock_signals()
+            });
+        }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How often a request is told anew to a schedd that left before it had read it.
 const RETRIES: usize = 5;
+/// How often schedd is started when each time it has left again before it could be reached.
+const STARTS: usize = 3;
 
 /// A connection to schedd.
 #[derive(Debug)]
@@ -55,11 +57,15 @@ pub enum More {
 impl Client {
     /// Connects to the schedd of `home`; in a personal installation starts it if need be.
     pub fn connect(home: &Home) -> Result<Client, ClientError> {
-        let unreachable = match Client::reach(home) {
-            Err(ClientError::Unreachable(_)) if may_start(home) => Client::start(home)?,
-            other => return other,
-        };
-        Client::reach(home).or(Err(unreachable))
+        let mut started = None;
+        for _ in 0..STARTS {
+            match Client::reach(home) {
+                // The one that served a moment ago may have left meanwhile.
+                Err(ClientError::Unreachable(_)) if may_start(home) => started = Some(Client::start(home)?),
+                other => return other,
+            }
+        }
+        Client::reach(home).map_err(|error| started.unwrap_or(error))
     }
 
     /// Starts schedd and waits until it serves; the error for when it then cannot be reached.

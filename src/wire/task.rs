@@ -5,6 +5,7 @@
 //! is. Everything it asks for may be asked again: tasks are told apart by tokens it made up.
 
 use crate::model::job::{Attempt, JobId, TaskNumber};
+use crate::model::limits::Room;
 use crate::model::task::{Stage, Token};
 use crate::model::text::Text;
 use serde::{Deserialize, Serialize};
@@ -103,4 +104,6 @@ pub struct TaskPlace {
     pub host: u32,
     /// The text of the node file, for a task: its launch names no shares but its own.
     pub nodes: Option<String>,
+    /// What the attempt may take of its host, with all it runs there, for a task.
+    pub room: Room,
 }
