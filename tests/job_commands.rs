@@ -192,7 +192,8 @@ fn what_has_left_the_history_is_gone_with_all_that_was_kept_of_it() {
     sandbox.until("the end of the history", || {
         (rows(&sandbox, "job", &format!("id = {}", number(&id))) == 0).then_some(())
     });
-    assert_eq!(rows(&sandbox, "event", &format!("job = {}", number(&id))), 0);
+    let events = || rows(&sandbox, "event", &format!("job = {}", number(&id)));
+    sandbox.until("the end of its events", || (events() == 0).then_some(()));
     refused(sandbox.run("qstat", &["-x", &id]), 153, &format!("qstat: Unknown Job Id {id}"));
     assert_eq!(rows(&sandbox, "blob", "1"), 2, "the script and the environment of the job that is held");
     assert_eq!(sandbox.state(&held), "H");

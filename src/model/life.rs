@@ -308,3 +308,26 @@ pub fn exit_status(outcome: &Outcome) -> Option<i32> {
         How::NodeFault(_) | How::Cancelled | How::ShepherdLost => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::fixture::cluster;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn jobs_that_are_put_off_one_after_another_are_few_classes() {
+        let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        let put_off = |now: i64, wait: Span| {
+            let mut job = job.clone();
+            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), max_failed_starts: 9, retry: wait });
+            let until = job.life.not_before.unwrap();
+            assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
+            until
+        };
+        let hour = Span::seconds(3600);
+        let moments: BTreeSet<Time> = (0..100_000).map(|n| put_off(1_700_000_000_000 + 36 * n, hour)).collect();
+        assert!(moments.len() <= 66, "{}", moments.len());
+        assert_eq!(put_off(1_700_000_000_001, Span(50)), Time(1_700_000_000_051));
+    }
+}

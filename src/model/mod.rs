@@ -18,6 +18,8 @@ pub mod state;
 
 pub mod signal;
 
+mod runs;
+
 pub mod spans;
 
 pub mod array;

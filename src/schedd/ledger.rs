@@ -4,6 +4,8 @@
 //! that has happened the tick can be taken back whole ([`Ledger::roll_back`]), as if nobody had
 //! asked.
 
+mod arrays;
+
 use super::clock::{Clock, Reading};
 use super::dependencies;
 use super::dependencies::ties::Ties;
@@ -12,8 +14,6 @@ use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
-use crate::model::array::{self, Rewrite, Standing};
-use crate::model::depend::Bars;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
@@ -242,99 +242,10 @@ impl Ledger {
         self.tell_array(id);
     }
 
-    /// Takes note of what happened to a job, and if it is an array to all its elements that have begun
-    /// and are not over: they have holds and wishes of their own.
-    pub fn happen_to_all(&mut self, id: JobId, event: &Event) {
-        let begun = self.begun(id);
-        self.happen(id, event.clone());
-        begun.into_iter().for_each(|element| self.happen(element, event.clone()));
-    }
-
-    /// Takes note of what happened to the elements of an array that have begun and are not over.
-    pub fn happen_to_begun(&mut self, id: JobId, event: &Event) {
-        self.begun(id).into_iter().for_each(|element| self.happen(element, event.clone()));
-    }
-
-    /// The elements of an array that have begun and are not over; none of what is no array.
-    fn begun(&self, id: JobId) -> Vec<JobId> {
-        let array = self.jobs.get(&id).and_then(|job| Some((job.indices()?, job.elements.as_ref()?)));
-        array.map_or(Vec::new(), |(indices, elements)| array::ids(id, elements.begun(), indices).collect())
-    }
-
-    /// Elements of an array that have never started, by position, never will.
-    pub fn end_waiting(&mut self, id: JobId, positions: &[(u32, u32)]) {
-        self.change_array(id, |array, moment| {
-            positions.iter().for_each(|&(first, last)| array.end_waiting(first, last, moment));
-        });
-    }
-
-    /// Changes how elements of an array stand, with which it may begin or end.
-    fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, Moment)) {
-        let moment = self.moment();
-        let Some(array) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
-        let (was, had_begun) = (array.life.state, array.has_begun());
-        change(array, moment);
-        self.ties.observe(was, array);
-        if array.has_begun() && !had_begun {
-            self.ties.note_began(id);
-        }
-        self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
-        self.reschedule(id);
-    }
-
-    /// An array that is over, out of the history again.
-    pub fn take_back(&mut self, array: Job) {
-        if !self.jobs.contains_key(&array.id) {
-            self.tick.jobs.insert(array.id, Touched { before: None, whole: false });
-            self.jobs.insert(array.id, Arc::new(array));
-        }
-    }
-
     /// The attempt that a start of this job would be; None if it cannot be started.
     pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
         let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
         waits(job).then_some(job.life.attempt + 1)
-    }
-
-    /// An element that starts has a record of its own from then on.
-    fn begin_element(&mut self, id: JobId) {
-        if self.jobs.contains_key(&id) {
-            return;
-        }
-        let array = id.parent().and_then(|array| self.jobs.get(&array));
-        let element = array.zip(id.index()).and_then(|(array, index)| array.unrecorded(index));
-        if let Some(mut element) = element.filter(|element| element.life.state != State::Finished) {
-            // What bars the array is its own; an operator has started this one all the same.
-            element.life.bars = Bars::default();
-            // The record of an earlier run may say what was asked for then.
-            let whole = element.life.attempt > 0;
-            self.tick.jobs.entry(id).or_insert(Touched { before: None, whole });
-            self.jobs.insert(id, Arc::new(element));
-        }
-    }
-
-    /// Lets an array know how its element stands.
-    fn tell_array(&mut self, id: JobId) {
-        let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id)) else { return };
-        let standing = match job.life.exit {
-            Some(exit) if job.life.state == State::Finished => Standing::Ended(exit.status),
-            _ => Standing::Begun,
-        };
-        if self.jobs.get(&parent).is_none_or(|array| array.standing(index) == Some(standing)) {
-            return;
-        }
-        let attempt = job.life.attempt;
-        self.change_array(parent, |array, moment| {
-            array.life.highest = array.life.highest.max(attempt);
-            array.element_stands(index, standing, moment);
-        });
-    }
-
-    /// Elements that have begun keep what was asked for, whatever becomes of their array.
-    pub fn keep_spec_of_begun(&mut self, id: JobId) {
-        for element in self.begun(id) {
-            touch(&mut self.jobs, &mut self.tick, element, true);
-        }
     }
 
     /// Changes a job in another way than by an event.
@@ -478,7 +389,7 @@ impl Ledger {
         }
         for (id, touched) in &self.tick.jobs {
             let Some(job) = self.jobs.get_mut(id) else { continue };
-            if let Some(rewrite) = unwritten(job) {
+            if let Some(rewrite) = arrays::unwritten(job) {
                 changes.push(Change::Elements(*id, rewrite));
             }
             let class = waits(job).then(|| snapshot::ClassId::of(job).0);
@@ -542,12 +453,6 @@ impl Ledger {
             }
         }
     }
-}
-
-/// How the elements of an array stand, as far as the spool has it otherwise.
-fn unwritten(job: &mut Arc<Job>) -> Option<Rewrite> {
-    job.elements.as_ref().filter(|elements| elements.has_unwritten())?;
-    Arc::make_mut(Arc::make_mut(job).elements.as_mut()?).take_unwritten()
 }
 
 /// The job, to be changed in this tick.

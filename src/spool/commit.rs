@@ -232,8 +232,8 @@ fn write_verdict(transaction: &Transaction, class: u64, reason: Option<&Reason>)
 fn write_bookings(transaction: &Transaction, bookings: &[(JobId, Time, Vec<String>)]) -> Result<(), SpoolError> {
     transaction.execute("DELETE FROM booking", [])?;
     for (job, at, nodes) in bookings {
-        let sql = "INSERT OR REPLACE INTO booking (job, at, nodes) VALUES (?1, ?2, ?3)";
-        transaction.prepare_cached(sql)?.execute(params![job.number, at.0, json(nodes)?])?;
+        let sql = "INSERT OR REPLACE INTO booking (job, idx, at, nodes) VALUES (?1, ?2, ?3, ?4)";
+        transaction.prepare_cached(sql)?.execute(params![job.number, load::index(*job), at.0, json(nodes)?])?;
     }
     Ok(())
 }

@@ -108,9 +108,14 @@ pub(super) fn job(connection: &Connection, id: JobId) -> Result<Option<Job>, Spo
 
 /// An element, also one without a record of its own.
 fn element(connection: &Connection, number: u64, index: u32) -> Result<Option<Job>, SpoolError> {
-    let Some(array) = job(connection, JobId::array(number))? else { return Ok(None) };
-    let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![number, index])?;
-    Ok(element_of(&array, index, recorded.into_iter().next()))
+    let array = job(connection, JobId::array(number))?;
+    array.map_or(Ok(None), |array| element_in(connection, &array, index))
+}
+
+/// The element of an array that is known.
+pub(super) fn element_in(connection: &Connection, array: &Job, index: u32) -> Result<Option<Job>, SpoolError> {
+    let recorded = elements_where(connection, "e.job = ?1 AND e.idx = ?2", params![array.id.number, index])?;
+    Ok(element_of(array, index, recorded.into_iter().next()))
 }
 
 /// An element of an array, which has this record or none. The record of one that waits is of the

@@ -66,6 +66,8 @@ const STEPS: &[&str] = &[
      ALTER TABLE happened RENAME TO event;",
     super::ties::SCHEMA,
     super::oblivion::SCHEMA,
+    // To which element of an array a start is promised; -1 for what is none.
+    "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

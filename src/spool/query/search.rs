@@ -14,6 +14,7 @@ use crate::model::time::{Span, Time};
 use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Record, Row};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// SQL over the columns of `job`, and a value for each `?` in it.
@@ -59,6 +60,8 @@ pub(super) struct Search<'a> {
     bytes: usize,
     /// The environment read last.
     environ: Option<(Digest, Option<Vec<u8>>)>,
+    /// The array read last for one of its elements.
+    array: Option<Rc<Job>>,
 }
 
 impl Search<'_> {
@@ -71,7 +74,7 @@ impl Search<'_> {
         let tied = ties::exist(connection)?;
         let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new(), tied };
         let (rows, records) = (Vec::new(), Vec::new());
-        Ok(Search { connection, detail, viewer, history, waits, rows, records, bytes: 0, environ: None })
+        Ok(Search { connection, detail, viewer, history, waits, rows, records, bytes: 0, environ: None, array: None })
     }
 
     /// These jobs, in this order.
@@ -91,9 +94,21 @@ impl Search<'_> {
     }
 
     /// A job, if there is one that is shown.
-    pub(super) fn shown(&self, id: JobId) -> Result<Option<Job>, SpoolError> {
-        let job = load::job(self.connection, id)?;
+    pub(super) fn shown(&mut self, id: JobId) -> Result<Option<Job>, SpoolError> {
+        let job = match (self.array_of(id)?, id.index()) {
+            (Some(array), Some(index)) => load::element_in(self.connection, &array, index)?,
+            _ => load::job(self.connection, id)?,
+        };
         Ok(job.filter(|job| self.history || job.life.state != State::Finished))
+    }
+
+    /// The array of an element; mostly it is that of the element before.
+    fn array_of(&mut self, id: JobId) -> Result<Option<Rc<Job>>, SpoolError> {
+        let Some(parent) = id.parent() else { return Ok(None) };
+        if self.array.as_ref().is_none_or(|array| array.id != parent) {
+            self.array = load::job(self.connection, parent)?.map(Rc::new);
+        }
+        Ok(self.array.clone())
     }
 
     /// SQL for the jobs that are shown at all.
@@ -166,7 +181,7 @@ impl Search<'_> {
     /// A job found by its id.
     fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
         let mut class = self.class(&job)?;
-        if let Some(array) = job.id.parent().and_then(|id| load::job(self.connection, id).transpose()).transpose()? {
+        if let Some(array) = self.array_of(job.id)? {
             expire(&mut job, &array);
             class = class.or(self.class(&array)?);
         }
@@ -213,7 +228,7 @@ impl Search<'_> {
             Some(class) => self.waits.reason(self.connection, class)?,
             None => None,
         };
-        let booked = self.waits.bookings.get(&job.id.number).copied().filter(|_| queued);
+        let booked = self.waits.booked(job.id).filter(|_| queued);
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
             Detail::Environment if may_see => self.environ(job.spec.environ)?,
@@ -264,13 +279,20 @@ pub(super) fn texts_of(job: &Job) -> usize {
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
 struct Waits {
-    bookings: BTreeMap<u64, Time>,
+    /// By number, with the index of the element that is meant.
+    bookings: BTreeMap<u64, (i64, Time)>,
     reasons: BTreeMap<i64, Option<Reason>>,
     /// Whether any job is bound to another.
     tied: bool,
 }
 
 impl Waits {
+    /// The start promised to a job, or to the next element of an array.
+    fn booked(&self, id: JobId) -> Option<Time> {
+        let meant = |(index, _): &&(i64, Time)| id.is_array() || *index == load::index(id);
+        self.bookings.get(&id.number).filter(meant).map(|&(_, at)| at)
+    }
+
     fn reason(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
         if let Some(known) = self.reasons.get(&class) {
             return Ok(known.clone());
@@ -297,8 +319,8 @@ fn verdict(connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolE
     Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
 }
 
-fn bookings(connection: &Connection) -> Result<BTreeMap<u64, Time>, SpoolError> {
-    let mut statement = connection.prepare("SELECT job, at FROM booking")?;
-    let bookings = statement.query_map([], |row| Ok((row.get(0)?, Time(row.get(1)?))))?;
+fn bookings(connection: &Connection) -> Result<BTreeMap<u64, (i64, Time)>, SpoolError> {
+    let mut statement = connection.prepare("SELECT job, idx, at FROM booking")?;
+    let bookings = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, Time(row.get(2)?)))))?;
     Ok(bookings.collect::<Result<_, _>>()?)
 }

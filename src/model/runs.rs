@@ -1,0 +1,109 @@
+//! Runs of numbers, kept on sheets: a copy shares the sheets with its original, and a change copies
+//! only the one it falls on. So what has a million runs can be kept as it was before a change.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Runs that begin within so many numbers are on one sheet.
+const WIDTH: u32 = 2048;
+
+/// First to last.
+type Sheet = BTreeMap<u32, u32>;
+
+/// Runs, each by its first number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Sheet", into = "Sheet")]
+pub struct Runs {
+    /// None is empty.
+    sheets: BTreeMap<u32, Arc<Sheet>>,
+    count: usize,
+}
+
+impl Runs {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The last that begins at this number or before.
+    pub fn last_up_to(&self, number: u32) -> Option<(u32, u32)> {
+        let mut sheets = self.sheets.range(..=number / WIDTH).rev();
+        sheets.find_map(|(_, sheet)| sheet.range(..=number).next_back()).map(|(&first, &last)| (first, last))
+    }
+
+    /// Those that begin at this number or later, in order.
+    pub fn from(&self, number: u32) -> impl Iterator<Item = (u32, u32)> {
+        let sheets = self.sheets.range(number / WIDTH..);
+        sheets.flat_map(move |(_, sheet)| sheet.range(number..)).map(|(&first, &last)| (first, last))
+    }
+
+    /// The last number of the run that begins here.
+    pub fn get(&self, first: u32) -> Option<u32> {
+        self.sheets.get(&(first / WIDTH))?.get(&first).copied()
+    }
+
+    /// Adds a run, in the place of one that begins where it does.
+    pub fn insert(&mut self, first: u32, last: u32) {
+        let sheet = Arc::make_mut(self.sheets.entry(first / WIDTH).or_default());
+        self.count += usize::from(sheet.insert(first, last).is_none());
+    }
+
+    /// Takes out the run that begins here.
+    pub fn remove(&mut self, first: u32) {
+        let Some(sheet) = self.sheets.get_mut(&(first / WIDTH)).filter(|sheet| sheet.contains_key(&first)) else {
+            return;
+        };
+        let sheet = Arc::make_mut(sheet);
+        sheet.remove(&first);
+        self.count -= 1;
+        if sheet.is_empty() {
+            self.sheets.remove(&(first / WIDTH));
+        }
+    }
+}
+
+impl From<Sheet> for Runs {
+    fn from(runs: Sheet) -> Runs {
+        let mut all = Runs::default();
+        runs.into_iter().for_each(|(first, last)| all.insert(first, last));
+        all
+    }
+}
+
+impl From<Runs> for Sheet {
+    fn from(runs: Runs) -> Sheet {
+        runs.from(0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_shares_what_was_not_changed() {
+        let mut runs = Runs::default();
+        (0..100_000).step_by(2).for_each(|number| runs.insert(number, number));
+        let before = runs.clone();
+        runs.remove(50_000);
+        let shared = runs.sheets.values().zip(before.sheets.values()).filter(|(new, old)| Arc::ptr_eq(new, old));
+        assert_eq!(shared.count(), runs.sheets.len() - 1);
+        assert_eq!((runs.len(), runs.get(50_000), before.get(50_000)), (49_999, None, Some(50_000)));
+    }
+
+    #[test]
+    fn what_is_found_does_not_depend_on_the_sheets() {
+        let mut runs = Runs::default();
+        [(5, 9), (WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)].iter().for_each(|&(first, last)| runs.insert(first, last));
+        assert_eq!(runs.last_up_to(4), None);
+        assert_eq!(runs.last_up_to(WIDTH - 2), Some((5, 9)));
+        assert_eq!(runs.last_up_to(8 * WIDTH), Some((WIDTH - 1, WIDTH)));
+        assert_eq!(runs.from(6).collect::<Vec<_>>(), [(WIDTH - 1, WIDTH), (9 * WIDTH, 9 * WIDTH)]);
+        runs.remove(WIDTH - 1);
+        runs.remove(7);
+        assert_eq!((runs.last_up_to(8 * WIDTH), runs.sheets.len(), runs.len()), (Some((5, 9)), 2, 2));
+        let text = serde_json::to_string(&runs).unwrap();
+        assert_eq!(serde_json::from_str::<Runs>(&text).unwrap(), runs);
+    }
+}
