@@ -384,7 +384,7 @@ fn an_array_is_held_and_altered_as_a_whole() {
 #[test]
 fn no_more_elements_run_at_once_than_is_said_and_that_may_be_changed() {
     let sandbox = head(16);
-    let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.1; rmdir at.$PBS_ARRAY_INDEX\n\
+    let count = "mkdir at.$PBS_ARRAY_INDEX; ls -d at.* | wc -l >> seen; sleep 0.3; rmdir at.$PBS_ARRAY_INDEX\n\
                  exit $((PBS_ARRAY_INDEX % 10 == 0))\n";
     let id = sandbox.submit(&["-J", "1-60%3", "-W", "retry=1"], count);
     let most = || sandbox.read("seen").lines().map(|line| line.trim().parse::<u32>().unwrap()).max().unwrap();

@@ -274,7 +274,8 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let child = waits(&sandbox, &format!("afterok:{top}"));
     let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
-    let faults: Vec<String> = (2..15).map(|nth| format!("spool.commit:{nth}:fail")).collect();
+    // So many that the daemon's own retries have not used them all up before somebody asks.
+    let faults: Vec<String> = (2..60).map(|nth| format!("spool.commit:{nth}:fail")).collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
     let mut failures = 0;
