@@ -5,8 +5,9 @@
 //! elsewhere it follows, after an empty line. JSON is one document on each line.
 
 use super::again;
-use super::ask::{Said, no_server};
+use super::ask::Said;
 use super::exit::Failure;
+use super::qstat::no_server;
 use super::source::Source;
 use super::when;
 use crate::model::job::JobId;
@@ -20,9 +21,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdout};
 use std::os::fd::AsFd;
-
-/// The exit status without a server.
-const NO_SERVER: u8 = 255;
 
 /// What is watched, and how it is shown.
 #[derive(Debug)]
@@ -39,7 +37,7 @@ impl Watch {
     /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
     pub fn run(&self, command: fn() -> clap::Command, say: impl Fn() -> Result<Said, Failure>) -> Result<u8, Failure> {
         let home = Home::find()?;
-        let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string(), NO_SERVER))?;
+        let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
             // Asked before it looks: what changes after that look is told.
