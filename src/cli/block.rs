@@ -68,9 +68,13 @@ fn interrupted(home: &Home, job: JobId, id: &str, signal: Signal) -> Result<u8, 
     let number = signal as i32;
     let told = Failure::new(INTERRUPTED, format!("wait for job {id} interrupted by signal {number}"));
     exit::print(format!("Job {id} is being deleted\n"))?;
-    let request = Request::Delete { job, only: None, force: false, purge: false };
-    Client::connect(home)?.call(&request)?;
+    delete(home, job)?;
     Err(told)
+}
+
+/// Deletes a job that nobody waits for any more.
+pub fn delete(home: &Home, job: JobId) -> Result<Reply, ClientError> {
+    Client::connect(home)?.call(&Request::Delete { job, only: None, force: false, purge: false })
 }
 
 /// The signals that end a program, but for those this one was told to ignore (`nohup`, or `&` in a

@@ -84,7 +84,7 @@ fn depart(end: End, home: &Home, job: JobId) -> Result<u8, Failure> {
     let status = match end {
         End::Over(status) => settled(home, job).unwrap_or(status),
         End::Left => {
-            Client::connect(home)?.call(&Request::Delete { job, only: None, force: false, purge: false })?;
+            block::delete(home, job)?;
             DELETED
         }
         End::HungUp(signal) => 128 + signal,

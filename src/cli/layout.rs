@@ -121,7 +121,7 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
     let known = spent.iter().filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
     let percent = known.map(|(asked, used)| used.0.saturating_mul(100) / asked.0).max();
     match (state, percent) {
-        (State::Running | State::Finished, percent) => format!("{:>3} ", percent.unwrap_or(0).min(100)),
+        (State::Running | State::Begun | State::Finished, percent) => format!("{:>3} ", percent.unwrap_or(0).min(100)),
         _ => "-- ".to_string(),
     }
 }
@@ -197,6 +197,7 @@ Job id                         Name            User             Time Use S Queue
         assert_eq!(percent_done(&spent, State::Running), " 50 ");
         assert_eq!(percent_done(&[(Some(minute), hour)], State::Running), "100 ");
         assert_eq!(percent_done(&spent, State::Queued), "-- ");
+        assert_eq!(percent_done(&[(None, hour)], State::Begun), "  0 ");
         let shown = list(&[line("1.head", "a", "b", " 50 ", State::Running)], Style { wide: false, percent: true });
         let expected = "\
 Job id            Name             User               % done  S Queue

@@ -27,8 +27,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit status without a server.
-const NO_SERVER: u8 = 255;
+/// No server answers: for that qstat has an exit status of its own.
+pub fn no_server(why: &str) -> Failure {
+    ask::no_server(why, 255)
+}
 
 /// Show jobs, queues or the server.
 ///
@@ -182,7 +184,7 @@ impl Args {
     /// Writes what is asked for, as it comes; the result is what could not be done.
     fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
-        match ask::feed(|why| ask::no_server(why, NO_SERVER)) {
+        match ask::feed(no_server) {
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
             Err(failure) => self.without_server(format, now, out, failure),
         }
@@ -190,7 +192,7 @@ impl Args {
 
     /// The same, all at once; an error when nobody answers.
     fn look(&self, format: &Format) -> Result<Said, Failure> {
-        let mut feed = ask::feed(|why| ask::no_server(why, NO_SERVER))?;
+        let mut feed = ask::feed(no_server)?;
         let mut out = Vec::new();
         let failures = self.answer(format, &mut feed, clock::wall(), &mut out);
         Ok(Said { out, failures })

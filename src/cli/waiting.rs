@@ -1,6 +1,8 @@
 //! The time before an interactive job has its terminal: why it waits, shown in one line, and what
 //! signals mean meanwhile.
 
+use super::again;
+use super::block;
 use super::comment;
 use super::exit::{self, Failure};
 use super::source::Source;
@@ -22,9 +24,6 @@ use std::os::unix::net::UnixStream;
 
 /// How long a job may wait before it is told why, in milliseconds: most start at once.
 const UNTOLD: u16 = 250;
-
-/// The pause before a schedd, or a node, that does not answer is tried again, in milliseconds.
-const PAUSE: u16 = 500;
 
 /// The exit status of one who deletes the job before it starts, and of one whose job is gone.
 const GONE: u8 = 1;
@@ -125,9 +124,10 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Before a schedd, or a node, that does not answer is tried again.
     fn pause(&mut self) -> Result<Option<u8>, Failure> {
         let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, PollTimeout::from(PAUSE));
+        let _ = poll(&mut fds, PollTimeout::try_from(again::PAUSE).unwrap_or(PollTimeout::MAX));
         self.heed_signals()
     }
 
@@ -209,8 +209,7 @@ impl<'a> Waiting<'a> {
     /// The job first: a terminal that is gone takes no words.
     fn delete(&mut self) -> Result<(), Failure> {
         self.line.clear();
-        let request = Request::Delete { job: self.job, only: None, force: false, purge: false };
-        let reply = Client::connect(self.home)?.call(&request)?;
+        let reply = block::delete(self.home, self.job)?;
         let _ = exit::print(format!("Job {} is being deleted\n", self.id));
         match reply {
             Reply::Refused(refusal) => Err(Failure::of_job("qsub", &refusal, self.id)),

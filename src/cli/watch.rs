@@ -5,8 +5,9 @@
 //! elsewhere it follows, after an empty line. JSON is one document on each line.
 
 use super::again;
-use super::ask::{Said, no_server};
+use super::ask::Said;
 use super::exit::Failure;
+use super::qstat::no_server;
 use super::source::Source;
 use super::when;
 use crate::model::job::JobId;
@@ -20,9 +21,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdout};
 use std::os::fd::AsFd;
-
-/// The exit status without a server.
-const NO_SERVER: u8 = 255;
 
 /// What is watched, and how it is shown.
 #[derive(Debug)]
@@ -39,7 +37,7 @@ impl Watch {
     /// Shows and waits, until all the named jobs are over. `say` looks and makes the output.
     pub fn run(&self, command: fn() -> clap::Command, say: impl Fn() -> Result<Said, Failure>) -> Result<u8, Failure> {
         let home = Home::find()?;
-        let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string(), NO_SERVER))?;
+        let mut client = Client::connect(&home).map_err(|error| no_server(&error.to_string()))?;
         let (mut seen, mut shown) = (0, None);
         loop {
             // Asked before it looks: what changes after that look is told.
@@ -141,11 +139,16 @@ fn page(out: &[u8]) -> Vec<u8> {
 }
 
 fn fit(head: &str, text: &str, window: Window) -> String {
-    let room = usize::from(window.rows).saturating_sub(4).max(1);
-    let left = text.lines().count().saturating_sub(room);
-    let head: String = head.chars().take(usize::from(window.columns)).collect();
+    let (mut room, width) = (usize::from(window.rows).saturating_sub(4).max(1), usize::from(window.columns));
+    let head: String = head.chars().take(width).collect();
     let mut page = format!("\x1b[H\x1b[2J{head}\n\n");
-    text.lines().take(room).for_each(|line| page.extend([line, "\n"]));
+    let rows = |line: &str| line.chars().count().div_ceil(width).max(1);
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next_if(|line| rows(line) <= room) {
+        room -= rows(line);
+        page.extend([line, "\n"]);
+    }
+    let left = lines.count();
     if left > 0 {
         page.push_str(&format!("({left} more lines)\n"));
     }
@@ -169,6 +172,8 @@ mod tests {
     fn a_page_is_no_higher_than_the_window() {
         let window = Window { rows: 6, columns: 5 };
         assert_eq!(fit("qstat 12", "a\nb\nc\n", window), "\x1b[H\x1b[2Jqstat\n\na\nb\n(1 more lines)\n");
+        let window = Window { rows: 7, columns: 5 };
+        assert_eq!(fit("q", "wrapped\nb\nc\n", window), "\x1b[H\x1b[2Jq\n\nwrapped\nb\n(1 more lines)\n");
         assert_eq!(fit("q", "", window), "\x1b[H\x1b[2Jq\n\n");
     }
 }
