@@ -163,6 +163,10 @@ impl Elements {
         if places.is_empty() {
             return None;
         }
+        if places.len() > self.pieces() / 4 {
+            // So much is written sooner as a whole.
+            return Some(Rewrite { gone: vec![(0, u32::MAX)], runs: self.runs() });
+        }
         let near = |&(first, last): &(u32, u32)| self.runs_within(first.saturating_sub(1), last.saturating_add(1));
         let mut runs: Vec<Run> = places.iter().flat_map(near).collect();
         runs.sort_unstable();
