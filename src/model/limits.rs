@@ -133,7 +133,7 @@ pub struct Room {
 
 impl Room {
     /// What its shares on a host come to.
-    pub fn on<'a>(host: &str, shares: &'a [Share]) -> Room {
+    pub fn on(host: &str, shares: &[Share]) -> Room {
         let here = || shares.iter().filter(|share| share.host == host);
         Room { mem: share_kb(here(), "mem"), vmem: share_kb(here(), "vmem") }
     }
