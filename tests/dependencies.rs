@@ -278,6 +278,10 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let faults: Vec<String> = (2..60).map(|nth| format!("spool.commit:{nth}:fail")).collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
+    // The second commit is that of its node: what is asked before would be that one.
+    let up =
+        || sandbox.run("schedd", &["--status"]).out.lines().any(|line| line.contains("nodes") && line.contains(" up"));
+    sandbox.until("its node", || up().then_some(()));
     let mut failures = 0;
     while sandbox.run("qdel", &[&top]).code != 0 {
         assert_eq!(

@@ -73,9 +73,12 @@ fn a_message_reaches_the_files_of_a_running_job() {
     assert_eq!(sandbox.read(&err), "to errors\nto both\nin two lines\n");
     let long = sandbox.run("qmsg", &[&"x".repeat(1025), &id]);
     assert!(long.code == 166 && long.err.contains("more than 1024 bytes"), "{long:?}");
-    silent(sandbox.run("qmsg", &[&"y".repeat(1024), &id]));
     // A noded that has begun anew finds the shepherd and passes messages on.
     sandbox.kill("noded");
+    let said = || {
+        (sandbox.run("qmsg", &[&"y".repeat(1024), &id]).code == 0 && sandbox.pid_of("noded").is_some()).then_some(())
+    };
+    sandbox.until("a noded that listens", said);
     sandbox.until("the long message", || sandbox.read(&err).contains("yyy").then_some(()));
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
