@@ -275,7 +275,7 @@ fn a_fall_that_cannot_be_written_has_not_happened() {
     let grandchild = waits(&sandbox, &format!("afterok:{child},runone:{child}"));
     sandbox.kill("schedd");
     // So many that the daemon's own retries have not used them all up before somebody asks.
-    let faults: Vec<String> = (2..60).map(|nth| format!("spool.commit:{nth}:fail")).collect();
+    let faults: Vec<String> = (3..60).map(|nth| format!("spool.commit:{nth}:fail")).collect();
     sandbox.set("LANAI_FAULTS", faults.join(","));
     sandbox.run("schedd", &[]).ok();
     // The second commit is that of its node: what is asked before would be that one.
