@@ -8,6 +8,7 @@ use crate::support::{files, root};
 const LAYERS: &[(&str, &[&str])] = &[
     ("model/", &["sched", "spool", "wire", "schedd", "noded", "cli", "sim", "sys"]),
     ("sched/", &["spool", "wire", "schedd", "noded", "cli", "sim", "sys"]),
+    ("wire/order.rs", &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"]),
     ("wire/message.rs", &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"]),
     ("wire/", &["sched", "spool", "schedd", "noded", "cli", "sim"]),
     ("spool/", &["sched", "schedd", "noded", "cli", "sim"]),

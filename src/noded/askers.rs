@@ -11,7 +11,7 @@ use crate::model::task::Token;
 use crate::model::time::Span;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
-use crate::wire::message::Report;
+use crate::wire::order::Report;
 use crate::wire::peer;
 use crate::wire::task::{Asked, LARGEST, News, Plea, Wish};
 use std::collections::{BTreeMap, BTreeSet};

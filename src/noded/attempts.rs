@@ -17,7 +17,7 @@ use super::terminal::Door;
 use crate::model::job::{Attempt, How, JobId, Outcome, TaskNumber, Usage};
 use crate::model::time::Span;
 use crate::sys::{cgroup, clock};
-use crate::wire::message::{Launch, Report, Standing};
+use crate::wire::order::{Launch, Report, Standing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -518,78 +518,4 @@ fn sound(launch: &Launch) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{launch_for_tests as launch, site};
-    use super::*;
-
-    fn attempts() -> (Attempts, Poller, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder::attempts(folder.path())).unwrap();
-        std::fs::create_dir(folder::tombstones(folder.path())).unwrap();
-        let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
-        (Attempts::hollow(site), Poller::new().unwrap(), folder)
-    }
-
-    fn running() -> Launch {
-        Launch { walltime: Some(Span::seconds(60)), ..launch() }
-    }
-
-    #[test]
-    fn what_was_cancelled_before_it_was_seen_never_starts() {
-        let (mut attempts, mut poller, folder) = attempts();
-        let name = Name::of(&running());
-        attempts.cancel(name, Span(0));
-        attempts.start(&running(), &mut poller);
-        let cancelled = Standing::Ended(never(How::Cancelled));
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, cancelled)]);
-        assert!(folder::buried(folder.path(), name).is_some());
-        attempts.confirm(name);
-        assert!(attempts.standings().is_empty());
-        assert!(folder::buried(folder.path(), name).is_none());
-    }
-
-    #[test]
-    fn a_mark_outlives_a_restart() {
-        let (mut first, mut poller, folder) = attempts();
-        first.cancel(Name::of(&running()), Span(0));
-        let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
-        let mut second = Attempts::hollow(site);
-        second.adopt(&mut poller).unwrap();
-        assert_eq!(second.standings(), first.standings());
-    }
-
-    #[test]
-    fn an_attempt_that_cannot_be_looked_at_is_kept_and_looked_at_again() {
-        let (mut attempts, mut poller, folder) = attempts();
-        let name = Name::of(&running());
-        let place = folder::attempts(folder.path()).join(name.to_string());
-        std::fs::create_dir(&place).unwrap();
-        std::fs::write(place.join("record"), format!("{:4096}", r#"{"version":65000}"#)).unwrap();
-        attempts.adopt(&mut poller).unwrap();
-        attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Starting)]);
-        std::fs::write(place.join("record"), " ".repeat(4096)).unwrap();
-        attempts.look_round(&mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, Standing::Ended(never(How::ShepherdLost)))]);
-    }
-
-    #[test]
-    fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
-        let (mut attempts, mut poller, _folder) = attempts();
-        attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-        attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
-        attempts.cancel(Name { job: JobId::job(1), attempt: 1, task: 0 }, Span(0));
-        attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
-        assert_eq!(attempts.standings(), [(JobId::job(1), 3, 0, Standing::Running(1))]);
-        attempts.confirm(Name { job: JobId::job(1), attempt: 3, task: 0 });
-        assert_eq!(attempts.standings().len(), 1, "what runs is not forgotten");
-    }
-
-    #[test]
-    fn an_id_that_leads_out_of_its_folder_is_refused() {
-        for id in ["", "../x", "a/b", ".", "a\0"] {
-            assert!(sound(&Launch { full_id: id.into(), ..launch() }).is_err(), "{id:?}");
-        }
-        assert!(sound(&launch()).is_ok());
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use crate::model::job::Join;
 use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
 use crate::sys::{packet, process, terminal};
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;

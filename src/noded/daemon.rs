@@ -18,7 +18,7 @@ use crate::model::time::Span;
 use crate::sys::home::Home;
 use crate::sys::{cgroup, clock, process, sensors, socket, user};
 use crate::wire::frame::{FrameError, Link};
-use crate::wire::message::{Order, Report};
+use crate::wire::order::{Order, Report};
 use crate::wire::peer;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;

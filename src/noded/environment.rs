@@ -2,7 +2,7 @@
 
 use crate::model::job::Share;
 use crate::sys::user::Account;
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

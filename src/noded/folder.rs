@@ -22,7 +22,7 @@ use super::control::Control;
 use crate::model::job::{Attempt, JobId, NotAJob, Outcome, TaskNumber, Usage};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;

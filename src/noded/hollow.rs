@@ -3,7 +3,7 @@
 use super::folder::Name;
 use crate::model::job::{How, Outcome, Usage};
 use crate::model::time::Span;
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use nix::libc::SIGTERM;
 use std::collections::{BTreeMap, BTreeSet};
 

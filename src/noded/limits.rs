@@ -12,7 +12,7 @@ use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;
 use crate::sys::{clock, sensors};
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use std::io;
 

@@ -93,7 +93,7 @@ pub fn command() -> clap::Command {
 }
 
 #[cfg(test)]
-fn launch_for_tests() -> crate::wire::message::Launch {
+fn launch_for_tests() -> crate::wire::order::Launch {
     use crate::model::job::{JobId, Join, Owner, Share};
     use crate::model::time::Span;
     let share = Share {
@@ -104,7 +104,7 @@ fn launch_for_tests() -> crate::wire::message::Launch {
         gpus: Vec::new(),
         mpiprocs: 1,
     };
-    crate::wire::message::Launch {
+    crate::wire::order::Launch {
         job: JobId::job(1),
         attempt: 1,
         full_id: "1.here".into(),

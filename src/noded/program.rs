@@ -6,7 +6,8 @@
 use crate::model::hosts::for_host;
 use crate::model::text::Text;
 use crate::sys::user::Account;
-use crate::wire::message::{Launch, Payload};
+use crate::wire::message::Payload;
+use crate::wire::order::Launch;
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

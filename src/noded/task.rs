@@ -4,7 +4,7 @@
 use super::environment::{self, Environment, Surroundings};
 use super::folder::{Folder, Name};
 use super::site::Site;
-use crate::wire::message::Launch;
+use crate::wire::order::Launch;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! What becomes of one job, passed on to those that wait for it.
 //!
-//! The ledger notes every turn of a tied job ([`Ties::observe`]); [`pass_on`] judges its dependents
+//! The ledger notes every turn of a tied job ([`ties::Ties::observe`]); [`pass_on`] judges its dependents
 //! in the same tick, and theirs in turn, one after another from a list: a chain of any length falls
 //! in one tick, in linear time. A job without dependencies costs a look into an index.
 

@@ -10,7 +10,8 @@ use crate::model::limits::{Limits, Times};
 use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::spool::{Spool, SpoolError};
-use crate::wire::message::{Launch, Order, Payload};
+use crate::wire::message::Payload;
+use crate::wire::order::{Launch, Order};
 use crate::wire::task::TaskPlace;
 
 /// What the node of this job must be told, if anything, and which node that is.

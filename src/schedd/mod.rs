@@ -73,6 +73,7 @@ use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
 use crate::wire::message::{self, Reply, Request, Status};
+use crate::wire::order::Report;
 use anyhow::Result;
 use attach::Calls;
 use checkpoints::Checkpoints;
@@ -194,8 +195,7 @@ impl Schedd {
     /// Whether a person waits for the news that an interactive job has begun.
     fn somebody_sits_waiting(&self) -> bool {
         let is_interactive = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.spec.interactive);
-        let begun =
-            |input: &Input| matches!(input, Input::Report(_, message::Report::Attempt(id, ..)) if is_interactive(id));
+        let begun = |input: &Input| matches!(input, Input::Report(_, Report::Attempt(id, ..)) if is_interactive(id));
         self.inbox.iter().any(begun)
     }
 

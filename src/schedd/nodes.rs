@@ -5,7 +5,7 @@ use super::setup::Setup;
 use crate::model::time::Span;
 use crate::sys::{clock, daemon, socket};
 use crate::wire::frame::{FrameError, Link};
-use crate::wire::message::{Order, Report};
+use crate::wire::order::{Order, Report};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 

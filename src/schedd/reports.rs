@@ -9,7 +9,7 @@ use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Span;
-use crate::wire::message::{Order, Standing};
+use crate::wire::order::{Order, Standing};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

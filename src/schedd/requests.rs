@@ -18,7 +18,8 @@ use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::spool::commit::Change;
 use crate::sys::user;
-use crate::wire::message::{Order, Payload, Request, Submission};
+use crate::wire::message::{Payload, Request, Submission};
+use crate::wire::order::Order;
 use sha2::{Digest as _, Sha256};
 use std::sync::Arc;
 

@@ -14,7 +14,8 @@ use crate::model::state::State;
 use crate::model::text::Text;
 use crate::sched::forced;
 use crate::sched::plan::Start;
-use crate::wire::message::{Order, Placing};
+use crate::wire::message::Placing;
+use crate::wire::order::Order;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -18,7 +18,8 @@ use crate::sched::plan::Plan;
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
-use crate::wire::message::{Order, Reply, Report, Request, Standing};
+use crate::wire::message::{Reply, Request};
+use crate::wire::order::{Order, Report, Standing};
 use crate::wire::task::{Asked, News, Wish};
 use std::sync::Arc;
 

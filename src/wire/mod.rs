@@ -2,7 +2,10 @@
 
 pub mod message;
 
+pub mod order;
+
 pub mod task;
+
 pub mod terminal;
 
 pub mod frame;

@@ -1,0 +1,203 @@
+//! What schedd and noded tell each other: orders one way, reports the other.
+
+use super::message::Payload;
+use super::task::{Asked, News, TaskPlace};
+use crate::model::job::{Attempt, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
+use crate::model::limits::{Limits, Times};
+use crate::model::node::NodeFacts;
+use crate::model::staging::Files;
+use crate::model::text::Text;
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+
+/// What schedd tells noded. schedd dials noded's socket and says [`Order::Hello`] first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// Who dials: an epoch grows by one with every start of schedd, and orders of an epoch below
+    /// the highest heard are refused.
+    Hello {
+        /// schedd's epoch.
+        epoch: u64,
+    },
+    /// Instead of a greeting: this connection is for whoever sits at the terminal of an interactive
+    /// job. Answered by [`Report::Attached`], and from then on the job's shepherd speaks
+    /// ([`super::terminal`]), once it is spoken to.
+    Attach {
+        /// schedd's epoch.
+        epoch: u64,
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Start an attempt, or a task of one. Repeating it changes nothing; below the highest attempt seen of the job
+    /// it is refused.
+    Start(Box<Launch>),
+    /// End the script of an attempt or one of its tasks, also one not yet seen: TERM, then KILL after
+    /// `grace`.
+    Cancel {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+        /// How long TERM may take.
+        grace: Span,
+    },
+    /// Send a signal to an attempt's processes.
+    Signal {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Write a line into the files of a running attempt, as its owner.
+    Message {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Whether into its standard output.
+        output: bool,
+        /// Whether into its standard error.
+        errors: bool,
+        /// What to say, without the newline.
+        text: Text,
+    },
+    /// New limits on the time of a running attempt.
+    Walltime {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The limits; None for none.
+        times: Times,
+    },
+    /// The end of this attempt is on schedd's disk: forget it.
+    Confirm {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+    },
+    /// For processes of an attempt: how tasks stand that they have asked for.
+    Tell {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// The connection whose wish this answers; None for whoever waits for these tasks.
+        asker: Option<u64>,
+        /// The answer.
+        news: News,
+    },
+    /// Answered by [`Report::Pong`].
+    Ping,
+    /// Leave; running jobs go on under their shepherds.
+    Leave,
+}
+
+/// All a node needs to run one attempt, or a task of one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Which job.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// `PBS_JOBID`.
+    pub full_id: String,
+    /// `PBS_JOBNAME`.
+    pub name: String,
+    /// `PBS_QUEUE`.
+    pub queue: String,
+    /// `PBS_ACCOUNT`.
+    pub account: Option<String>,
+    /// Whose it is; noded checks it against its own account data.
+    pub owner: Owner,
+    /// What to run.
+    pub payload: Payload,
+    /// `-S` as given, for a script.
+    pub shell: Option<Text>,
+    /// Whether the owner's login shell reads its profile first.
+    pub login: bool,
+    /// Runs on a terminal: the owner's shell instead of a script, no output files.
+    pub interactive: bool,
+    /// The environment handed on: `K=V` entries, each ended by a zero byte.
+    pub environ: Vec<u8>,
+    /// Where the job starts: absolute; empty for the home folder.
+    pub workdir: Text,
+    /// Where output goes: absolute, or from the home folder; a folder gets `<full id>.OU` in it.
+    pub output: Text,
+    /// Where errors go: absolute, or from the home folder; a folder gets `<full id>.ER` in it.
+    pub error: Text,
+    /// Whether both go to one.
+    pub join: Join,
+    /// The umask of the job and of its output files; None: 077.
+    pub umask: Option<u32>,
+    /// The elapsed limit.
+    pub walltime: Option<Span>,
+    /// How long TERM may take before KILL.
+    pub grace: Span,
+    /// What it holds on all its nodes; the first share's node runs the script. For a task: the
+    /// share it runs on.
+    pub shares: Vec<Share>,
+    /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
+    pub threads: u32,
+    /// What bounds it besides its walltime.
+    pub limits: Limits,
+    /// What is done about files before and after it.
+    pub files: Files,
+    /// `-W group_list` as given: `group[@host],...`.
+    pub groups: Option<String>,
+    /// Which process of the attempt this is.
+    pub place: TaskPlace,
+}
+
+/// What noded tells schedd.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Report {
+    /// The answer to [`Order::Hello`].
+    Hello {
+        /// The kernel's boot id.
+        boot: String,
+        /// The nodes presented.
+        nodes: Vec<NodeFacts>,
+        /// Every attempt and task that is not yet confirmed.
+        attempts: Vec<(JobId, Attempt, TaskNumber, Standing)>,
+    },
+    /// Something changed about the nodes presented.
+    Nodes(Vec<NodeFacts>),
+    /// Something changed about an attempt, or a task of one.
+    Attempt(JobId, Attempt, TaskNumber, Standing),
+    /// What running attempts and tasks have used so far.
+    Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
+    /// What a process of an attempt wants; answered by [`Order::Tell`].
+    Wish(Box<Asked>),
+    /// The answer to [`Order::Ping`].
+    Pong,
+    /// The answer to [`Order::Attach`]: the last that noded says on this connection.
+    Attached,
+    /// This noded follows a schedd of a higher epoch.
+    Fenced {
+        /// That epoch.
+        epoch: u64,
+    },
+}
+
+/// How an attempt stands at its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Ordered; its shepherd has not yet said anything.
+    Starting,
+    /// Running, in this session.
+    Running(u32),
+    /// Over; repeated until confirmed.
+    Ended(Outcome),
+}
