@@ -64,8 +64,16 @@ impl Source {
     pub fn open(home: &Home) -> anyhow::Result<Source> {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
-            if let Some(reader) = Reader::open(&file).with_context(|| file.display().to_string())? {
-                return Ok(Source::Spool(Box::new(reader)));
+            match Reader::open(&file) {
+                Ok(Some(reader)) => return Ok(Source::Spool(Box::new(reader))),
+                Ok(None) => {}
+                Err(error) => {
+                    // On a full disk a reader may find no room for what it shares with the writer.
+                    let running =
+                        matches!(error, SpoolError::Sqlite(_) | SpoolError::Full).then(|| Client::reach(home));
+                    let client = running.and_then(Result::ok).map(|client| Source::Schedd(Box::new(client)));
+                    return client.ok_or(error).with_context(|| file.display().to_string());
+                }
             }
         }
         if !home.system && !home.spool().exists() {

@@ -92,7 +92,8 @@ fn ten_thousand_chained_jobs_cost_ten_times_a_thousand() {
     println!("submitted, loaded, fallen: 1,000 in {short:?}, 10,000 in {long:?}");
     for (what, (short, long)) in ["submitting", "loading", "falling"].iter().zip(short.iter().zip(&long)) {
         let least = Duration::from_millis(50);
-        assert!(*long < 20 * (*short).max(least), "{what}: 1,000 in {short:?}, 10,000 in {long:?}");
+        // Ten times the jobs cost ten times as much, a hundred times if the cost grew with the square.
+        assert!(*long < 50 * (*short).max(least), "{what}: 1,000 in {short:?}, 10,000 in {long:?}");
     }
 }
 
