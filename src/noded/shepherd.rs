@@ -192,7 +192,7 @@ struct Around<'a> {
     cookie: &'a str,
     tmpdir: &'a PathBuf,
     jobdir: &'a Path,
-    /// Whether that is its own, and goes with it.
+    /// Whether `tmpdir` is its own, and goes with it.
     own: bool,
 }
 
