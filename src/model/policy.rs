@@ -243,30 +243,6 @@ named! {
     }
 }
 
-impl Default for Availability {
-    fn default() -> Availability {
-        Availability::Dedicated
-    }
-}
-
-impl Default for Allocation {
-    fn default() -> Allocation {
-        Allocation::FirstAvailable
-    }
-}
-
-impl Default for Distribution {
-    fn default() -> Distribution {
-        Distribution::Pack
-    }
-}
-
-impl Default for Access {
-    fn default() -> Access {
-        Access::Shared
-    }
-}
-
 /// Nodes that a job's nodes should have in common (M47).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeSets {

@@ -1,7 +1,6 @@
 //! What `lanai.toml` accepts, and what it says of what it does not.
 
 use super::*;
-use crate::model::policy::Filling;
 use crate::model::resource::{Kind, Value};
 
 fn refusal(text: &str) -> String {
@@ -42,8 +41,6 @@ fn every_key_is_read() {
         [cycle]
         poll_interval = "5s"
         default_walltime = "1:00:00"
-        [backfill]
-        policy = "none"
         [[queue]]
         name = "short"
         priority = -3
@@ -72,7 +69,6 @@ fn every_key_is_read() {
     let wanted = (false, Span(0), 3, Span::seconds(1));
     assert_eq!((launch.login, launch.grace, launch.max_failed_starts, launch.retry), wanted);
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
-    assert_eq!(config.policy().backfill.policy, Filling::None);
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
     let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
     assert_eq!(config.queues(), vec![short]);

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 named! {
     /// Whose habits are the defaults.
     Preset {
+        /// Lanai's own.
+        Hybrid = "hybrid",
         /// Qube!: whatever fits starts, nobody is promised anything.
         Qube = "qube",
         /// Maui: first fit around one promise; what is measured counts.
@@ -17,14 +19,6 @@ named! {
         Ytsaurus = "ytsaurus",
         /// Flux.
         Flux = "flux",
-        /// Lanai's own.
-        Hybrid = "hybrid",
-    }
-}
-
-impl Default for Preset {
-    fn default() -> Preset {
-        Preset::Hybrid
     }
 }
 
