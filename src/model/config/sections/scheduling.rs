@@ -176,6 +176,6 @@ mod tests {
              \"preempt\", not \"best\""
         );
         assert_eq!(refusal("[backfill]\nchunk_size = 4"), "line 2: `chunk_size` needs a `chunk_duration`");
-        assert!(refusal("preset = \"slurm\"").starts_with("line 1: `preset` in the file must be \"qube\""));
+        assert!(refusal("preset = \"slurm\"").starts_with("line 1: `preset` in the file must be \"hybrid\""));
     }
 }
