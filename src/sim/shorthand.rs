@@ -1,0 +1,25 @@
+//! Policies of the literature by name: settings of the one cycle, not algorithms of their own.
+
+use crate::model::policy::{Backfill, Order, Policy};
+
+/// A name, and what it sets.
+type Shorthand = (&'static str, fn(&mut Policy));
+
+const SHORTHANDS: &[Shorthand] = &[
+    ("fcfs", |policy| policy.backfill = Backfill::None),
+    ("easy", |policy| policy.backfill = Backfill::FirstFit),
+];
+
+/// All names.
+pub fn names() -> Vec<&'static str> {
+    SHORTHANDS.iter().map(|(name, _)| *name).collect()
+}
+
+/// A policy with what a shorthand sets laid over it.
+pub fn applied(name: Option<&str>, mut policy: Policy) -> Policy {
+    if let Some((_, set)) = name.and_then(|name| SHORTHANDS.iter().find(|(known, _)| *known == name)) {
+        policy.order = Order::Fcfs;
+        set(&mut policy);
+    }
+    policy
+}
