@@ -123,6 +123,11 @@ impl Reason {
         matches!(self.stage(), Stage::Matching) || matches!(self, Reason::WouldDelayBooking { .. })
     }
 
+    /// Whether it holds for all that ask for the same, whoever they are and however long they run.
+    pub fn is_of_the_request(&self) -> bool {
+        self.is_never() || matches!(self.stage(), Stage::Matching)
+    }
+
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         match self {
@@ -192,7 +197,9 @@ impl fmt::Display for Reason {
             Reason::BackfillDepth { limit } => {
                 write!(f, "Not Running: Not among the first {limit} jobs considered behind a blocked one")
             }
-            Reason::NoWalltime => f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start"),
+            Reason::NoWalltime => {
+                f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start")
+            }
             Reason::KeptForWider { size, .. } => {
                 write!(f, "Not Running: What became free is kept for jobs of {size} processors or more for a while")
             }

@@ -58,7 +58,8 @@ impl<'s> Promises<'s> {
         now: Time,
     ) -> Promises<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
-        let left = groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
+        let left =
+            groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
@@ -119,6 +120,11 @@ impl<'s> Promises<'s> {
     /// Whether a job has been promised a start that is to be kept.
     pub fn had(&self, job: JobId) -> bool {
         self.policy.keeps() && self.state.standing.promise(job).is_some()
+    }
+
+    /// Whether nobody is left that could be promised anything, or has a promise to be looked at.
+    pub fn are_given(&self) -> bool {
+        self.unvisited == 0 && self.left.iter().all(|&left| left == 0)
     }
 
     /// Whether all promises are given that are not for some only.

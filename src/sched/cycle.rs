@@ -3,7 +3,7 @@
 //! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
 //! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Refused};
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
 use super::snapshot::State;
@@ -28,8 +28,10 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
                 ranking.follow(job);
             }
             Err(reason) => {
-                if ledger.wait(job, reason) {
-                    ranking.follow(job);
+                match ledger.wait(job, reason) {
+                    Refused::Job => ranking.follow(job),
+                    Refused::Class => ranking.pass(job),
+                    Refused::Shape => (),
                 }
                 filling::reorder(&mut ranking, &mut ledger);
             }

@@ -187,14 +187,15 @@ impl Scene {
     /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
     pub fn booked(&self) -> String {
         let plan = self.plan();
-        let bookings = plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.distinct_nodes().join(",")));
+        let bookings =
+            plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.distinct_nodes().join(",")));
         bookings.collect::<Vec<_>>().join("; ")
     }
 
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
-        self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| reason)
+        self.plan().verdict(&self.state.classes.get(class)?.key).cloned()
     }
 
     /// The same as text; empty for none.

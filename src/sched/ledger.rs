@@ -42,9 +42,21 @@ pub struct Ledger<'s> {
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
     waiting: BTreeMap<ShapeId, Reason>,
+    /// Shapes of which nobody can tell when they will fit.
+    hopeless: BTreeSet<ShapeId>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
     plan: Plan,
+}
+
+/// For whom a refusal stands.
+pub enum Refused {
+    /// For the job alone: the next of its class may fare better.
+    Job,
+    /// For its class: others that ask for the same may fare better.
+    Class,
+    /// For all that ask for the same.
+    Shape,
 }
 
 impl<'s> Ledger<'s> {
@@ -67,6 +79,7 @@ impl<'s> Ledger<'s> {
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
             told: BTreeSet::new(),
             plan: Plan::new(now),
         }
@@ -179,9 +192,8 @@ impl<'s> Ledger<'s> {
         self.plan.starts.push(Start { passed: self.promises.blocked, ..start });
     }
 
-    /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
-    /// True when more jobs of the class are to be considered.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
+    /// Enters a refusal, and promises a blocked job its start if it may have one.
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> Refused {
         let at = if reason.is_blocked() { self.promise(candidate) } else { None };
         if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
@@ -189,15 +201,26 @@ impl<'s> Ledger<'s> {
         if let Reason::Deferred { until } = reason {
             self.plan.look_again(until);
         }
-        let class = candidate.class.id;
-        if !self.told.contains(&class) {
-            self.plan.verdicts.push((class, reason));
-        }
         let goes_on = at.is_some() && self.promises.goes_on(candidate.class);
-        if goes_on {
-            self.told.insert(class);
+        let is_hopeless = reason.is_never() || self.hopeless.contains(&candidate.class.shape.id);
+        let is_for_all = reason.is_of_the_request() && !goes_on && (is_hopeless || self.promises.are_given());
+        self.tell(candidate.class, reason, goes_on, is_for_all);
+        match (goes_on, is_for_all) {
+            (true, _) => Refused::Job,
+            (false, true) => Refused::Shape,
+            (false, false) => Refused::Class,
         }
-        goes_on
+    }
+
+    /// Enters why a class waits, once, or why all do that ask for the same.
+    fn tell(&mut self, class: &ClassKey, reason: Reason, goes_on: bool, is_for_all: bool) {
+        let whom = if is_for_all { ClassId::of_shape(class.shape.id) } else { class.id };
+        if !self.told.contains(&class.id) {
+            self.plan.verdicts.push((whom, reason));
+        }
+        if goes_on {
+            self.told.insert(class.id);
+        }
     }
 
     /// When a blocked job is promised to start; None when it is promised nothing.
@@ -212,6 +235,7 @@ impl<'s> Ledger<'s> {
         let at = if may || had { self.book(candidate) } else { None };
         if may && at.is_none() {
             self.promises.give_back(candidate.class);
+            self.hopeless.insert(candidate.class.shape.id);
         }
         at
     }

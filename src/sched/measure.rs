@@ -27,11 +27,11 @@ impl Measure {
         let (bucket, None) = (buckets.next()?, buckets.next()) else { return None };
         let shares = |shape: &Shape| shape.tenancy == Tenancy::Shared;
         let is_only = state.cluster.slots() == 1 && bucket.key.condition != Condition::Alone;
-        if !is_only || !state.classes.values().all(|class| shares(&class.key.shape)) {
+        if !is_only || !state.shapes().all(shares) {
             return None;
         }
         let mut asked = vec![false; bucket.key.free.len()];
-        let chunks = state.classes.values().flat_map(|class| &class.key.shape.chunks);
+        let chunks = state.shapes().flat_map(|shape| &shape.chunks);
         chunks.flat_map(|chunk| &chunk.asked).for_each(|&(index, _)| asked[index] = true);
         let parts: Vec<_> = (0..asked.len()).filter(|&index| asked[index]).map(|index| (index, 1)).collect();
         let free = parts.iter().map(|&(index, _)| bucket.key.free[index]).collect();
@@ -39,9 +39,9 @@ impl Measure {
     }
 
     fn of_pieces(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
-        let piece = piece_of(&state.classes.values().next()?.key.shape)?;
+        let piece = piece_of(state.shapes().next()?)?;
         let alike = |shape: &Shape| piece_of(shape) == Some(piece);
-        if !state.classes.values().all(|class| alike(&class.key.shape)) {
+        if !state.shapes().all(alike) {
             return None;
         }
         if !state.running.values().all(|running| is_in_pieces(state, running, piece)) {

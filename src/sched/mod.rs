@@ -10,6 +10,8 @@ mod amounts;
 
 mod shape;
 
+mod alike;
+
 mod room;
 
 mod cluster;

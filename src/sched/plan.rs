@@ -1,7 +1,7 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
 use super::cluster::{Hold, NodeIx, Room};
-use super::shape::{ClassId, Shape, Tenancy};
+use super::shape::{ClassId, ClassKey, Shape, Tenancy};
 use super::snapshot::State;
 use super::space::may_join;
 use crate::model::job::{JobId, Share};
@@ -96,7 +96,7 @@ pub struct Plan {
     pub starts: Vec<Start>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
-    /// Why a class does not start, or does not any further.
+    /// Why a class does not start, or does not any further; or all classes of a shape.
     pub verdicts: Vec<(ClassId, Reason)>,
     /// When a further look could help though nothing happens before.
     pub next: Option<Time>,
@@ -108,6 +108,12 @@ impl Plan {
     /// Nothing decided.
     pub fn new(now: Time) -> Plan {
         Plan { now, starts: Vec::new(), bookings: Vec::new(), verdicts: Vec::new(), next: None, considered: 0 }
+    }
+
+    /// Why the jobs of a class wait.
+    pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
+        let of = |id: ClassId| self.verdicts.iter().find(|(whom, _)| *whom == id).map(|(_, reason)| reason);
+        of(class.id).or_else(|| of(ClassId::of_shape(class.shape.id)))
     }
 
     /// A further look at this moment could help.
@@ -237,10 +243,10 @@ mod tests {
         let scene = cluster("2 x ncpus=4")
             .queued(1, "select=3:ncpus=2 walltime=1:00:00")
             .queued(2, "select=2:ncpus=4 walltime=1:00:00");
-        let class = scene.state.class_of(crate::model::job::JobId::job(2)).unwrap();
+        let all = super::ClassId::of_request(&scene.job(2, "select=2:ncpus=4 walltime=1:00:00"));
         let wanted = format!(
             "start  1  n1*2,n2, for 01:00:00\nbook   2  n1,n2, in 01:00:00\n\
-             wait   {class}  Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 8)\n"
+             wait   {all}  Not Running: Insufficient amount of resource: ncpus (R: 8 A: 2 T: 8)\n"
         );
         assert_eq!(scene.plan().to_string(), wanted);
     }

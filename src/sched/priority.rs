@@ -1,12 +1,15 @@
-//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
-//! of each class, because jobs of one class differ in nothing but their place in the queue.
+//! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job of
+//! each shape, of its classes those that are needed, and of these their jobs one after another. Jobs
+//! of one class differ in nothing but their place in the queue, and classes of one shape share their
+//! refusals for want of room.
 
-use super::shape::ClassKey;
-use super::snapshot::{Array, Class, State};
+use super::shape::{ClassId, ClassKey};
+use super::snapshot::{Array, Class, Place, State};
 use crate::model::job::JobId;
 use crate::model::policy::Order;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, btree_map};
+use std::collections::{BTreeSet, BinaryHeap, btree_map, btree_set};
+use std::iter::Peekable;
 
 /// A job that is considered.
 #[derive(Clone, Copy, Debug)]
@@ -22,24 +25,35 @@ pub struct Candidate<'s> {
 
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
+    state: &'s State,
     lines: Vec<Line<'s>>,
-    heads: BinaryHeap<Reverse<Head>>,
+    rows: Vec<Row<'s>>,
+    /// The best job of each row that is still of interest.
+    heads: BinaryHeap<Reverse<(Head, usize)>>,
 }
 
-/// The next job of a line: its merit where that goes before the rank, its rank, itself, the line.
-type Head = (i64, (u64, JobId), usize);
+/// A job's place among others: its merit where that goes before the rank (negated), then that.
+type Head = (i64, Place);
+
+/// The classes of a shape.
+struct Row<'s> {
+    /// Those of which no job was drawn yet, by their first jobs.
+    fresh: Peekable<btree_set::Iter<'s, (Place, ClassId)>>,
+    /// The next jobs of the others, with their lines.
+    begun: BinaryHeap<Reverse<(Head, usize)>>,
+}
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
-    let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
-    for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit: 0 });
-        ranking.advance(ranking.lines.len() - 1);
-    }
-    ranking
+    let row = |classes: &BTreeSet<(Place, ClassId)>| classes.first().map(|&(place, _)| (0, place));
+    let heads = state.alike.shapes().enumerate().filter_map(|(at, (_, classes))| Some(Reverse((row(classes)?, at))));
+    let heads = heads.collect::<Vec<_>>().into();
+    let rows =
+        state.alike.shapes().map(|(_, classes)| Row { fresh: classes.iter().peekable(), begun: BinaryHeap::new() });
+    Ranking { state, lines: Vec::new(), rows: rows.collect(), heads }
 }
 
 impl<'s> Candidate<'s> {
@@ -50,38 +64,83 @@ impl<'s> Candidate<'s> {
 }
 
 impl<'s> Ranking<'s> {
-    /// The best job left. The rest of its class comes only after [`Ranking::follow`].
+    /// The best job left. Others of its shape come only after [`Ranking::go_on`] or
+    /// [`Ranking::pass`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse((_, (_, job), line)) = self.heads.pop()?;
+        let Reverse((_, row)) = self.heads.pop()?;
+        let (place, line) = self.draw(row)?;
         let class = self.lines[line].class;
-        Some(Candidate { job, class: &class.key, begun: class.begun(), line })
+        Some(Candidate { job: place.1, class: &class.key, begun: class.begun(), line })
     }
 
-    /// Lets the next job of the class stand for it: this one was not refused.
+    /// Goes on with the next job of the class, and with its whole shape: this one was not refused.
     pub fn follow(&mut self, candidate: Candidate) {
         self.advance(candidate.line);
+        self.pass(candidate);
+    }
+
+    /// Goes on with the other classes of the shape: this class was refused for a reason of its own.
+    pub fn pass(&mut self, candidate: Candidate) {
+        let row = self.lines[candidate.line].row;
+        self.heads.extend(self.rows[row].best().map(|head| Reverse((head, row))));
     }
 
     /// From here on the jobs of the classes with most merit come first, and rank decides between
     /// equals.
     pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
-        let heads = std::mem::take(&mut self.heads).into_vec();
-        for Reverse((_, head, line)) in heads {
-            let merit = merit(&self.lines[line].class.key);
-            self.lines[line].merit = merit;
-            self.heads.push(Reverse((merit.saturating_neg(), head, line)));
+        for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
+            while self.rows[row].fresh.peek().is_some() {
+                self.open(row);
+            }
+            let begun = std::mem::take(&mut self.rows[row].begun).into_vec();
+            for Reverse(((_, place), line)) in begun {
+                let merit = merit(&self.lines[line].class.key);
+                self.lines[line].merit = merit;
+                self.rows[row].begun.push(Reverse(((merit.saturating_neg(), place), line)));
+            }
+            self.heads.extend(self.rows[row].best().map(|head| Reverse((head, row))));
         }
     }
 
-    fn advance(&mut self, line: usize) {
-        if let Some(head) = self.lines[line].next() {
-            self.heads.push(Reverse((self.lines[line].merit.saturating_neg(), head, line)));
+    /// Takes the best job of a row, with its line.
+    fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
+        let fresh = self.rows[row].fresh.peek().map(|&&(place, _)| (0, place));
+        let begun = self.rows[row].begun.peek().map(|&Reverse((head, _))| head);
+        if fresh.is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
+            self.open(row);
         }
+        let Reverse(((_, place), line)) = self.rows[row].begun.pop()?;
+        Some((place, line))
+    }
+
+    /// Begins with the first class of a row of which no job was drawn yet.
+    fn open(&mut self, row: usize) {
+        let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
+        let Some(class) = class else { return };
+        self.lines.push(Line { row, class, jobs: class.jobs.iter(), array: None, merit: 0 });
+        self.advance(self.lines.len() - 1);
+    }
+
+    fn advance(&mut self, line: usize) {
+        if let Some(place) = self.lines[line].next() {
+            let Line { row, merit, .. } = self.lines[line];
+            self.rows[row].begun.push(Reverse(((merit.saturating_neg(), place), line)));
+        }
+    }
+}
+
+impl Row<'_> {
+    /// The place of its best job.
+    fn best(&mut self) -> Option<Head> {
+        let fresh = self.fresh.peek().map(|&&(place, _)| (0, place));
+        let begun = self.begun.peek().map(|&Reverse((head, _))| head);
+        fresh.into_iter().chain(begun).min()
     }
 }
 
 /// The jobs of a class, one after another; of an array, those of its elements that wait.
 struct Line<'s> {
+    row: usize,
     class: &'s Class,
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
@@ -163,5 +222,27 @@ mod tests {
         }
         let plan = scene.plan();
         assert_eq!((plan.considered, plan.verdicts.len()), (2, 2));
+    }
+
+    #[test]
+    fn classes_that_ask_for_the_same_share_a_refusal_for_want_of_room() {
+        let mut scene = cluster("1 x ncpus=1").running(9000, "select=1:ncpus=1", "n1", 60);
+        for job in 1..=100 {
+            scene = scene.queued(job, &format!("select=1:ncpus=1 walltime={}", 60 + job));
+        }
+        let plan = scene.plan();
+        assert_eq!((plan.considered, plan.verdicts.len()), (2, 2), "one is promised a start, one is refused");
+        assert_eq!(scene.reason(100).unwrap().code(), "busy");
+    }
+
+    #[test]
+    fn a_class_refused_for_itself_lets_others_pass_that_ask_for_the_same() {
+        let scene = cluster("1 x ncpus=2")
+            .running(9000, "select=1:ncpus=1", "n1", 60)
+            .queued(1, "select=1:ncpus=2")
+            .queued(2, "select=1:ncpus=1 walltime=61")
+            .queued(3, "select=1:ncpus=1 queue=night")
+            .queued(4, "select=1:ncpus=1 walltime=60");
+        assert_eq!(scene.starts(), "4 on n1");
     }
 }

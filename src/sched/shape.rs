@@ -26,6 +26,18 @@ impl ClassId {
     }
 }
 
+impl ClassId {
+    /// All that ask for the same as a job, together.
+    pub fn of_request(job: &Job) -> ClassId {
+        ClassId(stable_hash(&shape_key(&job.spec.request)))
+    }
+
+    /// All classes of a shape together: what a verdict of all of them goes by.
+    pub fn of_shape(shape: ShapeId) -> ClassId {
+        ClassId(shape.0)
+    }
+}
+
 impl fmt::Display for ClassId {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{:016x}", self.0)

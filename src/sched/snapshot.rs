@@ -4,15 +4,19 @@
 //! are kept by class, nodes by bucket, and the ends of running jobs in order, so that a cycle
 //! touches kinds of things and not things.
 
+use super::alike::Alike;
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, Hold, NodeIx};
-use super::standing::Standing;
+use super::plan::Plan;
+use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy};
+use super::standing::Standing;
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
+use crate::model::reason::Reason;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +28,8 @@ pub struct State {
     pub(super) cluster: Cluster,
     pub(super) queues: BTreeMap<String, Queue>,
     pub(super) classes: BTreeMap<ClassId, Class>,
+    /// The classes that ask for the same, so that they can share a refusal.
+    pub(super) alike: Alike,
     pub(super) running: BTreeMap<JobId, Running>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
@@ -35,16 +41,24 @@ pub struct State {
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
 
+/// A job's place in the order: by rank, then by id.
+pub(super) type Place = (u64, JobId);
+
 /// Jobs alike, waiting.
 #[derive(Clone, Debug)]
 pub(super) struct Class {
     pub key: ClassKey,
     /// By rank, then by id: the order in which they start. An array stands here once, with its
     /// elements.
-    pub jobs: BTreeMap<(u64, JobId), Option<Array>>,
+    pub jobs: BTreeMap<Place, Option<Array>>,
 }
 
 impl Class {
+    /// Its first job, with its rank.
+    pub fn first(&self) -> Option<Place> {
+        self.jobs.first_key_value().map(|(&place, _)| place)
+    }
+
     /// How many elements have begun and are not over, if the class is an array that limits them.
     pub fn begun(&self) -> u32 {
         // Such an array is a class alone; any other class may hold as many jobs as there are.
@@ -90,6 +104,7 @@ impl State {
             cluster: Cluster::new(Catalog::new(resources)),
             queues: BTreeMap::new(),
             classes: BTreeMap::new(),
+            alike: Alike::default(),
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
@@ -145,7 +160,9 @@ impl State {
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(class_id);
         let class = class.or_insert_with(|| Class { key: key(catalog), jobs: BTreeMap::new() });
+        let first = class.first();
         class.jobs.insert((rank, id), array);
+        self.alike.refile(class, first);
         self.jobs.insert(id, (class_id, rank));
     }
 
@@ -153,7 +170,9 @@ impl State {
     pub fn withdraw(&mut self, id: JobId) {
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         if let Some(class) = self.classes.get_mut(&class_id) {
+            let first = class.first();
             class.jobs.remove(&(rank, id));
+            self.alike.refile(class, first);
             if class.jobs.is_empty() {
                 self.classes.remove(&class_id);
             }
@@ -238,9 +257,21 @@ impl State {
         array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
 
+    /// What is asked for by those that wait.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        let first = |classes: &BTreeSet<(Place, ClassId)>| classes.first().map(|&(_, class)| class);
+        let firsts = self.alike.shapes().filter_map(move |(_, classes)| first(classes));
+        firsts.filter_map(|class| Some(&*self.classes.get(&class)?.key.shape))
+    }
+
     /// What a candidate is alike in with others.
     pub(super) fn waiting_class(&self, id: JobId) -> Option<&ClassKey> {
         self.classes.get(&self.class_of(id)?).map(|class| &class.key)
+    }
+
+    /// Why a candidate waits, as a plan has it.
+    pub fn verdict(&self, plan: &Plan, id: JobId) -> Option<Reason> {
+        plan.verdict(self.waiting_class(id)?).cloned()
     }
 
     /// The candidates of a class, in the order in which they start; an array once.

@@ -21,8 +21,8 @@ use crate::model::node::Node;
 use crate::model::state::State;
 use crate::model::time::{Time, Wall};
 use crate::sched::plan::Plan;
-use crate::sched::snapshot;
-use crate::spool::commit::Change;
+use crate::sched::snapshot::{self, ClassId};
+use crate::spool::commit::{Change, Kin};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -398,12 +398,8 @@ impl Ledger {
             if let Some(rewrite) = arrays::unwritten(job) {
                 changes.push(Change::Elements(*id, rewrite));
             }
-            let class = waits(job).then(|| snapshot::ClassId::of(job).0);
-            changes.push(if touched.whole {
-                Change::Job(job.clone(), class)
-            } else {
-                Change::Life(job.clone(), class)
-            });
+            let kin = waits(job).then(|| kin(job));
+            changes.push(if touched.whole { Change::Job(job.clone(), kin) } else { Change::Life(job.clone(), kin) });
         }
         changes.extend(self.tick.purge.take().map(Change::Purge));
         changes
@@ -467,6 +463,11 @@ fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId
     let touched = tick.jobs.entry(id).or_insert_with(|| Touched { before: Some(job.clone()), whole });
     touched.whole |= whole;
     Some(Arc::make_mut(job))
+}
+
+/// With whom a job shares its verdict.
+fn kin(job: &Job) -> Kin {
+    Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
 }
 
 /// Whether a cycle could start it, or elements of it.

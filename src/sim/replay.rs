@@ -119,8 +119,7 @@ impl Replay<'_> {
         for start in plan.iter().flat_map(|plan| &plan.starts) {
             let via = plan.as_ref().map_or(Via::Priority, |plan| via(plan, start));
             let job = self.jobs[place(start.job)];
-            self.outcomes[place(start.job)] =
-                Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
+            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
             self.started += 1;
         }
         Ok(plan)
@@ -142,9 +141,8 @@ impl Replay<'_> {
         let Some(first) = self.outcomes.iter().position(Option::is_none) else {
             return Ok(self.outcomes.into_iter().flatten().collect());
         };
-        let class = self.world.state().class_of(JobId::job(first as u64 + 1));
-        let verdict = last.iter().flat_map(|plan| &plan.verdicts).find(|(of, _)| Some(*of) == class);
-        let reason = verdict.map_or_else(|| "nothing is said of it".to_string(), |(_, reason)| reason.to_string());
+        let verdict = last.and_then(|plan| self.world.state().verdict(&plan, JobId::job(first as u64 + 1)));
+        let reason = verdict.map_or_else(|| "nothing is said of it".to_string(), |reason| reason.to_string());
         Err(Stuck::Waiting { waiting, id: self.jobs[first].id, reason })
     }
 }

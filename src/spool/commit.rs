@@ -14,16 +14,25 @@ use rusqlite::{Transaction, params};
 use serde::Serialize;
 use std::sync::Arc;
 
+/// With whom a job that waits shares its verdict: with its class, or with all that ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kin {
+    /// The jobs alike in everything.
+    pub class: u64,
+    /// Those that ask for the same.
+    pub shape: u64,
+}
+
 /// One thing to be made durable.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A new job, or one whose `spec` has changed; with the class the scheduler sorts it into.
-    Job(Arc<Job>, Option<u64>),
+    /// A new job, or one whose `spec` has changed; with what the scheduler sorts it into.
+    Job(Arc<Job>, Option<Kin>),
     /// By which token a user submitted a job, and when.
     Token(u32, [u8; 16], JobId, Time),
-    /// A job whose `life` has changed, or an element that has just begun; with its class, if it is
-    /// known.
-    Life(Arc<Job>, Option<u64>),
+    /// A job whose `life` has changed, or an element that has just begun; with what the scheduler
+    /// sorts it into, if that is known.
+    Life(Arc<Job>, Option<Kin>),
     /// How elements of an array stand.
     Elements(JobId, Rewrite),
     /// A job out of the history, an array with its elements; its script and environment go with
@@ -76,10 +85,10 @@ impl Spool {
 
 fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
     match change {
-        Change::Job(job, class) => match job.id.index() {
-            None => write_job(transaction, job, *class)?,
+        Change::Job(job, kin) => match job.id.index() {
+            None => write_job(transaction, job, *kin)?,
             Some(index) => {
-                write_element(transaction, job, index, *class)?;
+                write_element(transaction, job, index, *kin)?;
                 let sql = "UPDATE element SET spec = ?3 WHERE job = ?1 AND idx = ?2";
                 transaction.prepare_cached(sql)?.execute(params![job.id.number, index, json(&job.spec)?])?;
             }
@@ -88,9 +97,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             let sql = "INSERT OR IGNORE INTO token (uid, token, job, at) VALUES (?1, ?2, ?3, ?4)";
             transaction.prepare_cached(sql)?.execute(params![uid, token, job.number, at.0])?;
         }
-        Change::Life(job, class) => match job.id.index() {
-            None => write_life(transaction, job, *class)?,
-            Some(index) => write_element(transaction, job, index, *class)?,
+        Change::Life(job, kin) => match job.id.index() {
+            None => write_life(transaction, job, *kin)?,
+            Some(index) => write_element(transaction, job, index, *kin)?,
         },
         Change::Elements(id, rewrite) => write_standings(transaction, *id, rewrite)?,
         Change::Forget(id) => oblivion::forget(transaction, *id)?,
@@ -133,14 +142,14 @@ fn signed(class: u64) -> i64 {
     class as i64
 }
 
-fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result<(), SpoolError> {
+fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
     let script = match &job.spec.program {
         Program::Script(digest) => Some(digest.0),
         Program::Command(_) => None,
     };
     let sql = "INSERT OR REPLACE INTO job
-        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
@@ -149,41 +158,47 @@ fn write_job(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result
         job.spec.queue,
         job.spec.name,
         job.life.used.cput.0,
-        class.map(signed),
+        kin.map(|kin| signed(kin.class)),
         job.life.obittime.map(|time| time.0),
         script,
         job.spec.environ.0,
         json(&job.spec)?,
         json(&(&job.owner, &job.life))?,
         job.id.is_array(),
+        kin.map(|kin| signed(kin.shape)),
     ])?;
     Ok(())
 }
 
-fn write_life(transaction: &Transaction, job: &Job, class: Option<u64>) -> Result<(), SpoolError> {
-    let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5, class = coalesce(?6, class) WHERE id = ?1";
+fn write_life(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
+    let sql = "UPDATE job SET state = ?2, cput = ?3, ended = ?4, life = ?5,
+        class = coalesce(?6, class), shape = coalesce(?7, shape) WHERE id = ?1";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
         job.life.used.cput.0,
         job.life.obittime.map(|time| time.0),
         json(&(&job.owner, &job.life))?,
-        class.map(signed),
+        kin.map(|kin| signed(kin.class)),
+        kin.map(|kin| signed(kin.shape)),
     ])?;
     Ok(())
 }
 
-fn write_element(transaction: &Transaction, job: &Job, index: u32, class: Option<u64>) -> Result<(), SpoolError> {
-    let sql = "INSERT INTO element (job, idx, state, cput, class, ended, life) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-        ON CONFLICT DO UPDATE SET state = ?3, cput = ?4, class = coalesce(?5, class), ended = ?6, life = ?7";
+fn write_element(transaction: &Transaction, job: &Job, index: u32, kin: Option<Kin>) -> Result<(), SpoolError> {
+    let sql =
+        "INSERT INTO element (job, idx, state, cput, class, ended, life, shape) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        ON CONFLICT DO UPDATE SET state = ?3, cput = ?4, class = coalesce(?5, class), ended = ?6, life = ?7,
+        shape = coalesce(?8, shape)";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         index,
         job.life.state.letter().to_string(),
         job.life.used.cput.0,
-        class.map(signed),
+        kin.map(|kin| signed(kin.class)),
         job.life.obittime.map(|time| time.0),
         json(&job.life)?,
+        kin.map(|kin| signed(kin.shape)),
     ])?;
     Ok(())
 }

@@ -32,13 +32,13 @@ impl Search<'_> {
     ) -> Result<(), SpoolError> {
         let wanted = array.indices().and_then(|indices| only.map_or(Some(indices), |only| indices.common(only)));
         let mut recorded = Recorded::of(self.connection, array);
-        let (class, texts) = (self.class(array)?, texts_of(array));
+        let (kin, texts) = (self.kin(array)?, texts_of(array));
         for index in wanted.into_iter().flat_map(Indices::iter) {
             let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else { continue };
             expire(&mut element, array);
             if states.is_empty() || states.contains(&element.life.state) {
-                let own = if element.life.run.is_some() { self.class(&element)? } else { None };
-                self.known(element, own.or(class), texts, each)?;
+                let own = if element.life.run.is_some() { self.kin(&element)? } else { kin };
+                self.known(element, if own.0.is_some() { own } else { kin }, texts, each)?;
             }
         }
         Ok(())

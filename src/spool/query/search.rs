@@ -158,7 +158,7 @@ impl Search<'_> {
 
     fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
         let ((condition, values), shown) = (condition(filter), self.shown_ones());
-        let sql = format!("SELECT id, spec, life, class FROM job WHERE {condition} AND {shown} ORDER BY id");
+        let sql = format!("SELECT id, spec, life, class, shape FROM job WHERE {condition} AND {shown} ORDER BY id");
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         let mut specs = Specs::default();
@@ -168,7 +168,7 @@ impl Search<'_> {
             let elements = job.id.is_array() && filter.arrays.shows_elements();
             let array = elements.then(|| job.clone());
             if filter.arrays != Arrays::ElementsOnly && filter.shows(job.life.state) && filter.reaches(job.id) {
-                self.known(job, row.get(3)?, texts, each)?;
+                self.known(job, (row.get(3)?, row.get(4)?), texts, each)?;
             }
             if let Some(array) = array {
                 let rest = filter.after.filter(|after| after.number == array.id.number).and_then(JobId::index);
@@ -180,30 +180,31 @@ impl Search<'_> {
 
     /// A job found by its id.
     fn found(&mut self, mut job: Job, each: Each) -> Result<(), SpoolError> {
-        let mut class = self.class(&job)?;
+        let mut kin = self.kin(&job)?;
         if let Some(array) = self.array_of(job.id)? {
             expire(&mut job, &array);
-            class = class.or(self.class(&array)?);
+            kin = if kin.0.is_some() { kin } else { self.kin(&array)? };
         }
         let texts = texts_of(&job);
-        self.known(job, class, texts, each)
+        self.known(job, kin, texts, each)
     }
 
-    /// The class that a job is in while it waits.
-    pub(super) fn class(&self, job: &Job) -> Result<Option<i64>, SpoolError> {
+    /// With whom a job shares its verdict while it waits.
+    pub(super) fn kin(&self, job: &Job) -> Result<Kin, SpoolError> {
         let number = job.id.number;
-        let class = |sql: &str, values: &[&dyn ToSql]| {
-            self.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()
+        let kin = |sql: &str, values: &[&dyn ToSql]| {
+            let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+            self.connection.prepare_cached(sql)?.query_row(values, pair).optional()
         };
         let found = match job.id.index() {
-            None => class("SELECT class FROM job WHERE id = ?1", params![number]),
-            Some(index) => class("SELECT class FROM element WHERE job = ?1 AND idx = ?2", params![number, index]),
+            None => kin("SELECT class, shape FROM job WHERE id = ?1", params![number]),
+            Some(index) => kin("SELECT class, shape FROM element WHERE job = ?1 AND idx = ?2", params![number, index]),
         };
-        Ok(found?.flatten())
+        Ok(found?.unwrap_or_default())
     }
 
     /// Takes in a job, of whose texts so many bytes go into the answer.
-    pub(super) fn known(&mut self, job: Job, class: Option<i64>, texts: usize, each: Each) -> Result<(), SpoolError> {
+    pub(super) fn known(&mut self, job: Job, kin: Kin, texts: usize, each: Each) -> Result<(), SpoolError> {
         match self.detail {
             Detail::Row => self.rows.push(Row {
                 id: job.id,
@@ -214,7 +215,7 @@ impl Search<'_> {
                 queue: job.spec.queue.clone(),
             }),
             Detail::Whole | Detail::Environment => {
-                let record = self.record(job, class)?;
+                let record = self.record(job, kin)?;
                 self.bytes += texts + size_of(&record);
                 self.records.push(record);
             }
@@ -222,12 +223,9 @@ impl Search<'_> {
         self.flush_full(each)
     }
 
-    fn record(&mut self, mut job: Job, class: Option<i64>) -> Result<Record, SpoolError> {
+    fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
         let queued = job.life.state == State::Queued;
-        let reason = match class.filter(|_| queued) {
-            Some(class) => self.waits.reason(self.connection, class)?,
-            None => None,
-        };
+        let reason = if queued { self.waits.reason(self.connection, kin)? } else { None };
         let booked = self.waits.booked(job.id).filter(|_| queued);
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
@@ -277,6 +275,9 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
+/// With whom a job shares its verdict: its class, and those that ask for the same.
+pub(super) type Kin = (Option<i64>, Option<i64>);
+
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
 struct Waits {
     /// By number, with the index of the element that is meant.
@@ -293,7 +294,18 @@ impl Waits {
         self.bookings.get(&id.number).filter(meant).map(|&(_, at)| at)
     }
 
-    fn reason(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
+    /// The verdict of its class, else that of all that ask for the same.
+    fn reason(&mut self, connection: &Connection, (class, shape): Kin) -> Result<Option<Reason>, SpoolError> {
+        for whom in [class, shape].into_iter().flatten() {
+            let found = self.verdict(connection, whom)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    fn verdict(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
         if let Some(known) = self.reasons.get(&class) {
             return Ok(known.clone());
         }
