@@ -83,7 +83,7 @@ pub enum Reason {
         /// When that is to start.
         at: Time,
     },
-    /// It fits now, but was not looked at: too many waiting jobs are ahead of it.
+    /// It was not looked at: too many waiting jobs are ahead of it.
     BackfillDepth {
         /// How many are looked at behind the first that is blocked.
         limit: u32,
@@ -192,7 +192,9 @@ impl fmt::Display for Reason {
             Reason::BackfillDepth { limit } => {
                 write!(f, "Not Running: Not among the first {limit} jobs considered behind a blocked one")
             }
-            Reason::NoWalltime => f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start"),
+            Reason::NoWalltime => {
+                f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start")
+            }
             Reason::KeptForWider { size, .. } => {
                 write!(f, "Not Running: What became free is kept for jobs of {size} processors or more for a while")
             }

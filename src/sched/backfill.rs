@@ -58,7 +58,8 @@ impl<'s> Promises<'s> {
         now: Time,
     ) -> Promises<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
-        let left = groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
+        let left =
+            groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
@@ -164,108 +165,4 @@ fn cause(state: &State, plan: &Plan, before: &Booking, now: Time) -> Cause {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::model::job::JobId;
-    use crate::model::reason::Reason;
-    use crate::model::time::Time;
-    use crate::sched::fixture::{Scene, cluster};
-
-    /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
-    fn blocked() -> Scene {
-        cluster("1 x ncpus=16")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=16 walltime=1:00:00")
-    }
-
-    #[test]
-    fn a_filler_may_not_delay_the_booked_job() {
-        let scene =
-            blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(scene.starts(), "3 on n1");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-        let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(2), at: Time(3_600_000) }));
-    }
-
-    #[test]
-    fn a_filler_may_end_at_the_very_moment() {
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:00").starts(), "3 on n1");
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:01").starts(), "");
-    }
-
-    #[test]
-    fn a_long_job_may_run_beside_the_booking() {
-        let scene = cluster("1 x ncpus=16, 1 x ncpus=2")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=14 walltime=1:00:00")
-            .queued(3, "select=2:ncpus=1")
-            .queued(4, "select=2:ncpus=2");
-        assert_eq!(scene.starts(), "3 on n1,n1");
-        assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
-    }
-
-    #[test]
-    fn an_exclusive_filler_stays_off_the_booked_nodes() {
-        let scene = cluster("2 x ncpus=8")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=2:ncpus=2 place=scatter")
-            .queued(3, "select=1:ncpus=1 place=excl")
-            .queued(4, "select=1:ncpus=1 place=excl walltime=1:00:00");
-        assert_eq!(scene.starts(), "4 on n2");
-    }
-
-    #[test]
-    fn the_booking_follows_an_early_end() {
-        // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
-        let mut scene = cluster("1 x ncpus=2")
-            .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
-            .queued(2, "select=1:ncpus=2 walltime=1:00:00")
-            .queued(3, "select=1:ncpus=1 walltime=2:00:00");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", "2 at 10800 on n1"));
-        let plan = scene.plan();
-        scene.apply(&plan);
-        scene.state.vacate(JobId::job(1));
-        let scene = scene.at(3600);
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 7200 on n1"));
-    }
-
-    #[test]
-    fn without_backfill_nothing_passes() {
-        let scene = blocked().strictly().queued(3, "select=1:ncpus=1 walltime=0:01:00").queued(4, "select=1:ncpus=9");
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
-        assert_eq!(scene.reason(4).unwrap().code(), "busy");
-    }
-
-    #[test]
-    fn only_a_job_that_can_be_told_a_time_is_booked() {
-        let scene = cluster("2 x ncpus=8")
-            .node("n2", "ncpus=16", false)
-            .running(1, "select=1:ncpus=4", "n1", 600)
-            .queued(2, "select=1:ncpus=16")
-            .queued(3, "select=1:ncpus=99")
-            .queued(4, "select=1:ncpus=8")
-            .queued(5, "select=1:ncpus=8 walltime=1:00");
-        assert_eq!(scene.booked(), "4 at 600 on n1");
-        assert_eq!(scene.reason(3).unwrap().code(), "never_enough");
-    }
-
-    #[test]
-    fn a_job_past_its_walltime_ends_soon_but_not_now() {
-        let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").at(7200);
-        let plan = scene.plan();
-        assert_eq!(plan.bookings[0].at, Time(7_200_001));
-        assert!(plan.starts.is_empty());
-        assert_eq!(plan.next, None);
-    }
-
-    #[test]
-    fn a_second_cycle_decides_nothing() {
-        let mut scene =
-            blocked().queued(3, "select=1:ncpus=4 walltime=0:30:00").queued(4, "select=1:ncpus=4 walltime=2:00:00");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-    }
-}
+mod tests;

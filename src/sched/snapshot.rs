@@ -7,8 +7,8 @@
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, Hold, NodeIx};
-use super::standing::Standing;
 pub use super::shape::{ClassId, ClassKey, Tenancy};
+use super::standing::Standing;
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -69,6 +69,13 @@ pub(super) struct Running {
     pub taken: Amounts,
     /// Whether it has its nodes alone.
     pub alone: bool,
+}
+
+impl Running {
+    /// Whether nobody can tell when it ends.
+    pub fn is_endless(&self) -> bool {
+        self.until == Time::NEVER
+    }
 }
 
 /// What is taken on a node.
@@ -206,7 +213,7 @@ impl State {
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(running.until);
+        self.standing.note_end(id, running.until);
     }
 
     /// A job that was to give this back then no longer does.

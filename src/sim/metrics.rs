@@ -167,12 +167,8 @@ mod tests {
     #[test]
     fn the_figures_are_those_of_their_definitions() {
         // 4 processors; submissions from 0 to 100.
-        let outcomes = [
-            outcome(1, 0, 0, 100, 2),
-            outcome(1, 0, 0, 5, 1),
-            outcome(2, 10, 100, 1, 4),
-            outcome(3, 100, 101, 50, 4),
-        ];
+        let outcomes =
+            [outcome(1, 0, 0, 100, 2), outcome(1, 0, 0, 5, 1), outcome(2, 10, 100, 1, 4), outcome(3, 100, 101, 50, 4)];
         let metrics = Metrics::new(&outcomes, 4);
         assert_eq!((metrics.jobs, metrics.makespan), (4, 151));
         assert_eq!((metrics.wait.mean, metrics.wait.median, metrics.wait.max), (91.0 / 4.0, 0.5, 90.0));
