@@ -47,6 +47,8 @@ pub mod life;
 
 pub mod node;
 
+pub mod window;
+
 pub mod queue;
 
 pub mod policy;
