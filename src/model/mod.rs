@@ -49,6 +49,8 @@ pub mod node;
 
 pub mod window;
 
+pub mod recurrence;
+
 pub mod queue;
 
 pub mod policy;

@@ -15,6 +15,7 @@ use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::time::Time;
+use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ pub struct State {
     pub(super) running: BTreeMap<JobId, Running>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
+    /// What reservations set aside, now and later, by id; none that is over.
+    pub(super) windows: BTreeMap<String, Window>,
     /// Each candidate's class, and its place in the order.
     jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
@@ -84,6 +87,7 @@ impl State {
             classes: BTreeMap::new(),
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
+            windows: BTreeMap::new(),
             jobs: BTreeMap::new(),
         }
     }
@@ -101,6 +105,26 @@ impl State {
     /// Adds or changes a queue. Jobs in a queue that was never set do not start.
     pub fn set_queue(&mut self, queue: &Queue) {
         self.queues.insert(queue.name.clone(), queue.clone());
+    }
+
+    /// Jobs in this queue no longer start.
+    pub fn remove_queue(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    /// Sets aside what a window says, or changes that.
+    pub fn set_window(&mut self, window: Window) {
+        self.windows.insert(window.id.clone(), window);
+    }
+
+    /// A window is over, or given up.
+    pub fn remove_window(&mut self, id: &str) {
+        self.windows.remove(id);
+    }
+
+    /// All windows, by id.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.windows.values()
     }
 
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
