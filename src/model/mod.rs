@@ -51,6 +51,8 @@ pub mod window;
 
 pub mod recurrence;
 
+pub mod reservation;
+
 pub mod queue;
 
 pub mod policy;

@@ -51,6 +51,9 @@ mod backfill;
 
 mod timeline;
 
+// Where a reservation could lie.
+pub mod window;
+
 // An operator's order to start one job now.
 pub mod forced;
 
