@@ -53,6 +53,10 @@ pub mod recurrence;
 
 pub mod reservation;
 
+pub mod reserve;
+
+pub mod calendar;
+
 pub mod queue;
 
 pub mod policy;

@@ -10,6 +10,7 @@ use super::cluster::{Cluster, Hold, NodeIx};
 use super::shape::ClassKey;
 pub use super::shape::{ClassId, Tenancy};
 use crate::model::array::{Elements, Indices};
+use crate::model::calendar::Calendar;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
@@ -30,6 +31,8 @@ pub struct State {
     pub(super) ends: BTreeSet<(Time, JobId)>,
     /// What reservations set aside, now and later, by id; none that is over.
     pub(super) windows: BTreeMap<String, Window>,
+    /// Dedicated time and prime time.
+    pub(super) calendar: Calendar,
     /// Each candidate's class, and its place in the order.
     jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
@@ -88,6 +91,7 @@ impl State {
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             windows: BTreeMap::new(),
+            calendar: Calendar::default(),
             jobs: BTreeMap::new(),
         }
     }
@@ -120,6 +124,16 @@ impl State {
     /// A window is over, or given up.
     pub fn remove_window(&mut self, id: &str) {
         self.windows.remove(id);
+    }
+
+    /// What of the calendar lies ahead, anew.
+    pub fn set_calendar(&mut self, calendar: Calendar) {
+        self.calendar = calendar;
+    }
+
+    /// What of the calendar lies ahead.
+    pub fn calendar(&self) -> &Calendar {
+        &self.calendar
     }
 
     /// All windows, by id.

@@ -5,7 +5,7 @@
 //! waiting job gives way, as in PBS: it is made anew around the reservation.
 
 use super::amounts::{Amounts, add};
-use super::cluster::NodeIx;
+use super::cluster::{Condition, NodeIx};
 use super::shape::Shape;
 use super::snapshot::State;
 use super::space::Space;
@@ -42,6 +42,17 @@ pub fn place(state: &State, wanted: &Wanted, inside: &BTreeSet<JobId>, now: Time
     let space = throughout(state, wanted, inside, now);
     let placement = matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
     Ok(distribution::lay_out(cluster, &shape, &placement).into_iter().map(|(_, share)| share).collect())
+}
+
+/// Whether these shares stay free of others for all that time: a reservation that has begun stays where
+/// it is.
+pub fn keeps(state: &State, wanted: &Wanted, shares: &[Share], inside: &BTreeSet<JobId>, now: Time) -> bool {
+    let space = throughout(state, wanted, inside, now);
+    let Ok(holds) = state.cluster.holds(shares, false) else { return false };
+    holds.iter().all(|(&ix, hold)| {
+        let room = space.room(ix);
+        room.condition() != Condition::Alone && hold.taken.iter().zip(&room.free).all(|(taken, free)| taken <= free)
+    })
 }
 
 /// What is free during all of a stretch of time.
