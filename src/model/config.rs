@@ -9,11 +9,11 @@ mod table;
 
 pub use table::ConfigError;
 
-use super::calendar::PrimeHours;
 use super::policy::{Backfill, Placement, Policy, Preset};
 use super::queue::Queue;
 use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
+use super::site_time::PrimeHours;
 use super::time::Span;
 use super::window::Access;
 use chrono::NaiveDateTime;

@@ -55,7 +55,7 @@ pub mod reservation;
 
 pub mod reserve;
 
-pub mod calendar;
+pub mod site_time;
 
 pub mod queue;
 

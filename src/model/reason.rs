@@ -148,7 +148,7 @@ impl Reason {
             Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
-            Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Matching,
+            Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
             Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } => Stage::Matching,

@@ -286,7 +286,7 @@ mod tests {
             &resources,
         );
         assert_eq!(changed.unwrap().request.select.text, "2:ncpus=3");
-        let huge = Reserving { users: Some("x".repeat(LARGEST)), ..Reserving::default() };
+        let huge = Reserving { users: Some("x".repeat(LARGEST + 1)), ..Reserving::default() };
         assert!(huge.check().is_err() && Reserving::default().check().is_ok());
     }
 }

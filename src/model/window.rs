@@ -131,6 +131,11 @@ impl Window {
         end.min(self.to).since(start.max(self.from))
     }
 
+    /// Whether jobs in it are ended when it closes: those in the queue of its name.
+    pub fn ends_jobs(&self) -> bool {
+        self.access.queues.iter().any(|queue| queue == self.name())
+    }
+
     /// Whether it sets something aside on this node.
     pub fn covers(&self, node: &str) -> bool {
         self.shares.iter().any(|share| share.node == node)

@@ -56,6 +56,16 @@ impl<'s> Fence<'s> {
         self.beside.is_some() && until <= self.at
     }
 
+    /// Whether a job that takes this until then leaves the promise alone.
+    pub fn admits(&self, claim: &Claim, until: Time) -> bool {
+        let has_room = |beside: &Beside| {
+            claim.holds.iter().all(|(&ix, taken)| {
+                taken.iter().zip(&beside.space.room(ix).free).all(|(taken, free)| *taken == 0 || taken <= free)
+            })
+        };
+        self.lets_pass(until) || self.beside.as_ref().is_some_and(has_room)
+    }
+
     /// Where a job may go that would run beyond the promised start.
     pub fn beside(&self, shape: &Shape) -> Result<matching::Placement, Reason> {
         let placement = self.beside.as_ref().and_then(|beside| matching::fit(&beside.space, shape).ok());

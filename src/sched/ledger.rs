@@ -1,5 +1,7 @@
 //! What a cycle has decided so far and what that leaves.
 
+use super::admission::{View, Windows};
+use super::allocation;
 use super::backfill::Fence;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
@@ -29,6 +31,7 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    windows: Windows<'s>,
     started: BTreeMap<JobId, (Claim, Time)>,
     /// Starts of classes that limit themselves.
     counted: BTreeMap<ClassId, u32>,
@@ -50,6 +53,7 @@ impl<'s> Ledger<'s> {
         Ledger {
             state,
             policy,
+            windows: Windows::open(state, now),
             now,
             space: Space::now(&state.cluster),
             vacant: Space::vacant(&state.cluster),
@@ -67,7 +71,7 @@ impl<'s> Ledger<'s> {
 
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + class.walltime.unwrap_or(self.policy.default_walltime)
+        self.windows.end_of(class, self.now + class.walltime.unwrap_or(self.policy.default_walltime))
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -77,8 +81,33 @@ impl<'s> Ledger<'s> {
         *self.possible.entry(shape.id).or_insert_with(|| is_possible(&self.vacant))
     }
 
-    /// Where the job fits now without delaying a promise, or why it does not.
+    /// Where the job fits now without delaying a promise or using what is not for it, or why it does not.
     pub fn place(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let until = self.end_of(class);
+        match self.windows.view(&self.space, class, until)? {
+            None => self.place_openly(class),
+            Some(view) => self.place_in(view, class, until),
+        }
+    }
+
+    /// Where the job fits beside or within windows.
+    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
+        let shape = &class.shape;
+        match matching::fit(&view.space, shape) {
+            Err(misfit) if view.is_inside => Err(shortage::now(&view.space, shape, misfit)),
+            // What does not fit though nothing were set aside, waits for that.
+            Err(_) => self.place_openly(class).and(Err(view.reason)),
+            Ok(placement) => {
+                let claim = allocation::claim(&self.state.cluster, shape, &placement);
+                match self.fence.as_ref().filter(|fence| !view.is_inside && !fence.admits(&claim, until)) {
+                    Some(fence) => Err(Reason::WouldDelayBooking { holder: fence.holder, at: fence.at }),
+                    None => Ok(placement),
+                }
+            }
+        }
+    }
+
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let shape = &class.shape;
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
@@ -123,6 +152,7 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
+        self.windows.start(job.class, &claim, start.until);
         if let Some(fence) = &mut self.fence {
             fence.account(&claim, start.until, &self.space);
         }
@@ -136,13 +166,28 @@ impl<'s> Ledger<'s> {
             reason,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes
         );
-        if is_blocked && self.fence.is_none() {
+        // What waits for room in a reservation is promised none elsewhere.
+        if is_blocked && self.fence.is_none() && candidate.class.asks_for.is_none() {
             self.book(candidate, &mut reason);
         }
         if let Reason::Deferred { until } = reason {
             self.plan.look_again(until);
         }
+        if let Some(change) = self.change_awaited(&reason) {
+            self.plan.look_again(change);
+        }
         self.plan.verdicts.push((candidate.class.id, reason));
+    }
+
+    /// When windows or dedicated times change next, for a job that waits for that.
+    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+        match reason {
+            Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
+            Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
+            _ => None,
+        }
     }
 
     fn book(&mut self, candidate: Candidate<'s>, reason: &mut Reason) {

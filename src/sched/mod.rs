@@ -51,6 +51,9 @@ mod backfill;
 
 mod timeline;
 
+// Who may use what reservations set aside?
+mod admission;
+
 // Where a reservation could lie.
 pub mod window;
 

@@ -23,7 +23,8 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     lines: Vec<Line<'s>>,
-    heads: BinaryHeap<Reverse<((u64, JobId), usize)>>,
+    /// Those that ask for a reservation come before all others (M1).
+    heads: BinaryHeap<Reverse<(bool, (u64, JobId), usize)>>,
 }
 
 /// Ranks the queue.
@@ -49,7 +50,7 @@ impl<'s> Candidate<'s> {
 impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse(((_, job), line)) = self.heads.pop()?;
+        let Reverse((_, (_, job), line)) = self.heads.pop()?;
         let class = self.lines[line].class;
         Some(Candidate { job, class: &class.key, begun: class.begun(), line })
     }
@@ -61,7 +62,8 @@ impl<'s> Ranking<'s> {
 
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
-            self.heads.push(Reverse((head, line)));
+            let asks_for_none = self.lines[line].class.key.asks_for.is_none();
+            self.heads.push(Reverse((asks_for_none, head, line)));
         }
     }
 }

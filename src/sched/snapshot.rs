@@ -10,11 +10,11 @@ use super::cluster::{Cluster, Hold, NodeIx};
 use super::shape::ClassKey;
 pub use super::shape::{ClassId, Tenancy};
 use crate::model::array::{Elements, Indices};
-use crate::model::calendar::Calendar;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources};
+use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
 use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +31,10 @@ pub struct State {
     pub(super) ends: BTreeSet<(Time, JobId)>,
     /// What reservations set aside, now and later, by id; none that is over.
     pub(super) windows: BTreeMap<String, Window>,
+    /// The jobs that run in a reservation, and its name.
+    pub(super) insiders: BTreeMap<JobId, String>,
     /// Dedicated time and prime time.
-    pub(super) calendar: Calendar,
+    pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
@@ -91,7 +93,8 @@ impl State {
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             windows: BTreeMap::new(),
-            calendar: Calendar::default(),
+            insiders: BTreeMap::new(),
+            site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
         }
     }
@@ -126,14 +129,19 @@ impl State {
         self.windows.remove(id);
     }
 
+    /// A running job is inside a reservation: what it has is the reservation's.
+    pub fn enclose(&mut self, id: JobId, reservation: &str) {
+        self.insiders.insert(id, reservation.to_string());
+    }
+
     /// What of the calendar lies ahead, anew.
-    pub fn set_calendar(&mut self, calendar: Calendar) {
-        self.calendar = calendar;
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        self.site_time = site_time;
     }
 
     /// What of the calendar lies ahead.
-    pub fn calendar(&self) -> &Calendar {
-        &self.calendar
+    pub fn site_time(&self) -> &SiteTime {
+        &self.site_time
     }
 
     /// All windows, by id.
@@ -199,6 +207,7 @@ impl State {
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         let Some(running) = self.running.remove(&id) else { return };
+        self.insiders.remove(&id);
         self.ends.remove(&(running.until, id));
         for ix in running.nodes {
             self.cluster.vacate(ix, id);

@@ -379,13 +379,16 @@ impl Ledger {
             }
             return;
         };
-        let Some(job) = job else { return };
+        let Some(job) = job.cloned() else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
         self.cluster.vacate(id);
         let end = run.started + walltime;
         let end = job.spec.reservation.as_ref().map_or(end, |reservation| self.end_in_window(reservation, end));
         let (held, place) = (job.held(), &job.spec.request.place);
         self.cluster.occupy(id, &held, place, end);
+        if let Some(reservation) = self.reservation_of(&job) {
+            self.cluster.enclose(id, &reservation);
+        }
     }
 
     fn note_waiting(&mut self, id: JobId) {

@@ -3,12 +3,12 @@
 
 use super::ledger::Ledger;
 use super::reservations::{NEVER, find};
-use crate::model::calendar::{Calendar, Prime};
 use crate::model::config::{ReservationConfig, Times};
 use crate::model::job::Share;
 use crate::model::recurrence::{Instance, Zone};
 use crate::model::reservation::{Happened, Occurrence, Reservation, SiteAccess, State};
 use crate::model::reserve::Reserving;
+use crate::model::site_time::{Prime, SiteTime};
 use crate::model::time::{Span, Time, Wall};
 use crate::sched::window;
 use crate::sys::user;
@@ -19,7 +19,7 @@ const PACE: Span = Span::seconds(30);
 
 /// Makes the windows that are due, and tells the scheduler of the calendar.
 pub(super) fn attend(ledger: &mut Ledger) {
-    tell_calendar(ledger);
+    tell_site_time(ledger);
     let configured = ledger.setup.config.reservations.clone();
     if configured.is_empty() && !ledger.reservations().any(|reservation| reservation.terms.access.is_some()) {
         return;
@@ -124,7 +124,7 @@ fn shares(ledger: &Ledger, site: &ReservationConfig, reservation: &Reservation) 
 }
 
 /// Tells the scheduler what of the calendar lies ahead.
-fn tell_calendar(ledger: &mut Ledger) {
+fn tell_site_time(ledger: &mut Ledger) {
     let clock = ledger.clock().table().clone();
     let config = &ledger.setup.config;
     let moment = |civil| -> Time { clock.time(Known::Own.wall(civil)) };
@@ -139,13 +139,13 @@ fn tell_calendar(ledger: &mut Ledger) {
         let (is_on, until) = hours.at(now);
         Prime { is_on, until: moment(until), may_cross: hours.may_cross }
     });
-    ledger.set_calendar(Calendar { dedicated, prime });
+    ledger.set_site_time(SiteTime { dedicated, prime });
 }
 
 /// When there is something to look at again.
 pub(super) fn next(ledger: &Ledger) -> Option<Time> {
     let config = &ledger.setup.config;
-    let change = ledger.cluster().calendar().next_change(ledger.now);
+    let change = ledger.cluster().site_time().next_change(ledger.now);
     let pace = (!config.reservations.is_empty()).then(|| ledger.now + PACE);
     change.into_iter().chain(pace).min()
 }

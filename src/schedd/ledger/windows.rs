@@ -2,11 +2,13 @@
 //! scheduler sees.
 
 use super::Ledger;
-use crate::model::calendar::Calendar;
-use crate::model::job::JobId;
+use crate::model::credentials::Credentials;
+use crate::model::job::{Job, JobId};
 use crate::model::queue::Queue;
 use crate::model::reservation::{Happened, Reservation, State};
+use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
+use crate::model::window::{Admission, Window};
 use crate::schedd::site;
 use crate::spool::commit::Change;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,9 +89,9 @@ impl Ledger {
     }
 
     /// Tells the scheduler what of the calendar lies ahead.
-    pub fn set_calendar(&mut self, calendar: Calendar) {
-        if *self.cluster.calendar() != calendar {
-            self.cluster.set_calendar(calendar);
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        if *self.cluster.site_time() != site_time {
+            self.cluster.set_site_time(site_time);
             self.cycle_due = true;
         }
     }
@@ -103,6 +105,18 @@ impl Ledger {
     /// The jobs in a queue that are not over, or hold something still; of an array, itself alone.
     pub fn jobs_in(&self, queue: &str) -> Vec<JobId> {
         self.jobs().filter(|job| job.spec.queue == queue && job.id.index().is_none()).map(|job| job.id).collect()
+    }
+
+    /// The reservation a running job is inside: the one it asked for, else one that admits it to a node
+    /// it has.
+    pub(super) fn reservation_of(&self, job: &Job) -> Option<String> {
+        let who = Credentials::of(job);
+        let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
+        let run = job.life.run.as_ref()?;
+        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
+        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
+        let found = || self.cluster.windows().filter(covers).find(|window| window.is_open(self.now) && admits(window));
+        job.spec.reservation.clone().or_else(|| found().map(|window| window.name().to_string()))
     }
 
     /// When a job that runs will be over at the latest: it goes with the reservation it is in.

@@ -1,10 +1,10 @@
 //! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: what is set aside, and when.
 
 use super::{A_SECOND_OR_MORE, keys, list, span, span_from_a_second, text, whole};
-use crate::model::calendar::PrimeHours;
 use crate::model::config::table::Section;
 use crate::model::config::{ConfigError, DedicatedConfig, ReservationConfig, Times};
 use crate::model::recurrence::{Period, Standing, weekday};
+use crate::model::site_time::PrimeHours;
 use crate::model::time::Span;
 use crate::model::window::{Access, TimeLimit};
 use chrono::{NaiveDateTime, Weekday};

@@ -10,7 +10,7 @@ use chrono::{Datelike, Days, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 
 /// What the scheduler knows of the calendar at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calendar {
+pub struct SiteTime {
     /// Dedicated times that are not over, soonest first.
     pub dedicated: Vec<(Time, Time)>,
     /// Prime time, if there is such a thing.
@@ -41,7 +41,7 @@ pub struct PrimeHours {
     pub may_cross: bool,
 }
 
-impl Calendar {
+impl SiteTime {
     /// Whether a job of this queue may run from `start` to `end`, and if not, why.
     pub fn admits(&self, queue: &str, start: Time, end: Time) -> Result<(), Reason> {
         self.admits_dedicated(queue.starts_with("ded"), start, end)?;
@@ -109,30 +109,30 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn code(calendar: &Calendar, queue: &str, start: i64, end: i64) -> &'static str {
-        let admitted = calendar.admits(queue, Time(start * HOUR), Time(end * HOUR));
+    fn code(site_time: &SiteTime, queue: &str, start: i64, end: i64) -> &'static str {
+        let admitted = site_time.admits(queue, Time(start * HOUR), Time(end * HOUR));
         admitted.as_ref().map_or_else(Reason::code, |()| "")
     }
 
     #[test]
     fn i23_a_job_must_not_cross_into_dedicated_time() {
-        let calendar = Calendar { dedicated: vec![(Time(12 * HOUR), Time(14 * HOUR))], prime: None };
-        assert_eq!(code(&calendar, "workq", 11, 13), "crosses_dedicated");
-        assert_eq!(code(&calendar, "workq", 10, 12), "");
-        assert_eq!(code(&calendar, "workq", 12, 13), "dedicated_time");
-        assert_eq!(code(&calendar, "workq", 14, 99), "");
-        assert_eq!(code(&calendar, "dedq", 12, 14), "");
-        assert_eq!(code(&calendar, "dedq", 12, 15), "crosses_dedicated");
-        assert_eq!(code(&calendar, "dedq", 11, 12), "dedicated_time");
-        assert_eq!(calendar.next_change(Time(12 * HOUR)), Some(Time(14 * HOUR)));
-        assert_eq!(code(&Calendar::default(), "workq", 0, 1000), "");
+        let site_time = SiteTime { dedicated: vec![(Time(12 * HOUR), Time(14 * HOUR))], prime: None };
+        assert_eq!(code(&site_time, "workq", 11, 13), "crosses_dedicated");
+        assert_eq!(code(&site_time, "workq", 10, 12), "");
+        assert_eq!(code(&site_time, "workq", 12, 13), "dedicated_time");
+        assert_eq!(code(&site_time, "workq", 14, 99), "");
+        assert_eq!(code(&site_time, "dedq", 12, 14), "");
+        assert_eq!(code(&site_time, "dedq", 12, 15), "crosses_dedicated");
+        assert_eq!(code(&site_time, "dedq", 11, 12), "dedicated_time");
+        assert_eq!(site_time.next_change(Time(12 * HOUR)), Some(Time(14 * HOUR)));
+        assert_eq!(code(&SiteTime::default(), "workq", 0, 1000), "");
     }
 
     #[test]
     fn i23_prime_time_is_for_its_queues_and_may_be_a_border() {
-        let prime = |is_on, may_cross| Calendar {
+        let prime = |is_on, may_cross| SiteTime {
             prime: Some(Prime { is_on, until: Time(17 * HOUR), may_cross }),
-            ..Calendar::default()
+            ..SiteTime::default()
         };
         assert_eq!(code(&prime(true, true), "np_q", 8, 9), "nonprime_only");
         assert_eq!(code(&prime(false, true), "p_q", 8, 9), "prime_only");
