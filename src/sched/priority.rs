@@ -23,9 +23,11 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     lines: Vec<Line<'s>>,
-    /// Those that ask for a reservation come before all others (M1).
-    heads: BinaryHeap<Reverse<(bool, (u64, JobId), usize)>>,
+    heads: BinaryHeap<Reverse<Head>>,
 }
+
+/// The next job of a line: its merit where that goes before the rank, its rank, itself, the line.
+type Head = (i64, (u64, JobId), usize);
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
@@ -34,10 +36,16 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None });
+        let merit = merit_of(&class.key, 0);
+        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
+}
+
+/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+fn merit_of(key: &ClassKey, merit: i64) -> i64 {
+    if key.asks_for.is_some() { i64::MAX } else { merit }
 }
 
 impl<'s> Candidate<'s> {
@@ -60,10 +68,21 @@ impl<'s> Ranking<'s> {
         self.advance(candidate.line);
     }
 
+    /// From here on the jobs of the classes with most merit come first, and rank decides between
+    /// equals.
+    pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
+        let heads = std::mem::take(&mut self.heads).into_vec();
+        for Reverse((_, head, line)) in heads {
+            let key = &self.lines[line].class.key;
+            let merit = merit_of(key, merit(key));
+            self.lines[line].merit = merit;
+            self.heads.push(Reverse((merit.saturating_neg(), head, line)));
+        }
+    }
+
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
-            let asks_for_none = self.lines[line].class.key.asks_for.is_none();
-            self.heads.push(Reverse((asks_for_none, head, line)));
+            self.heads.push(Reverse((self.lines[line].merit.saturating_neg(), head, line)));
         }
     }
 }
@@ -74,6 +93,8 @@ struct Line<'s> {
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,
+    /// What goes before the rank.
+    merit: i64,
 }
 
 impl Iterator for Line<'_> {
