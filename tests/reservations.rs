@@ -1,6 +1,8 @@
 //! Reservations, live: made, shown, changed and deleted with PBS's commands; their queues, their jobs,
 //! and what becomes of all that as time goes by and schedd is killed.
 
+use crate::shared::shared;
+use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -223,4 +225,90 @@ fn windows_of_the_configuration_are_made_and_shown() {
     let states: Vec<&str> = shown.values().filter_map(|one| one["reserve_state"].as_str()).collect();
     assert!(states.contains(&"RESV_RUNNING") && states.contains(&"RESV_CONFIRMED"), "{states:?}");
     assert_eq!(sandbox.run("qsub", &["-h", "-W", "resv=office", "--", "true"]).code, 0);
+}
+
+/// All processors of the only node.
+fn processors(sandbox: &Sandbox) -> u64 {
+    let document: Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).out).unwrap();
+    let node = document["nodes"].as_object().and_then(|nodes| nodes.values().next()).cloned().unwrap_or_default();
+    node["resources_available"]["ncpus"].as_u64().unwrap_or_else(|| panic!("{document}"))
+}
+
+#[test]
+fn a_reservation_is_for_its_user_and_another_is_kept_out_and_told_why() {
+    let Some([ann, bob]) = two_people("resv") else { return };
+    let sandbox = shared("name = \"head\"\n");
+    let first = ann.submit(&sandbox, &[], "true");
+    sandbox.ended(&first);
+    let all = format!("select=1:ncpus={}", processors(&sandbox));
+    let words = ["-I", "5", "-R", &ahead(3), "-D", "12", "-l", &all];
+    let line = ann.run(&sandbox, "pbs_rsub", &words).line();
+    let id = line.strip_suffix(" CONFIRMED").unwrap_or_else(|| panic!("{line}"));
+    let denied = bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]);
+    assert_eq!(told(&denied), (174, "", "qsub: Access to queue is denied"));
+    let refused = bob.run(&sandbox, "pbs_rdel", &[id]);
+    assert_eq!(told(&refused), (159, "", format!("pbs_rdel: Unauthorized Request  {id}").as_str()));
+    let own = ann.submit(&sandbox, &["-q", queue_of(id)], "sleep 100");
+    let other = bob.submit(&sandbox, &["-l", "walltime=1:00:00"], "true");
+    let reason = "Not Running: Job would conflict with reservation or top job";
+    sandbox.until("the reason", || bob.run(&sandbox, "qstat", &["-s", &other]).out.contains(reason).then_some(()));
+    let short = bob.submit(&sandbox, &["-l", "walltime=1"], "true");
+    assert_eq!(sandbox.ended(&short)["Exit_status"], 0, "over before the reservation begins");
+    sandbox.running(&own);
+    assert_eq!((sandbox.state(&other).as_str(), state(&sandbox, id).as_str()), ("Q", "RESV_RUNNING"));
+    let told = bob.run(&sandbox, "qstat", &["-s", &other]).out;
+    assert!(told.contains(reason), "{told}");
+    assert_eq!(sandbox.ended(&own)["Exit_status"], 271, "it ends with the reservation");
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0, "the node is free");
+    assert_eq!(state(&sandbox, id), "none");
+}
+
+#[test]
+fn a_reservation_is_open_to_those_it_names() {
+    let Some([ann, bob]) = two_people("auth") else { return };
+    let sandbox = shared("name = \"head\"\n");
+    sandbox.ended(&ann.submit(&sandbox, &[], "true"));
+    let line = ann.run(&sandbox, "pbs_rsub", &["-I", "5", "-R", &ahead(0), "-D", "600", "-U", &bob.name]).line();
+    let id = line.strip_suffix(" CONFIRMED").unwrap_or_else(|| panic!("{line}"));
+    let job = bob.submit(&sandbox, &["-q", queue_of(id)], "true");
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 0);
+    ann.run(&sandbox, "pbs_ralter", &["-U", &format!("-{}", bob.name), id]).ok();
+    assert_eq!(bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]).code, 174);
+    assert_eq!(bob.run(&sandbox, "pbs_rsub", &["-R", &ahead(60), "-D", "60", "--hosts", "head"]).code, 159);
+    ann.run(&sandbox, "pbs_rdel", &[id]).ok();
+}
+
+#[test]
+fn the_first_command_may_be_a_reservation_which_waits_for_its_nodes() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    let line = sandbox.run("pbs_rsub", &["-R", &ahead(600), "-D", "60"]).line();
+    let id = line.strip_suffix(" UNCONFIRMED").unwrap_or_else(|| panic!("{line}"));
+    becomes(&sandbox, id, "RESV_CONFIRMED");
+}
+
+#[test]
+fn a_node_that_is_offline_degrades_a_reservation() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(&sandbox, &ahead(600), &["-D", "60"]);
+    let nodes = reservation(&sandbox, &id)["resv_nodes"].as_str().unwrap().to_string();
+    let node = nodes.trim_start_matches('(').split(':').next().unwrap();
+    sandbox.run("pbsnodes", &["-o", node]).ok();
+    becomes(&sandbox, &id, "RESV_DEGRADED");
+    sandbox.run("pbsnodes", &["-r", node]).ok();
+    becomes(&sandbox, &id, "RESV_CONFIRMED");
+}
+
+#[test]
+fn a_reservation_that_runs_can_be_cut_short() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00"]);
+    becomes(&sandbox, &id, "RESV_RUNNING");
+    let job = sandbox.submit(&["-q", queue_of(&id)], "sleep 100\n");
+    sandbox.running(&job);
+    let late = sandbox.run("pbs_ralter", &["-R", &ahead(600), &id]);
+    assert_eq!(told(&late), (238, "", "pbs_ralter: Bad time specification(s)"));
+    let altered = sandbox.run("pbs_ralter", &["-I", "1", "-E", &ahead(3), &id]).ok();
+    assert_eq!(altered, format!("pbs_ralter: {id} CONFIRMED\n"));
+    assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
+    sandbox.until("its end", || (state(&sandbox, &id) == "none").then_some(()));
 }
