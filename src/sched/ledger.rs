@@ -1,6 +1,6 @@
 //! What a cycle has decided so far and what that leaves.
 
-use super::admission::{View, Windows};
+use super::admission::{Leave, Windows};
 use super::allocation;
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
@@ -118,27 +118,26 @@ impl<'s> Ledger<'s> {
     /// Where a job fits beside promises and windows, or within one.
     fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let until = self.end_of(class);
-        match self.windows.view(&self.space, class, until)? {
+        match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(view) => self.place_in(view, class, until),
+            Some(Leave { placement, is_inside: true }) => placement,
+            // What does not fit though nothing were set aside, waits for that.
+            Some(Leave { placement: Err(reason), .. }) => self.place_openly(class).and(Err(reason)),
+            Some(Leave { placement: Ok(placement), .. }) => self.keep_promises(placement, class, until),
         }
     }
 
-    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
-        let (state, shape) = (self.state, &class.shape);
-        let placement = match matching::fit(&view.space, shape) {
-            Err(misfit) if view.is_inside => return Err(shortage::now(&view.space, shape, misfit)),
-            // What does not fit though nothing were set aside, waits for that.
-            Err(_) => return self.place_openly(class).and(Err(view.reason)),
-            Ok(placement) if view.is_inside => return Ok(placement),
-            Ok(placement) => placement,
+    /// The placement, unless it delays a promise.
+    fn keep_promises(&mut self, placement: Placement, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
+        let claim = allocation::claim(&self.state.cluster, &class.shape, &placement);
+        let delayed = match self.gate {
+            None if self.calendar.admits(&self.space, &claim, until) => None,
+            None => self.calendar.in_the_way(&class.shape, until),
+            gate => gate,
         };
-        let claim = allocation::claim(&state.cluster, shape, &placement);
-        match self.gate {
+        match delayed {
             Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
-            None if self.calendar.admits(&self.space, &claim, until) => Ok(placement),
-            // Beside the promises there is room, but not on these nodes.
-            None => self.place_openly(class).and(Err(view.reason)),
+            None => Ok(placement),
         }
     }
 
@@ -206,7 +205,7 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
-        self.windows.start(job.class, &claim, start.until);
+        self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, start.until, &self.space);
         self.plan.starts.push(Start { passed: self.promises.blocked, ..start });
     }
