@@ -1,7 +1,6 @@
 //! What a cycle has decided so far and what that leaves.
 
-use super::admission::{View, Windows};
-use super::allocation;
+use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
 use super::fillers::Borrowed;
@@ -62,7 +61,8 @@ impl<'s> Ledger<'s> {
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
         let space = Space::now(&state.cluster);
         let mut calendar = Calendar::new(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, &space, now);
+        let windows = Windows::open(state, now);
+        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
@@ -70,7 +70,7 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
-            windows: Windows::open(state, now),
+            windows,
             calendar,
             promises,
             gate: None,
@@ -110,6 +110,7 @@ impl<'s> Ledger<'s> {
 
     /// Where the job fits now without delaying a promise, or why it does not.
     pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+        self.borrows = false;
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -136,28 +137,27 @@ impl<'s> Ledger<'s> {
     /// Where a job fits beside promises and windows, or within one.
     fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let until = self.end_of(class);
-        match self.windows.view(&self.space, class, until)? {
+        match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(view) => self.place_in(view, class, until),
+            Some(Leave { placement, is_inside: true }) => placement,
+            Some(Leave { placement, .. }) => {
+                // What does not fit though nothing were set aside, waits for that.
+                self.place_openly(class)?;
+                self.place_beside_both(class, until, placement?)
+            }
         }
     }
 
-    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
-        let (state, shape) = (self.state, &class.shape);
-        let placement = match matching::fit(&view.space, shape) {
-            Err(misfit) if view.is_inside => return Err(shortage::now(&view.space, shape, misfit)),
-            // What does not fit though nothing were set aside, waits for that.
-            Err(_) => return self.place_openly(class).and(Err(view.reason)),
-            Ok(placement) if view.is_inside => return Ok(placement),
-            Ok(placement) => placement,
-        };
-        let claim = allocation::claim(&state.cluster, shape, &placement);
-        match self.gate {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
-            None if self.calendar.admits(&self.space, &claim, until) => Ok(placement),
-            // Beside the promises there is room, but not on these nodes.
-            None => self.place_openly(class).and(Err(view.reason)),
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Reason> {
+        if self.borrows || self.calendar.lets_pass(until) {
+            return Ok(left);
         }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        let (holder, at) = self.calendar.in_the_way(shape, until).unwrap_or((JobId::job(0), Time::NEVER));
+        placement.ok_or(Reason::WouldDelayBooking { holder, at })
     }
 
     fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
@@ -240,7 +240,7 @@ impl<'s> Ledger<'s> {
         self.space.claim(&claim);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
-        self.windows.start(job.class, &claim, start.until);
+        self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
@@ -311,10 +311,11 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            self.calendar.book(&self.space, job, &class.shape, self.span_of(class))?;
+            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
         }
         let promise = self.calendar.promise(job)?;
-        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        let at = promise.at;
+        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
