@@ -40,6 +40,8 @@ pub struct Ledger<'s> {
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
     gaps: Gaps,
+    /// Whether the job that is considered may have room on loan.
+    may_borrow: bool,
     /// Whether the job that is about to start takes what others are promised.
     borrows: bool,
     /// What has been lent to fillers, once it is wanted back.
@@ -76,6 +78,7 @@ impl<'s> Ledger<'s> {
             promises,
             gate: None,
             gaps: Gaps::default(),
+            may_borrow: false,
             borrows: false,
             borrowed: None,
             is_filling: false,
@@ -112,6 +115,7 @@ impl<'s> Ledger<'s> {
     /// Where the job fits now without delaying a promise, or why it does not.
     pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
+        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -170,7 +174,10 @@ impl<'s> Ledger<'s> {
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at }.into());
+            // Nothing starts any more: so it is for all of this shape.
+            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
+            self.waiting.insert(shape.id, reason.clone());
+            return Err(reason);
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
@@ -179,9 +186,8 @@ impl<'s> Ledger<'s> {
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
-        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if !borrows && until == Time::NEVER && class.walltime.is_none() {
+        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
             return Err(Reason::NoWalltime.into());
         }
@@ -189,7 +195,7 @@ impl<'s> Ledger<'s> {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
-        if borrows {
+        if self.may_borrow {
             self.borrows = true;
             return Ok(placement);
         }

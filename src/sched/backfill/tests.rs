@@ -273,6 +273,17 @@ fn m34_a_filler_on_borrowed_room_makes_way() {
 }
 
 #[test]
+fn m34_what_cannot_be_run_again_borrows_nothing() {
+    let scene = blocked();
+    let mut job = scene.job(3, "select=1:ncpus=8 walltime=2:00:00");
+    std::sync::Arc::make_mut(&mut job.spec).rerunnable = false;
+    let mut scene = with(scene, |b| b.policy = Filling::Preempt);
+    scene.state.enqueue(&job);
+    assert_eq!(scene.starts(), "");
+    assert_eq!(scene.queued(4, "select=1:ncpus=8 walltime=2:00:00").starts(), "4 on n1");
+}
+
+#[test]
 fn m34_no_more_make_way_than_have_to() {
     let scene = cluster("1 x ncpus=6")
         .running(1, "select=1:ncpus=3", "n1", 3600)
