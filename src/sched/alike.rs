@@ -2,33 +2,81 @@
 //! for want of room is one for all. On a busy machine nearly every job is a class of its own, for
 //! walltimes and owners differ; what they ask for differs much less.
 
-use super::shape::{ClassId, ShapeId};
+use super::shape::{ClassId, ClassKey, ShapeId};
 use super::snapshot::{Class, Place};
+use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By what is asked for: the classes, each by its first job.
+/// Classes, those first whose first jobs come first.
+pub type Classes = BTreeSet<(Place, ClassId)>;
+
+/// What classes have in common that ask for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Group {
+    /// Whether they ask to run within a reservation.
+    pub asks_for_window: bool,
+    shape: ShapeId,
+}
+
+impl Group {
+    fn of(class: &ClassKey) -> Group {
+        Group { asks_for_window: class.asks_for.is_some(), shape: class.shape.id }
+    }
+}
+
+/// The classes by group.
 #[derive(Clone, Debug, Default)]
-pub struct Alike(BTreeMap<ShapeId, BTreeSet<(Place, ClassId)>>);
+pub struct Alike(BTreeMap<Group, Members>);
+
+#[derive(Clone, Debug, Default)]
+struct Members {
+    classes: Classes,
+    /// Their walltimes, with how many classes have each.
+    spans: BTreeMap<Option<Span>, usize>,
+}
 
 impl Alike {
-    /// The classes of each shape, those first whose first jobs come first.
-    pub fn shapes(&self) -> impl ExactSizeIterator<Item = (ShapeId, &BTreeSet<(Place, ClassId)>)> {
-        self.0.iter().map(|(&shape, classes)| (shape, classes))
+    /// The groups.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Classes)> {
+        self.0.iter().map(|(group, members)| (group, &members.classes))
+    }
+
+    /// The shortest walltime of those that ask for the same as a class; `default` is what one without
+    /// walltime is planned with.
+    pub fn shortest(&self, class: &ClassKey, default: Span) -> Span {
+        let spans = self.0.get(&Group::of(class)).into_iter().flat_map(|members| members.spans.keys());
+        // None comes first, then the shortest.
+        spans.take(2).map(|span| span.unwrap_or(default)).min().unwrap_or(default)
     }
 
     /// Brings a class in line with its jobs, of which `before` was the first.
     pub fn refile(&mut self, class: &Class, before: Option<Place>) {
-        let (shape, id, now) = (class.key.shape.id, class.key.id, class.first());
+        let (group, key, now) = (Group::of(&class.key), &class.key, class.first());
         if before == now {
             return;
         }
-        let classes = self.0.entry(shape).or_default();
-        if let Some(place) = before {
-            classes.remove(&(place, id));
+        let members = self.0.entry(group).or_default();
+        match before {
+            Some(place) => drop(members.classes.take(&(place, key.id))),
+            None => *members.spans.entry(key.walltime).or_default() += 1,
         }
-        classes.extend(now.map(|place| (place, id)));
-        if classes.is_empty() {
-            self.0.remove(&shape);
+        match now {
+            Some(place) => drop(members.classes.replace((place, key.id))),
+            None => members.leave(key.walltime),
+        }
+        if members.classes.is_empty() {
+            self.0.remove(&group);
+        }
+    }
+}
+
+impl Members {
+    fn leave(&mut self, span: Option<Span>) {
+        if let Some(count) = self.spans.get_mut(&span) {
+            *count -= 1;
+            if *count == 0 {
+                self.spans.remove(&span);
+            }
         }
     }
 }

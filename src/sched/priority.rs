@@ -3,12 +3,13 @@
 //! of one class differ in nothing but their place in the queue, and classes of one shape share their
 //! refusals for want of room.
 
+use super::alike::{Classes, Group};
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
 use crate::model::job::JobId;
 use crate::model::policy::Order;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, btree_map, btree_set};
+use std::collections::{BTreeMap, BinaryHeap, btree_map, btree_set};
 use std::iter::Peekable;
 
 /// A job that is considered.
@@ -39,6 +40,8 @@ type Head = (i64, Place);
 struct Row<'s> {
     /// Those of which no job was drawn yet, by their first jobs.
     fresh: Peekable<btree_set::Iter<'s, (Place, ClassId)>>,
+    /// What goes before their ranks.
+    merit: i64,
     /// The next jobs of the others, with their lines.
     begun: BinaryHeap<Reverse<(Head, usize)>>,
 }
@@ -48,12 +51,15 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
-    let row = |classes: &BTreeSet<(Place, ClassId)>| classes.first().map(|&(place, _)| (0, place));
-    let heads = state.alike.shapes().enumerate().filter_map(|(at, (_, classes))| Some(Reverse((row(classes)?, at))));
-    let heads = heads.collect::<Vec<_>>().into();
-    let rows =
-        state.alike.shapes().map(|(_, classes)| Row { fresh: classes.iter().peekable(), begun: BinaryHeap::new() });
-    Ranking { state, lines: Vec::new(), rows: rows.collect(), heads }
+    let rows = state.alike.groups().map(|(group, classes)| Row::new(group, classes)).collect();
+    let mut ranking = Ranking { state, lines: Vec::new(), rows, heads: BinaryHeap::new() };
+    ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
+    ranking
+}
+
+/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+fn merit_of(asks_for_window: bool, merit: i64) -> i64 {
+    if asks_for_window { i64::MAX } else { merit }
 }
 
 impl<'s> Candidate<'s> {
@@ -64,7 +70,7 @@ impl<'s> Candidate<'s> {
 }
 
 impl<'s> Ranking<'s> {
-    /// The best job left. Others of its shape come only after [`Ranking::go_on`] or
+    /// The best job left. Others of its shape come only after [`Ranking::follow`] or
     /// [`Ranking::pass`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let Reverse((_, row)) = self.heads.pop()?;
@@ -73,40 +79,65 @@ impl<'s> Ranking<'s> {
         Some(Candidate { job: place.1, class: &class.key, begun: class.begun(), line })
     }
 
-    /// Goes on with the next job of the class, and with its whole shape: this one was not refused.
+    /// Goes on with the next job of the class, and with all that ask for the same.
     pub fn follow(&mut self, candidate: Candidate) {
         self.advance(candidate.line);
         self.pass(candidate);
     }
 
-    /// Goes on with the other classes of the shape: this class was refused for a reason of its own.
+    /// Goes on with the other classes that ask for the same: this one was refused for a reason of its
+    /// own.
     pub fn pass(&mut self, candidate: Candidate) {
-        let row = self.lines[candidate.line].row;
-        self.heads.extend(self.rows[row].best().map(|head| Reverse((head, row))));
+        let head = self.head(self.lines[candidate.line].row);
+        self.heads.extend(head);
     }
 
     /// From here on the jobs of the classes with most merit come first, and rank decides between
     /// equals.
     pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
+        self.reorder(|line| {
+            let key = &line.class.key;
+            line.merit = merit_of(key.asks_for.is_some(), merit(key));
+        });
+    }
+
+    /// From here on so many jobs of these classes come first, and the others after them.
+    pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
+        self.reorder(|line| line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0));
+    }
+
+    /// The classes that are left, in the order of their next jobs, with so many of these at most.
+    pub fn rest(&mut self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
+        let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
+        rows.iter().for_each(|&row| self.open_all(row));
+        let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
+        let mut heads: Vec<_> = begun.map(|&Reverse(((_, place), line))| (place, line)).collect();
+        heads.sort_unstable();
+        let of = |((_, first), line): (Place, usize)| {
+            let later = self.lines[line].clone().map(|(_, job)| job);
+            (&self.lines[line].class.key, std::iter::once(first).chain(later).take(most).collect())
+        };
+        heads.into_iter().map(of).collect()
+    }
+
+    /// Puts all that is left in the order that follows from a change of each line.
+    fn reorder(&mut self, change: impl Fn(&mut Line)) {
         for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
-            while self.rows[row].fresh.peek().is_some() {
-                self.open(row);
+            self.open_all(row);
+            for Reverse(((_, place), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
+                change(&mut self.lines[line]);
+                let head = (self.lines[line].spend(), place);
+                self.rows[row].begun.push(Reverse((head, line)));
             }
-            let begun = std::mem::take(&mut self.rows[row].begun).into_vec();
-            for Reverse(((_, place), line)) in begun {
-                let merit = merit(&self.lines[line].class.key);
-                self.lines[line].merit = merit;
-                self.rows[row].begun.push(Reverse(((merit.saturating_neg(), place), line)));
-            }
-            self.heads.extend(self.rows[row].best().map(|head| Reverse((head, row))));
+            let head = self.head(row);
+            self.heads.extend(head);
         }
     }
 
     /// Takes the best job of a row, with its line.
     fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
-        let fresh = self.rows[row].fresh.peek().map(|&&(place, _)| (0, place));
         let begun = self.rows[row].begun.peek().map(|&Reverse((head, _))| head);
-        if fresh.is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
+        if self.rows[row].first_fresh().is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
             self.open(row);
         }
         let Reverse(((_, place), line)) = self.rows[row].begun.pop()?;
@@ -117,28 +148,46 @@ impl<'s> Ranking<'s> {
     fn open(&mut self, row: usize) {
         let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
         let Some(class) = class else { return };
-        self.lines.push(Line { row, class, jobs: class.jobs.iter(), array: None, merit: 0 });
+        let merit = self.rows[row].merit;
+        self.lines.push(Line { row, class, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
         self.advance(self.lines.len() - 1);
+    }
+
+    fn open_all(&mut self, row: usize) {
+        while self.rows[row].fresh.peek().is_some() {
+            self.open(row);
+        }
     }
 
     fn advance(&mut self, line: usize) {
         if let Some(place) = self.lines[line].next() {
-            let Line { row, merit, .. } = self.lines[line];
-            self.rows[row].begun.push(Reverse(((merit.saturating_neg(), place), line)));
+            let head = (self.lines[line].spend(), place);
+            self.rows[self.lines[line].row].begun.push(Reverse((head, line)));
         }
+    }
+
+    /// A row's place among the rows.
+    fn head(&mut self, row: usize) -> Option<Reverse<(Head, usize)>> {
+        let begun = self.rows[row].begun.peek().map(|&Reverse((head, _))| head);
+        let best = self.rows[row].first_fresh().into_iter().chain(begun).min()?;
+        Some(Reverse((best, row)))
     }
 }
 
-impl Row<'_> {
-    /// The place of its best job.
-    fn best(&mut self) -> Option<Head> {
-        let fresh = self.fresh.peek().map(|&&(place, _)| (0, place));
-        let begun = self.begun.peek().map(|&Reverse((head, _))| head);
-        fresh.into_iter().chain(begun).min()
+impl<'s> Row<'s> {
+    fn new(group: &Group, classes: &'s Classes) -> Row<'s> {
+        let merit = merit_of(group.asks_for_window, 0);
+        Row { fresh: classes.iter().peekable(), merit, begun: BinaryHeap::new() }
+    }
+
+    /// The place of the first job of the classes that have not begun.
+    fn first_fresh(&mut self) -> Option<Head> {
+        self.fresh.peek().map(|&&(place, _)| (self.merit.saturating_neg(), place))
     }
 }
 
 /// The jobs of a class, one after another; of an array, those of its elements that wait.
+#[derive(Clone)]
 struct Line<'s> {
     row: usize,
     class: &'s Class,
@@ -147,6 +196,17 @@ struct Line<'s> {
     array: Option<((u64, JobId), &'s Array, u32)>,
     /// What goes before the rank.
     merit: i64,
+    /// How many of its jobs were chosen to come before all others.
+    chosen: usize,
+}
+
+impl Line<'_> {
+    /// What goes before the rank of its next job, lowest first.
+    fn spend(&mut self) -> i64 {
+        let is_chosen = self.chosen > 0;
+        self.chosen -= usize::from(is_chosen);
+        if is_chosen { i64::MIN } else { self.merit.saturating_neg() }
+    }
 }
 
 impl Iterator for Line<'_> {

@@ -18,7 +18,9 @@ use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::resource::{ResourceList, Resources};
+use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
+use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -37,6 +39,12 @@ pub struct State {
     pub(super) releases: BTreeMap<Time, Amounts>,
     /// What was promised, and what has happened since.
     pub(super) standing: Standing,
+    /// What reservations set aside, now and later, by id; none that is over.
+    pub(super) windows: BTreeMap<String, Window>,
+    /// The jobs that run in a reservation, and its name.
+    pub(super) insiders: BTreeMap<JobId, String>,
+    /// Dedicated time and prime time.
+    pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
@@ -85,6 +93,13 @@ pub(super) struct Running {
     pub alone: bool,
 }
 
+impl Running {
+    /// Whether nobody can tell when it ends.
+    pub fn is_endless(&self) -> bool {
+        self.until == Time::NEVER
+    }
+}
+
 /// What is taken on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assigned {
@@ -109,6 +124,9 @@ impl State {
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
             standing: Standing::default(),
+            windows: BTreeMap::new(),
+            insiders: BTreeMap::new(),
+            site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
         }
     }
@@ -128,6 +146,41 @@ impl State {
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
+    /// Jobs in this queue no longer start.
+    pub fn remove_queue(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    /// Sets aside what a window says, or changes that.
+    pub fn set_window(&mut self, window: Window) {
+        self.windows.insert(window.id.clone(), window);
+    }
+
+    /// A window is over, or given up.
+    pub fn remove_window(&mut self, id: &str) {
+        self.windows.remove(id);
+    }
+
+    /// A running job is inside a reservation: what it has is the reservation's.
+    pub fn enclose(&mut self, id: JobId, reservation: &str) {
+        self.insiders.insert(id, reservation.to_string());
+    }
+
+    /// What of the calendar lies ahead, anew.
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        self.site_time = site_time;
+    }
+
+    /// What of the calendar lies ahead.
+    pub fn site_time(&self) -> &SiteTime {
+        &self.site_time
+    }
+
+    /// All windows, by id.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.windows.values()
+    }
+
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
     /// candidate already is read anew.
     pub fn enqueue(&mut self, job: &Job) {
@@ -135,6 +188,7 @@ impl State {
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
@@ -169,6 +223,7 @@ impl State {
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id) {
             let first = class.first();
             class.jobs.remove(&(rank, id));
@@ -219,13 +274,14 @@ impl State {
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         let Some(running) = self.running.remove(&id) else { return };
+        self.insiders.remove(&id);
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(running.until);
+        self.standing.note_end(id, running.until);
     }
 
     /// A job that was to give this back then no longer does.
@@ -259,9 +315,8 @@ impl State {
 
     /// What is asked for by those that wait.
     pub(super) fn shapes(&self) -> impl Iterator<Item = &Shape> {
-        let first = |classes: &BTreeSet<(Place, ClassId)>| classes.first().map(|&(_, class)| class);
-        let firsts = self.alike.shapes().filter_map(move |(_, classes)| first(classes));
-        firsts.filter_map(|class| Some(&*self.classes.get(&class)?.key.shape))
+        let firsts = self.alike.groups().filter_map(|(_, classes)| classes.first());
+        firsts.map(|(_, class)| class).filter_map(|class| Some(&*self.classes.get(&class)?.key.shape))
     }
 
     /// What a candidate is alike in with others.

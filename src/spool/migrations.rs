@@ -68,6 +68,7 @@ const STEPS: &[&str] = &[
     super::oblivion::SCHEMA,
     // To which element of an array a start is promised; -1 for what is none.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
+    super::reservations::SCHEMA,
     // A verdict may be one for all that ask for the same.
     "ALTER TABLE job ADD COLUMN shape INTEGER;
      ALTER TABLE element ADD COLUMN shape INTEGER;",
