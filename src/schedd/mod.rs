@@ -390,7 +390,7 @@ impl Schedd {
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
         if setup.shared
             || jobs
-            || self.ledger.reservations().next().is_some()
+            || self.ledger.reservations().any(|reservation| reservation.has_queue())
             || !self.clients.is_empty()
             || self.readers.are_busy()
         {
