@@ -256,6 +256,17 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
 }
 
 #[test]
+fn a_node_tells_how_much_of_it_is_in_use() {
+    let mut node = Node::start();
+    node.order(Order::Hello { epoch: 2 });
+    let Report::Hello { nodes, .. } = node.next() else { panic!("no greeting") };
+    let used = |name: &str| nodes[0].utilized[name].amount().unwrap();
+    let all = nodes[0].available["mem"].amount().unwrap();
+    assert!(used("mem") > 0 && used("mem") < all, "{nodes:?}");
+    assert!(used("ncpus") >= 0 && used("ncpus") <= i64::from(nodes[0].load).div_euclid(1000) + 1, "{nodes:?}");
+}
+
+#[test]
 fn joined_output_keeps_its_order_and_a_folder_gets_the_usual_name() {
     let mut node = Node::start();
     fs::create_dir(node.path("out")).unwrap();

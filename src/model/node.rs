@@ -32,6 +32,13 @@ pub struct NodeFacts {
     pub load: u32,
 }
 
+impl NodeFacts {
+    /// These, with what changes all the time as in `other`.
+    pub fn as_measured_in(&self, other: &NodeFacts) -> NodeFacts {
+        NodeFacts { utilized: other.utilized.clone(), load: other.load, ..self.clone() }
+    }
+}
+
 /// A node as schedd knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {

@@ -24,6 +24,8 @@ pub mod daemon;
 
 pub mod background;
 
+pub mod gauge;
+
 pub mod gpus;
 mod poller;
 
