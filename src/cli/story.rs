@@ -139,6 +139,10 @@ impl Teller<'_> {
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
             }
+            Event::StartTimedOut { attempt, after } => {
+                let text = format!("Attempt {attempt} not begun within {} s: cancelled", after.as_seconds());
+                self.say(Server, "error", "start_timed_out", text);
+            }
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome),
             Event::Vanished { attempt, why } => {
                 self.say(Node, "error", "vanished", format!("Attempt {attempt} is lost: {why}"));

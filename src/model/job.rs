@@ -373,6 +373,8 @@ pub enum Want {
     Gone(String),
     /// Back to the queue, by `user@host`.
     Requeue(String),
+    /// Ended, as its node did not say in time that it had begun, and then started anew.
+    Anew,
 }
 
 /// What a job used.

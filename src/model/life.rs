@@ -7,20 +7,19 @@
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::response::Rules;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
 
-/// When an event happens, on both clocks, and the rules for failed starts.
+/// When an event happens, on both clocks, and the rules for attempts that go wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// schedd's clock.
     pub now: Time,
     /// The wall clock, for `-a`.
     pub wall: Wall,
-    /// After so many failed starts in a row the job is held.
-    pub max_failed_starts: u32,
-    /// The wait after the second failed start in a row (the first is tried again at once); it doubles with each further one.
-    pub retry: Span,
+    /// What is done about failed starts and jobs over their limits.
+    pub rules: Rules,
 }
 
 /// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
@@ -101,6 +100,11 @@ impl Job {
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
                     (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
+                }
+            }
+            Event::StartTimedOut { attempt, .. } => {
+                if self.run(*attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
+                    self.life.want = Want::Anew;
                 }
             }
             Event::ContactLost { .. } => self.hear_from_node(false),
@@ -220,8 +224,15 @@ impl Job {
                 self.life.failed_starts = 0;
                 self.requeue(moment);
             }
-            (How::ShepherdLost | How::Cancelled, _) => self.start_failed(moment),
-            (_, Want::Run) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
+            (How::ShepherdLost, _) => self.was_lost(moment),
+            (How::Cancelled, _) => self.start_failed(moment),
+            // Ended by our cancel; whether it had begun just then nobody has told.
+            (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
+            (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
+            (how, Want::Run | Want::Anew) if self.spec.rerunnable && moment.rules.requeues(how) => {
+                self.over_limit(moment)
+            }
+            (_, Want::Run | Want::Anew) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
         }
     }
 
@@ -246,8 +257,8 @@ impl Job {
             _ if self.life.state == State::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
             Want::Requeue(_) => self.requeue(moment),
-            Want::Run if self.spec.rerunnable => self.start_failed(moment),
-            Want::Run => self.finish(LOST, false, moment),
+            Want::Run | Want::Anew if self.spec.rerunnable => self.was_lost(moment),
+            Want::Run | Want::Anew => self.finish(LOST, false, moment),
         }
     }
 
@@ -261,17 +272,34 @@ impl Job {
         }
     }
 
+    /// Once more at once: a loss may be chance. From then on as if it could not be started.
+    fn was_lost(&mut self, moment: Moment) {
+        match self.life.failed_starts {
+            0 if moment.rules.retries.most > 1 => {
+                self.life.failed_starts = 1;
+                self.requeue(moment);
+            }
+            _ => self.start_failed(moment),
+        }
+    }
+
+    /// M10: tried again after pauses that grow, and held in the end.
     fn start_failed(&mut self, moment: Moment) {
         self.life.failed_starts += 1;
-        if self.life.failed_starts >= moment.max_failed_starts {
+        let retries = moment.rules.retries;
+        if self.life.failed_starts >= retries.most {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.failed_starts = 0;
-        } else if self.life.failed_starts > 1 {
-            // Once may be chance; from then on the pauses grow.
-            let doublings = (self.life.failed_starts - 2).min(10);
-            let wait = Span(moment.retry.0.saturating_mul(1 << doublings));
-            self.put_off(wait, moment);
+        } else {
+            self.put_off(retries.wait(self.life.failed_starts), moment);
         }
+        self.requeue(moment);
+    }
+
+    /// M50, M51: from the beginning, but not round and round.
+    fn over_limit(&mut self, moment: Moment) {
+        self.life.failed_starts = 0;
+        self.put_off(moment.rules.retries.first, moment);
         self.requeue(moment);
     }
 
@@ -320,7 +348,7 @@ mod tests {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), max_failed_starts: 9, retry: wait });
+            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), rules: Rules::default() });
             let until = job.life.not_before.unwrap();
             assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
             until

@@ -132,8 +132,7 @@ impl Ledger {
 
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
-        let launch = &self.setup.config.launch;
-        Moment { now: self.now, wall: self.wall(), max_failed_starts: launch.max_failed_starts, retry: launch.retry }
+        Moment { now: self.now, wall: self.wall(), rules: self.setup.config.launch.rules }
     }
 
     /// A job that is not over, or whose last attempt is not.
