@@ -359,7 +359,7 @@ pub struct Share {
     pub cpus: Vec<u16>,
     /// GPUs handed out, by the host's numbers.
     pub gpus: Vec<u16>,
-    /// Lines in the node file: `mpiprocs`, else 1.
+    /// Lines in the node file: `mpiprocs`, else 1, or none where there are no processors.
     pub mpiprocs: u32,
 }
 
