@@ -42,7 +42,9 @@ fn a_job_over_its_walltime_goes_back_into_the_queue_where_the_site_wants_that() 
     let script = format!("{SECOND_IS_SHORT}sleep 60\n");
     let again = sandbox.submit(&["-l", "walltime=1"], &script);
     let never = sandbox.submit(&["-l", "walltime=1", "-r", "n"], &script);
-    let job = sandbox.until("the return", || Some(sandbox.job(&again)).filter(|job| job["job_state"] == "Q"));
+    let job = sandbox.until("the return", || {
+        Some(sandbox.job(&again)).filter(|job| job["run_count"] == 1 && job["job_state"] == "Q")
+    });
     assert_eq!(job["comment"], "Not Running: Job was requeued: walltime 1 exceeded limit 1");
     let job = sandbox.ended(&again);
     assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(5), &json!(2)), "{job}");

@@ -4,7 +4,6 @@ use super::job::How;
 use super::limits::Bound;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The rules of `[launch]` that say what becomes of a job whose attempt went wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,24 +65,15 @@ pub enum Action {
     Cancel,
     /// It is ended and put back into its queue, if it may be run again.
     Requeue,
-    /// It is stopped, and holds what it has, until an operator resumes it.
-    Suspend,
 }
 
 impl Action {
     /// All of them with their names.
-    pub const ALL: &[(&str, Action)] =
-        &[("cancel", Action::Cancel), ("requeue", Action::Requeue), ("suspend", Action::Suspend)];
+    pub const ALL: &[(&str, Action)] = &[("cancel", Action::Cancel), ("requeue", Action::Requeue)];
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Action> {
         Action::ALL.iter().find(|(known, _)| *known == name).map(|(_, action)| *action)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(Action::ALL.iter().find(|(_, action)| action == self).map_or("", |(name, _)| name))
     }
 }
 
@@ -99,7 +89,7 @@ pub struct Response {
 impl Response {
     /// Whether the job is ended the moment it is over the limit.
     pub fn ends_at_once(&self) -> bool {
-        self.after == Span(0) && self.action != Action::Suspend
+        self.after == Span(0)
     }
 }
 

@@ -223,7 +223,6 @@ mod tests {
     use super::super::launch_for_tests as launch;
     use super::*;
     use crate::model::resource::{Size, Value};
-    use crate::model::response::{Action, Response};
 
     fn guard(mem_kb: Option<u64>, cput: Option<Span>) -> Guard {
         let mut launch = launch();
@@ -281,15 +280,5 @@ mod tests {
         assert_eq!(guard.overdue(&reading(3000), minute(11)), None);
         let over = How::Exceeded { bound: Bound::Mem, used: 1500, limit: 1000 };
         assert_eq!(guard.overdue(&reading(1500), minute(12)), Some(over));
-    }
-
-    #[test]
-    fn the_kernel_holds_only_those_who_may_never_be_above() {
-        let mut launch = launch();
-        assert!(launch.responses.mem.ends_at_once());
-        launch.responses.mem.after = Span(1);
-        assert!(!launch.responses.mem.ends_at_once());
-        launch.responses.mem = Response { action: Action::Suspend, after: Span(0) };
-        assert!(!launch.responses.mem.ends_at_once());
     }
 }

@@ -37,13 +37,6 @@ fn every_key_is_read() {
         [launch]
         login = false
         grace = "0s"
-        max_failed_starts = 3
-        retry = "1s"
-        retry_max = "1m"
-        overrun = "30s"
-        walltime_action = "requeue"
-        limits = { mem = "cancel after 5m", cput = "requeue" }
-        start_timeout = "90s"
         [cycle]
         poll_interval = "5s"
         default_walltime = "1:00:00"
@@ -72,12 +65,7 @@ fn every_key_is_read() {
     assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
     let launch = &config.launch;
-    assert_eq!((launch.login, launch.grace, launch.overrun), (false, Span(0), Span::seconds(30)));
-    let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
-    let limits =
-        Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
-    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits });
-    assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
+    assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
     let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
@@ -95,14 +83,38 @@ fn response(action: Action, after: i64) -> Response {
 }
 
 #[test]
+fn what_is_done_when_a_job_goes_wrong_is_read() {
+    let config = Config::parse(
+        r#"
+        [launch]
+        max_failed_starts = 3
+        retry = "1s"
+        retry_max = "1m"
+        overrun = "30s"
+        walltime_action = "requeue"
+        limits = { mem = "cancel after 5m", cput = "requeue" }
+        start_timeout = "90s"
+        "#,
+    )
+    .unwrap();
+    let launch = &config.launch;
+    assert_eq!(launch.overrun, Span::seconds(30));
+    let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
+    let limits =
+        Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
+    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits });
+    assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
+}
+
+#[test]
 fn what_is_done_about_failures_is_the_presets_unless_said() {
     let launch = |text| Config::parse(text).unwrap().launch;
     assert_eq!(launch("preset = \"maui\"\n").rules.retries, Retries::MAUI);
     let own = launch("preset = \"maui\"\n[launch]\nretry = \"5m\"\nstart_timeout = \"none\"\n");
     assert_eq!((own.rules.retries.first, own.rules.retries.most), (Span::seconds(300), 24));
     assert_eq!(own.start_timeout, None);
-    let limits = launch("[launch]\nlimits = { vmem = \"suspend after 0:01:00\", pmem = \"suspend\" }\n").rules.limits;
-    assert_eq!((limits.vmem, limits.pmem), (response(Action::Suspend, 60), response(Action::Suspend, 0)));
+    let limits = launch("[launch]\nlimits = { vmem = \"requeue after 0:01:00\", pmem = \"requeue\" }\n").rules.limits;
+    assert_eq!((limits.vmem, limits.pmem), (response(Action::Requeue, 60), response(Action::Requeue, 0)));
     for bad in [
         "limits = { file = \"cancel\" }",
         "limits = { mem = \"kill\" }",

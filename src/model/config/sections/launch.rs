@@ -11,8 +11,8 @@ use crate::model::response::{Action, Response, Responses, Retries, Rules};
 use crate::model::time::Span;
 use toml::de::{DeTable, DeValue};
 
-const LIMITS: &str = "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\", \"requeue\" or \
-                      \"suspend\", or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }";
+const LIMITS: &str = "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
+                      or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }";
 const TIMEOUT: &str = "a time of a second or more, as \"10m\", or \"none\"";
 
 /// What holds where the file says nothing.
@@ -36,13 +36,7 @@ pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, C
 }
 
 fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
-    // Whoever is over its walltime is over it for good.
-    let actions = &Action::ALL[..2];
-    let walltime = section.read("walltime_action", &one_of(actions), by_name(Action::named))?;
-    if walltime == Some(Action::Suspend) {
-        let said = format!("`walltime_action` is {}", one_of(actions));
-        return Err(section.wrong_at("walltime_action", said));
-    }
+    let walltime = section.read("walltime_action", &one_of(Action::ALL), by_name(Action::named))?;
     Ok(Rules {
         retries: retries(section, preset.retries)?,
         walltime: walltime.unwrap_or(preset.walltime),
