@@ -16,9 +16,9 @@ fn number(id: &str) -> &str {
     id.split('.').next().unwrap()
 }
 
-/// Takes 400 MB for so many seconds.
-fn hog(seconds: u32) -> String {
-    format!("(head -c 400m /dev/zero; sleep {seconds}) | tail | wc -c\n")
+/// Takes so many megabytes for so many seconds.
+fn hog(megabytes: u32, seconds: u32) -> String {
+    format!("(head -c {megabytes}m /dev/zero; sleep {seconds}) | tail | wc -c\n")
 }
 
 #[test]
@@ -54,23 +54,23 @@ fn a_job_over_its_walltime_goes_back_into_the_queue_where_the_site_wants_that() 
 #[test]
 fn a_job_may_be_above_its_memory_for_a_while() {
     // M51: MEM:EXTENDED:CANCEL after a time.
-    let sandbox = sandbox("limits = { mem = \"cancel after 3s\" }");
+    let sandbox = sandbox("limits = { mem = \"cancel after 5s\" }");
     let started = Instant::now();
     let select = ["-l", "select=1:ncpus=1:mem=60mb"];
-    let long = sandbox.submit(&[&select[..], &["-N", "long"]].concat(), &hog(60));
-    let short = sandbox.submit(&[&select[..], &["-N", "short"]].concat(), &hog(0));
+    let long = sandbox.submit(&[&select[..], &["-N", "long"]].concat(), &hog(400, 60));
+    let short = sandbox.submit(&[&select[..], &["-N", "short"]].concat(), &hog(100, 0));
     let job = sandbox.ended(&short);
     assert_eq!(job["Exit_status"], 0, "{job}");
     let job = sandbox.ended(&long);
     assert_eq!(job["Exit_status"], -27, "{job}");
-    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
     assert!(sandbox.read(&format!("long.e{}", number(&long))).contains("exceeded limit 61440kb"));
 }
 
 #[test]
 fn a_job_over_its_memory_or_its_processor_time_goes_back_into_the_queue() {
     let sandbox = sandbox("limits = { mem = \"requeue\", cput = \"requeue after 1s\" }");
-    let hog = sandbox.submit(&["-l", "select=1:ncpus=1:mem=60mb"], &format!("{SECOND_IS_SHORT}{}", hog(60)));
+    let hog = sandbox.submit(&["-l", "select=1:ncpus=1:mem=60mb"], &format!("{SECOND_IS_SHORT}{}", hog(400, 60)));
     let busy = sandbox.submit(&["-l", "cput=1"], &format!("{SECOND_IS_SHORT}while :; do :; done\n"));
     for id in [hog, busy] {
         let job = sandbox.ended(&id);
