@@ -166,13 +166,19 @@ fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
         Binary::Multiply => Ok(left * right),
         Binary::Divide | Binary::Remainder if right == 0.0 => Err(Wrong::DivisionByZero),
         Binary::Divide => Ok(left / right),
-        Binary::Remainder => Ok(left % right),
+        Binary::Remainder => Ok(remainder(left, right)),
         Binary::Power if left == 0.0 && right < 0.0 => Err(Wrong::DivisionByZero),
         Binary::Power => Ok(left.powf(right)),
         Binary::Min => Ok(left.min(right)),
         Binary::Max => Ok(left.max(right)),
         _ => bits(operator, whole(left)?, whole(right)?),
     }
+}
+
+/// With the sign of the right side, as in Perl and Python, of which formulas come.
+fn remainder(left: f64, right: f64) -> f64 {
+    let rest = left % right;
+    if rest * right < 0.0 { rest + right } else { rest }
 }
 
 fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {

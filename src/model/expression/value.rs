@@ -20,6 +20,19 @@ pub enum Value<'a> {
     List(Cow<'a, [String]>),
 }
 
+impl Value<'_> {
+    /// The same value, borrowed from this one.
+    pub fn borrowed(&self) -> Value<'_> {
+        match self {
+            Value::Undefined => Value::Undefined,
+            Value::Number(number) => Value::Number(*number),
+            Value::Boolean(boolean) => Value::Boolean(*boolean),
+            Value::Text(text) => Value::from(text.as_ref()),
+            Value::List(list) => Value::from(list.as_ref()),
+        }
+    }
+}
+
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Value<'a> {
         Value::Text(Cow::Borrowed(text))
@@ -72,6 +85,6 @@ impl<F: Fn(&str) -> Option<Value<'static>>> Scope for F {
 
 impl Scope for BTreeMap<String, Value<'_>> {
     fn value(&self, name: &str) -> Option<Value<'_>> {
-        self.get(name).cloned()
+        self.get(name).map(Value::borrowed)
     }
 }
