@@ -41,6 +41,8 @@ pub mod indices;
 
 pub mod job;
 
+pub mod credentials;
+
 pub mod task;
 
 pub mod digest;
