@@ -28,6 +28,14 @@ pub mod limits;
 
 pub mod response;
 
+pub mod expression;
+
+pub mod cluster_path;
+
+pub mod amount;
+
+pub mod host_list;
+
 pub mod staging;
 
 pub mod hosts;
