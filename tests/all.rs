@@ -18,6 +18,7 @@ mod interactive;
 mod job_commands;
 mod launch_failures;
 mod limits;
+mod measures;
 mod mpi;
 mod noded;
 mod nodes;
