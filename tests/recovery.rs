@@ -264,7 +264,7 @@ fn a_reboot_runs_again_what_may_be_run_again_once() {
 
 #[test]
 fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n");
     let boot = sandbox.file("boot");
     fs::write(&boot, "0\n").unwrap();
     sandbox.set("LANAI_TEST_BOOT", boot.display());

@@ -272,26 +272,25 @@ impl Job {
         }
     }
 
-    /// Once more at once: a loss may be chance. From then on as if it could not be started.
+    /// Once more at once: a loss may be chance.
     fn was_lost(&mut self, moment: Moment) {
-        match self.life.failed_starts {
-            0 if moment.rules.retries.most > 1 => {
-                self.life.failed_starts = 1;
-                self.requeue(moment);
-            }
-            _ => self.start_failed(moment),
-        }
+        self.try_again(1, moment);
     }
 
-    /// M10: tried again after pauses that grow, and held in the end.
     fn start_failed(&mut self, moment: Moment) {
+        self.try_again(0, moment);
+    }
+
+    /// M10: tried again after pauses that grow, but for so many failures that cost none, and held in
+    /// the end.
+    fn try_again(&mut self, free: u32, moment: Moment) {
         self.life.failed_starts += 1;
-        let retries = moment.rules.retries;
-        if self.life.failed_starts >= retries.most {
+        let (failed, retries) = (self.life.failed_starts, moment.rules.retries);
+        if failed >= retries.most {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.failed_starts = 0;
-        } else {
-            self.put_off(retries.wait(self.life.failed_starts), moment);
+        } else if failed > free {
+            self.put_off(retries.wait(failed - free), moment);
         }
         self.requeue(moment);
     }
@@ -387,7 +386,7 @@ mod tests {
         assert_eq!((job.life.state, job.life.not_before), (State::Queued, None));
         let moment = started(&mut job, 2);
         job.apply(&Event::Vanished { attempt: 2, why: String::new() }, moment);
-        assert!(job.life.not_before.is_some_and(|until| until.since(moment.now) >= Span::seconds(120)));
+        assert!(job.life.not_before.is_some_and(|until| until.since(moment.now) >= Span::seconds(60)));
     }
 
     #[test]
