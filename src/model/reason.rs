@@ -83,7 +83,7 @@ pub enum Reason {
         /// When that is to start.
         at: Time,
     },
-    /// It fits now, but was not looked at: too many waiting jobs are ahead of it.
+    /// It was not looked at: too many waiting jobs are ahead of it.
     BackfillDepth {
         /// How many are looked at behind the first that is blocked.
         limit: u32,
@@ -157,7 +157,8 @@ pub enum Reason {
 impl Reason {
     /// Whether the job waits for room: such a job is promised some.
     pub fn is_blocked(&self) -> bool {
-        matches!(self.stage(), Stage::Matching) || matches!(self, Reason::WouldDelayBooking { .. })
+        matches!(self.stage(), Stage::Matching)
+            || matches!(self, Reason::WouldDelayBooking { .. } | Reason::Reserved { .. })
     }
 
     /// The stage that refuses for this reason.

@@ -72,7 +72,7 @@ impl<'s> Windows<'s> {
         let mut beside = std::mem::take(&mut self.beside);
         for (ids, left) in &mut beside {
             let windows: Vec<&Window> = ids.iter().filter_map(|id| self.state.windows.get(*id)).collect();
-            claim.holds.keys().for_each(|&ix| self.settle(left, space, ix, &windows));
+            claim.holds.keys().for_each(|&ix| self.settle(left, space, ix, (&windows, self.now)));
         }
         self.beside = beside;
     }
@@ -100,12 +100,12 @@ impl<'s> Windows<'s> {
             let placement = placement.map_err(|misfit| shortage::now(&within, &class.shape, misfit));
             return Ok(Some(Leave { placement, is_inside: true }));
         }
-        let kept_out = self.barring(class, None, length, until);
+        let kept_out = self.barring(class, None, length, (self.now, until));
         let Some(first) = kept_out.iter().min_by_key(|window| window.from) else { return Ok(None) };
         let reason = Reason::Reserved { window: first.id.clone(), from: first.from };
         let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
         if !self.beside.contains_key(&ids) {
-            let left = self.left_beside(space, &kept_out);
+            let left = self.left_beside(space, &kept_out, self.now);
             self.beside.insert(ids.clone(), left);
         }
         let placement = self.beside.get(&ids).map(|left| matching::fit(left, &class.shape));
@@ -113,28 +113,64 @@ impl<'s> Windows<'s> {
         Ok(Some(Leave { placement, is_inside: false }))
     }
 
-    /// The windows that do not admit jobs of a class until then.
-    fn barring(&self, class: &ClassKey, asked: Option<&str>, length: Span, until: Time) -> Vec<&'s Window> {
-        let bars = |window: &&Window| !window.admits(&class.who, asked, length).permits(window, self.now, until);
-        self.state.windows.values().filter(|window| window.meets(self.now, until)).filter(bars).collect()
+    /// What windows leave now to a job of a class that ends then, as it was when a place was last
+    /// sought for such a job.
+    pub fn left(&self, class: &ClassKey, until: Time) -> Option<&Space<'s>> {
+        let kept_out = self.barring(class, None, class.walltime.unwrap_or(until.since(self.now)), (self.now, until));
+        let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
+        self.beside.get(&ids)
     }
 
-    /// What is left beside windows: of each of their nodes, what there is at the tightest moment.
-    fn left_beside(&self, space: &Space<'s>, windows: &[&Window]) -> Space<'s> {
+    /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that asks
+    /// for no reservation and ends then.
+    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, from: Time, until: Time) {
+        let kept_out = self.barring(class, None, class.walltime.unwrap_or(until.since(from)), (from, until));
+        if !kept_out.is_empty() {
+            *space = self.left_beside(space, &kept_out, from);
+        }
+    }
+
+    /// The first window that keeps a job of a class out of some nodes between two moments.
+    pub fn in_the_way(&self, class: &ClassKey, nodes: &[String], from: Time, until: Time) -> Option<&'s Window> {
+        let barring = self.barring(class, None, class.walltime.unwrap_or(until.since(from)), (from, until));
+        barring.into_iter().find(|window| nodes.iter().any(|node| window.covers(node)))
+    }
+
+    /// When windows close, later than a moment.
+    pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
+        let ends = self.state.windows.values().map(|window| window.to);
+        ends.filter(move |&end| end > moment && end != Time::NEVER)
+    }
+
+    /// The windows that do not admit jobs of a class that run from one moment until another.
+    fn barring(
+        &self,
+        class: &ClassKey,
+        asked: Option<&str>,
+        length: Span,
+        (from, until): (Time, Time),
+    ) -> Vec<&'s Window> {
+        let bars = |window: &&Window| !window.admits(&class.who, asked, length).permits(window, from, until);
+        self.state.windows.values().filter(|window| window.meets(from, until)).filter(bars).collect()
+    }
+
+    /// What is left beside windows of what is free at `from`: of each of their nodes, what there is at
+    /// the tightest moment.
+    fn left_beside(&self, space: &Space<'s>, windows: &[&Window], from: Time) -> Space<'s> {
         let mut left = space.clone();
         let nodes: BTreeSet<NodeIx> = windows.iter().flat_map(|window| self.nodes_of(window)).collect();
-        nodes.into_iter().for_each(|ix| self.settle(&mut left, space, ix, windows));
+        nodes.into_iter().for_each(|ix| self.settle(&mut left, space, ix, (windows, from)));
         left
     }
 
     /// Brings one node of what is left beside windows in line with what is free.
-    fn settle(&self, left: &mut Space<'s>, space: &Space<'s>, ix: NodeIx, windows: &[&Window]) {
+    fn settle(&self, left: &mut Space<'s>, space: &Space<'s>, ix: NodeIx, (windows, from): (&[&Window], Time)) {
         let name = &self.state.cluster.node(ix).name;
         let here: Vec<&Window> = windows.iter().copied().filter(|window| window.covers(name)).collect();
         if here.is_empty() {
             return left.refile(ix, space.room(ix).clone());
         }
-        left.refile(ix, self.tightest(space.room(ix), ix, &here));
+        left.refile(ix, self.tightest(space.room(ix), ix, &here, from));
         if here.iter().any(|window| window.whole) {
             left.close(ix);
         }
@@ -146,12 +182,12 @@ impl<'s> Windows<'s> {
 
     /// What a node has left at the tightest of the moments at which windows are open there. Who wants it
     /// alone finds somebody there.
-    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window]) -> Room {
+    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window], from: Time) -> Room {
         let mut tightest = room.clone();
         tightest.admit(&self.state.cluster.catalog.nothing(), false);
-        for moment in windows.iter().map(|window| window.from.max(self.now)) {
+        for moment in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
-            add(&mut free, &self.released(ix, moment));
+            add(&mut free, &self.released(ix, from, moment));
             for window in windows.iter().filter(|window| window.is_open(moment)) {
                 subtract(&mut free, &self.unused(window, ix, moment));
             }
@@ -160,12 +196,13 @@ impl<'s> Windows<'s> {
         tightest
     }
 
-    /// What the jobs that run on a node now have given back by then.
-    fn released(&self, ix: NodeIx, by: Time) -> Amounts {
+    /// What the jobs that run on a node give back after one moment, by another.
+    fn released(&self, ix: NodeIx, from: Time, by: Time) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
             let until = self.state.running.get(job).map_or(Time::NEVER, |running| running.until);
-            if until <= by && self.now < by {
+            let end = self.state.planned_end(*job, until, self.now);
+            if from < end && end <= by {
                 add(&mut released, &hold.taken);
             }
         }
@@ -214,7 +251,7 @@ impl<'s> Windows<'s> {
             return Err(Reason::OutlastsWindow { requested, left: last.since(self.now).to_string() });
         }
         // M39: where others lie on top as a whole, they must admit, too.
-        let barring = self.barring(class, Some(asked), length, until);
+        let barring = self.barring(class, Some(asked), length, (self.now, until));
         let closed: BTreeSet<NodeIx> =
             barring.iter().filter(|window| window.whole).flat_map(|window| self.nodes_of(window)).collect();
         let mut rooms = self.rooms(space, &mine);

@@ -9,6 +9,7 @@
 //! That is a depth of one. With a depth of two job 4 is promised a start as well, and what comes
 //! behind it passes only where it delays neither (M31).
 
+use super::admission::Windows;
 use super::calendar::{Calendar, Promise};
 use super::plan::{Booking, Cause, Plan};
 use super::shape::ClassKey;
@@ -54,7 +55,7 @@ impl<'s> Promises<'s> {
         policy: &'s Backfill,
         state: &'s State,
         calendar: &mut Calendar<'s>,
-        space: &Space<'s>,
+        (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
     ) -> Promises<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
@@ -63,24 +64,23 @@ impl<'s> Promises<'s> {
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
-            promises.renew(calendar, space, now);
+            promises.renew(calendar, (space, windows), now);
         }
         promises
     }
 
-    fn renew(&mut self, calendar: &mut Calendar<'s>, space: &Space<'s>, now: Time) {
+    fn renew(&mut self, calendar: &mut Calendar<'s>, (space, windows): (&Space<'s>, &Windows<'s>), now: Time) {
         let state = self.state;
         let mut kept: Vec<&Booking> = state.standing.promises().collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
             let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
-            let promise = class.map(|class| Promise {
-                at: booking.at.max(now),
-                span: Span(booking.until.0.saturating_sub(booking.at.0)),
-                shape: &class.shape,
-                nodes: booking.nodes.clone(),
+            let is_good = class.is_some_and(|class| {
+                let at = booking.at.max(now);
+                let span = Span(booking.until.0.saturating_sub(booking.at.0));
+                let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };
+                calendar.renew(space, windows, booking.job, (class, promise))
             });
-            let is_good = promise.is_some_and(|promise| calendar.renew(space, booking.job, promise));
             self.unvisited += usize::from(is_good);
             // What it stood for is free: others may come earlier.
             self.is_loose |= !is_good;
@@ -135,7 +135,13 @@ impl<'s> Promises<'s> {
 }
 
 /// A promise as the plan has it, with what became of an earlier one.
-pub fn booking(state: &State, plan: &Plan, job: JobId, class: &ClassKey, promise: &Promise, now: Time) -> Booking {
+pub fn booking(
+    plan: &Plan,
+    windows: &Windows,
+    (job, class): (JobId, &ClassKey),
+    promise: &Promise,
+    state: &State,
+) -> Booking {
     let before = state.standing.promise(job).filter(|before| before.at != promise.at);
     Booking {
         job,
@@ -144,18 +150,20 @@ pub fn booking(state: &State, plan: &Plan, job: JobId, class: &ClassKey, promise
         until: promise.at + promise.span,
         nodes: promise.nodes.clone(),
         was: before.map(|before| before.at),
-        // A job that is overdue ends at once but later than now, again and again.
-        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, before, now)),
+        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, windows, class, before)),
     }
 }
 
 /// Why a promise became later.
-fn cause(state: &State, plan: &Plan, before: &Booking, now: Time) -> Cause {
+fn cause(state: &State, plan: &Plan, windows: &Windows, class: &ClassKey, before: &Booking) -> Cause {
     let lost = |node: &&String| !state.cluster.find(node).is_some_and(|ix| state.cluster.node(ix).usable);
     if let Some(node) = before.nodes.iter().find(lost) {
         return Cause::NodeLost { node: node.clone() };
     }
-    if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= now) {
+    if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
+        return Cause::Window { id: window.id.clone() };
+    }
+    if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
         return Cause::Overdue { job };
     }
     let is_new = |job: &JobId| state.standing.promise(*job).is_none();
@@ -165,108 +173,4 @@ fn cause(state: &State, plan: &Plan, before: &Booking, now: Time) -> Cause {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::model::job::JobId;
-    use crate::model::reason::Reason;
-    use crate::model::time::Time;
-    use crate::sched::fixture::{Scene, cluster};
-
-    /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
-    fn blocked() -> Scene {
-        cluster("1 x ncpus=16")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=16 walltime=1:00:00")
-    }
-
-    #[test]
-    fn a_filler_may_not_delay_the_booked_job() {
-        let scene =
-            blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(scene.starts(), "3 on n1");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-        let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(2), at: Time(3_600_000) }));
-    }
-
-    #[test]
-    fn a_filler_may_end_at_the_very_moment() {
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:00").starts(), "3 on n1");
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:01").starts(), "");
-    }
-
-    #[test]
-    fn a_long_job_may_run_beside_the_booking() {
-        let scene = cluster("1 x ncpus=16, 1 x ncpus=2")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=14 walltime=1:00:00")
-            .queued(3, "select=2:ncpus=1")
-            .queued(4, "select=2:ncpus=2");
-        assert_eq!(scene.starts(), "3 on n1,n1");
-        assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
-    }
-
-    #[test]
-    fn an_exclusive_filler_stays_off_the_booked_nodes() {
-        let scene = cluster("2 x ncpus=8")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=2:ncpus=2 place=scatter")
-            .queued(3, "select=1:ncpus=1 place=excl")
-            .queued(4, "select=1:ncpus=1 place=excl walltime=1:00:00");
-        assert_eq!(scene.starts(), "4 on n2");
-    }
-
-    #[test]
-    fn the_booking_follows_an_early_end() {
-        // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
-        let mut scene = cluster("1 x ncpus=2")
-            .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
-            .queued(2, "select=1:ncpus=2 walltime=1:00:00")
-            .queued(3, "select=1:ncpus=1 walltime=2:00:00");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", "2 at 10800 on n1"));
-        let plan = scene.plan();
-        scene.apply(&plan);
-        scene.state.vacate(JobId::job(1));
-        let scene = scene.at(3600);
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 7200 on n1"));
-    }
-
-    #[test]
-    fn without_backfill_nothing_passes() {
-        let scene = blocked().strictly().queued(3, "select=1:ncpus=1 walltime=0:01:00").queued(4, "select=1:ncpus=9");
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
-        assert_eq!(scene.reason(4).unwrap().code(), "busy");
-    }
-
-    #[test]
-    fn only_a_job_that_can_be_told_a_time_is_booked() {
-        let scene = cluster("2 x ncpus=8")
-            .node("n2", "ncpus=16", false)
-            .running(1, "select=1:ncpus=4", "n1", 600)
-            .queued(2, "select=1:ncpus=16")
-            .queued(3, "select=1:ncpus=99")
-            .queued(4, "select=1:ncpus=8")
-            .queued(5, "select=1:ncpus=8 walltime=1:00");
-        assert_eq!(scene.booked(), "4 at 600 on n1");
-        assert_eq!(scene.reason(3).unwrap().code(), "never_enough");
-    }
-
-    #[test]
-    fn a_job_past_its_walltime_ends_soon_but_not_now() {
-        let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").at(7200);
-        let plan = scene.plan();
-        assert_eq!(plan.bookings[0].at, Time(7_200_001));
-        assert!(plan.starts.is_empty());
-        assert_eq!(plan.next, None);
-    }
-
-    #[test]
-    fn a_second_cycle_decides_nothing() {
-        let mut scene =
-            blocked().queued(3, "select=1:ncpus=4 walltime=0:30:00").queued(4, "select=1:ncpus=4 walltime=2:00:00");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-    }
-}
+mod tests;

@@ -1,9 +1,10 @@
 //! What a cycle has decided so far and what that leaves.
 
 use super::admission::{Leave, Windows};
-use super::allocation;
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
+use super::fillers::Borrowed;
+use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
@@ -18,6 +19,7 @@ use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The books of one cycle.
 pub struct Ledger<'s> {
@@ -37,6 +39,13 @@ pub struct Ledger<'s> {
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
+    gaps: Gaps,
+    /// Whether the job that is considered may have room on loan.
+    may_borrow: bool,
+    /// Whether the job that is about to start takes what others are promised.
+    borrows: bool,
+    /// What has been lent to fillers, once it is wanted back.
+    borrowed: Option<Borrowed<'s>>,
     /// Whether all promises are given: what starts now fills gaps.
     is_filling: bool,
     /// Starts of classes that limit themselves.
@@ -44,7 +53,7 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
-    waiting: BTreeMap<ShapeId, Reason>,
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
     plan: Plan,
@@ -55,7 +64,8 @@ impl<'s> Ledger<'s> {
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
         let space = Space::now(&state.cluster);
         let mut calendar = Calendar::new(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, &space, now);
+        let windows = Windows::open(state, now);
+        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
@@ -63,10 +73,14 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
-            windows: Windows::open(state, now),
+            windows,
             calendar,
             promises,
             gate: None,
+            gaps: Gaps::default(),
+            may_borrow: false,
+            borrows: false,
+            borrowed: None,
             is_filling: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
@@ -79,6 +93,11 @@ impl<'s> Ledger<'s> {
     /// How long a job of this class may run.
     pub fn span_of(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// How many processors a request has in all.
+    pub fn processors(&self, shape: &Shape) -> i64 {
+        self.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
     }
 
     /// When a job of this class would end if it started now.
@@ -94,7 +113,9 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
+        self.borrows = false;
+        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -103,12 +124,15 @@ impl<'s> Ledger<'s> {
             }
             self.calendar.cancel(candidate.job);
         }
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill())?;
+        }
         self.place_beside(candidate.class)
     }
 
     /// Why a job waits for the start it was promised.
-    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Reason {
-        let promised = Reason::WouldDelayBooking { holder: candidate.job, at };
+    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
+        let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
         match self.told.contains(&candidate.class.id) {
             true => promised,
             false => self.place_beside(candidate.class).err().unwrap_or(promised),
@@ -116,62 +140,75 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where a job fits beside promises and windows, or within one.
-    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let until = self.end_of(class);
         match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(Leave { placement, is_inside: true }) => placement,
-            // What does not fit though nothing were set aside, waits for that.
-            Some(Leave { placement: Err(reason), .. }) => self.place_openly(class).and(Err(reason)),
-            Some(Leave { placement: Ok(placement), .. }) => self.keep_promises(placement, class, until),
+            Some(Leave { placement, is_inside: true }) => Ok(placement?),
+            Some(Leave { placement, .. }) => {
+                // What does not fit though nothing were set aside, waits for that.
+                self.place_openly(class)?;
+                self.place_beside_both(class, until, placement?)
+            }
         }
     }
 
-    /// The placement, unless it delays a promise.
-    fn keep_promises(&mut self, placement: Placement, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
-        let claim = allocation::claim(&self.state.cluster, &class.shape, &placement);
-        let delayed = match self.gate {
-            None if self.calendar.admits(&self.space, &claim, until) => None,
-            None => self.calendar.in_the_way(&class.shape, until),
-            gate => gate,
-        };
-        match delayed {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
-            None => Ok(placement),
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Arc<Reason>> {
+        if self.borrows || self.calendar.lets_pass(until) {
+            return Ok(left);
+        }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at })),
+            None => Ok(left),
         }
     }
 
-    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at });
+            // Nothing starts any more: so it is for all of this shape.
+            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
+            self.waiting.insert(shape.id, reason.clone());
+            return Err(reason);
+        }
+        if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
+            self.place_now(shape)?;
+            return Err(kept.into());
         }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
         // X4: nobody can tell when it ends.
-        if until == Time::NEVER && class.walltime.is_none() {
+        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
-            return Err(Reason::NoWalltime);
+            return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
+        if self.may_borrow {
+            self.borrows = true;
+            return Ok(placement);
+        }
         match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
             None => Ok(placement),
         }
     }
 
     /// Where the request fits now, whatever is promised to others.
-    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         matching::fit(&self.space, shape).map_err(|misfit| {
-            let reason = shortage::now(&self.space, shape, misfit);
+            let reason = Arc::new(shortage::now(&self.space, shape, misfit));
             self.waiting.insert(shape.id, reason.clone());
             reason
         })
@@ -180,6 +217,11 @@ impl<'s> Ledger<'s> {
     /// How many jobs of a class that limits itself this cycle starts.
     pub fn started_in(&self, class: ClassId) -> u32 {
         self.counted.get(&class).copied().unwrap_or(0)
+    }
+
+    /// What is promised.
+    pub fn calendar(&self) -> &Calendar<'s> {
+        &self.calendar
     }
 
     /// How those behind blocked jobs are dealt with.
@@ -205,21 +247,25 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
+        let preemptible = std::mem::take(&mut self.borrows);
+        let until = if preemptible { self.now + OVERDUE } else { start.until };
         self.windows.start(job.class, &claim, start.until, &self.space);
-        self.calendar.start(start.job, claim, start.until, &self.space);
-        self.plan.starts.push(Start { passed: self.promises.blocked, ..start });
+        self.calendar.start(start.job, claim, until, &self.space);
+        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> bool {
         // What waits for room in a reservation is promised none elsewhere.
         let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
         let at = if is_promised { self.promise(candidate) } else { None };
-        if let Reason::Busy { until, .. } = &mut reason {
+        if at.is_some()
+            && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)
+        {
             *until = at;
         }
-        if let Reason::Deferred { until } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
         }
         if let Some(change) = self.change_awaited(&reason) {
@@ -229,7 +275,8 @@ impl<'s> Ledger<'s> {
         if !self.told.contains(&class) {
             self.plan.verdicts.push((class, reason));
         }
-        let goes_on = at.is_some() && self.promises.goes_on(candidate.class);
+        let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
+        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
         if goes_on {
             self.told.insert(class);
         }
@@ -249,6 +296,7 @@ impl<'s> Ledger<'s> {
 
     /// When a blocked job is promised to start; None when it is promised nothing.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None {
@@ -274,11 +322,16 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            self.calendar.book(&self.space, job, &class.shape, self.span_of(class))?;
+            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
         }
         let promise = self.calendar.promise(job)?;
-        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        let at = promise.at;
+        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
+        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
+            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            self.plan.preempts.extend(borrowed.claim_back(job, &class.shape));
+        }
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
             self.plan.look_again(at);

@@ -79,6 +79,13 @@ pub(super) struct Running {
     pub alone: bool,
 }
 
+impl Running {
+    /// Whether nobody can tell when it ends.
+    pub fn is_endless(&self) -> bool {
+        self.until == Time::NEVER
+    }
+}
+
 /// What is taken on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assigned {
@@ -166,6 +173,7 @@ impl State {
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
@@ -198,6 +206,7 @@ impl State {
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id) {
             class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
@@ -253,7 +262,7 @@ impl State {
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(running.until);
+        self.standing.note_end(id, running.until);
     }
 
     /// A job that was to give this back then no longer does.
