@@ -30,7 +30,9 @@ impl fmt::Display for Machine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMachine {
     /// Neither header nor options tell.
-    #[error("its header has neither MaxProcs nor MaxNodes: say with --nodes and --cores-per-node how large the machine is")]
+    #[error(
+        "its header has neither MaxProcs nor MaxNodes: say with --nodes and --cores-per-node how large the machine is"
+    )]
     Unknown,
     /// The header's processors do not divide so.
     #[error("{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node")]

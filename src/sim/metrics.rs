@@ -93,8 +93,9 @@ fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// 0 where all jobs are submitted in one second: there is no time in between.
-fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
+/// The used part of a machine between the first and the last submission, 0 to 1. 0 where all jobs are
+/// submitted in one second: there is no time in between.
+pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
     let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else { return 0.0 };
     let within = |outcome: &Outcome| (outcome.end().min(last) - outcome.start.max(first)).max(0) as f64;
@@ -167,12 +168,8 @@ mod tests {
     #[test]
     fn the_figures_are_those_of_their_definitions() {
         // 4 processors; submissions from 0 to 100.
-        let outcomes = [
-            outcome(1, 0, 0, 100, 2),
-            outcome(1, 0, 0, 5, 1),
-            outcome(2, 10, 100, 1, 4),
-            outcome(3, 100, 101, 50, 4),
-        ];
+        let outcomes =
+            [outcome(1, 0, 0, 100, 2), outcome(1, 0, 0, 5, 1), outcome(2, 10, 100, 1, 4), outcome(3, 100, 101, 50, 4)];
         let metrics = Metrics::new(&outcomes, 4);
         assert_eq!((metrics.jobs, metrics.makespan), (4, 151));
         assert_eq!((metrics.wait.mean, metrics.wait.median, metrics.wait.max), (91.0 / 4.0, 0.5, 90.0));

@@ -119,8 +119,7 @@ impl Replay<'_> {
         for start in plan.iter().flat_map(|plan| &plan.starts) {
             let via = plan.as_ref().map_or(Via::Priority, |plan| via(plan, start));
             let job = self.jobs[place(start.job)];
-            self.outcomes[place(start.job)] =
-                Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
+            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
             self.started += 1;
         }
         Ok(plan)

@@ -5,10 +5,8 @@ use crate::model::policy::{Backfill, Order, Policy};
 /// A name, and what it sets.
 type Shorthand = (&'static str, fn(&mut Policy));
 
-const SHORTHANDS: &[Shorthand] = &[
-    ("fcfs", |policy| policy.backfill = Backfill::None),
-    ("easy", |policy| policy.backfill = Backfill::FirstFit),
-];
+const SHORTHANDS: &[Shorthand] =
+    &[("fcfs", |policy| policy.backfill = Backfill::None), ("easy", |policy| policy.backfill = Backfill::FirstFit)];
 
 /// All names.
 pub fn names() -> Vec<&'static str> {

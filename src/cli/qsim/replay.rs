@@ -4,15 +4,16 @@ use crate::cli::exit::{self, Failure};
 use crate::model::config::Config;
 use crate::sim::machine::Machine;
 use crate::sim::metrics::Metrics;
+use crate::sim::plot;
 use crate::sim::replay;
 use crate::sim::report::{self, Summary};
 use crate::sim::shorthand;
 use crate::sim::swf::{self, Log};
 use crate::sim::trace::{Census, Job, Trace};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Run a trace in Standard Workload Format again, and say when its jobs would have started
@@ -54,6 +55,10 @@ pub struct Args {
     /// Write the starts to this file, as comma-separated values: job,submit,start,end,procs,nodes,via
     #[arg(long, value_name = "FILE")]
     jobs_out: Option<PathBuf>,
+
+    /// Draw the schedule and the utilization over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 
     /// How the summary is written
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text)]
@@ -99,8 +104,13 @@ fn replay(args: &Args) -> Result<Summary> {
     if let Some(path) = &args.jobs_out {
         write(path, |out| report::write_starts(&outcomes, out))?;
     }
-    let metrics = Metrics::new(&outcomes, machine.processors());
     let policy = args.policy.clone().unwrap_or_else(|| "as configured".to_string());
+    if let Some(path) = &args.plot {
+        let picture = plot::svg(&title(args, &policy), &outcomes, machine.processors());
+        let picture = picture.map_err(|error| anyhow!("{error}")).with_context(|| path.display().to_string())?;
+        write(path, |out| out.write_all(picture.as_bytes()))?;
+    }
+    let metrics = Metrics::new(&outcomes, machine.processors());
     Ok(Summary { trace: name, policy, machine, records, metrics })
 }
 
@@ -111,6 +121,11 @@ fn load(args: &Args) -> Result<(Machine, Vec<Job>, Census)> {
     let mut trace = Trace::new(&log, machine.processors())?;
     trace.window(args.from..args.from.saturating_add(args.first.unwrap_or(usize::MAX)));
     Ok((machine, trace.jobs, trace.census))
+}
+
+fn title(args: &Args, policy: &str) -> String {
+    let file = args.trace.file_name().unwrap_or_default();
+    format!("{}, policy {policy}", file.display())
 }
 
 fn config(path: &Path) -> Result<Config> {
