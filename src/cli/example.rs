@@ -66,6 +66,7 @@ fn spec(name: &str, list: &str) -> Spec {
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
+        qos: None,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

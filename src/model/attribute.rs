@@ -196,6 +196,7 @@ fn blank(origin: Origin) -> Draft {
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
+        qos: None,
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

@@ -9,7 +9,7 @@ mod table;
 
 pub use table::ConfigError;
 
-use super::policy::{Backfill, Policy};
+use super::policy::{Backfill, Placement, Policy, Preset};
 use super::queue::Queue;
 use super::resource::{Definition, ResourceList, Resources, Size};
 use super::time::Span;
@@ -38,11 +38,16 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("launch", &["login", "grace", "max_failed_starts", "retry", "gpu_tool", "gpu_look"]),
-    ("cycle", &["poll_interval", "backfill", "default_walltime"]),
+    ("cycle", &["poll_interval", "default_walltime"]),
+    ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
+    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets"]),
     ("queue", &["name", "priority", "enabled", "started"]),
     ("resource", &["name", "type", "consumable", "host_level"]),
     ("node", &["name", "socket", "gpus", "exclude_gpus"]),
 ];
+
+/// What stands before the first section.
+pub const HEAD: &[&str] = &["preset"];
 
 /// All that `lanai.toml` says, with the defaults filled in.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,8 +56,14 @@ pub struct Config {
     pub server: ServerConfig,
     /// `[launch]`.
     pub launch: LaunchConfig,
+    /// Whose habits hold where the file says nothing.
+    pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
+    /// `[backfill]`.
+    pub backfill: Backfill,
+    /// `[placement]`.
+    pub placement: Placement,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     queues: Vec<Queue>,
@@ -165,16 +176,13 @@ impl Default for LaunchConfig {
 pub struct CycleConfig {
     /// The longest time between two cycles when nothing happens.
     pub poll_interval: Span,
-    /// Whether lower jobs may start around a blocked one.
-    pub backfill: Backfill,
     /// What a job without walltime is planned with.
     pub default_walltime: Span,
 }
 
 impl Default for CycleConfig {
     fn default() -> CycleConfig {
-        let Policy { backfill, default_walltime, .. } = Policy::default();
-        CycleConfig { poll_interval: Span::seconds(60), backfill, default_walltime }
+        CycleConfig { poll_interval: Span::seconds(60), default_walltime: Policy::default().default_walltime }
     }
 }
 
@@ -243,8 +251,12 @@ impl Config {
 
     /// What the cycle goes by.
     pub fn policy(&self) -> Policy {
-        let CycleConfig { backfill, default_walltime, .. } = self.cycle;
-        Policy { backfill, default_walltime, ..Policy::default() }
+        Policy {
+            backfill: self.backfill.clone(),
+            placement: self.placement.clone(),
+            default_walltime: self.cycle.default_walltime,
+            ..self.preset.policy()
+        }
     }
 
     /// The queues in the order given; the default queue is always among them.

@@ -238,6 +238,9 @@ pub struct Spec {
     /// `-I`: runs on a terminal that its `qsub` is attached to.
     #[serde(default)]
     pub interactive: bool,
+    /// Its quality of service, `-W qos=`.
+    #[serde(default)]
+    pub qos: Option<String>,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.

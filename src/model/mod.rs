@@ -33,6 +33,8 @@ pub mod indices;
 
 pub mod job;
 
+pub mod credentials;
+
 pub mod task;
 
 pub mod digest;

@@ -1,15 +1,27 @@
-//! Everything the administrator may tune about scheduling, by name.
+//! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
+//! never an `if` spread over stages.
 
 use super::time::Span;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+#[macro_use]
+mod named;
+
+mod preset;
+
+pub use preset::Preset;
 
 /// The policy of a cycle.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// Who goes first.
     pub order: Order,
-    /// Whether lower jobs may start around a blocked one.
+    /// How lower jobs may start around blocked ones.
     pub backfill: Backfill,
+    /// Which nodes a job gets.
+    pub placement: Placement,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
 }
@@ -18,27 +30,240 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             order: Order::Fcfs,
-            backfill: Backfill::FirstFit,
+            backfill: Backfill::default(),
+            placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
         }
     }
 }
 
-/// Who goes first; ties end in the job's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// First come, first served.
-    Fcfs,
+named! {
+    /// Who goes first; ties end in the job's number.
+    Order {
+        /// First come, first served.
+        Fcfs = "fcfs",
+    }
 }
 
-/// Whether and how lower jobs may start around a blocked one.
+/// `[backfill]`: how lower jobs may start around blocked ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backfill {
+    /// Who of those that fit around the promises starts.
+    pub policy: Filling,
+    /// In which order they are tried.
+    pub order: FillOrder,
+    /// By what `bestfit` and `greedy` measure.
+    pub metric: Metric,
+    /// How many blocked jobs are promised a start: 1 is EASY, [`Backfill::ALL`] is conservative.
+    pub depth: u32,
+    /// What becomes of a promise when its job is overtaken.
+    pub keep: Keep,
+    /// How many jobs are tried behind the first blocked one; 0 for all.
+    pub consider: u32,
+    /// Freed room is kept for wide jobs for a while.
+    pub chunk: Option<Chunk>,
+    /// Depths of their own for jobs of some qualities of service; others share `depth`.
+    pub groups: Vec<Group>,
+}
+
+impl Backfill {
+    /// Every blocked job is promised a start.
+    pub const ALL: u32 = u32::MAX;
+}
+
+impl Default for Backfill {
+    fn default() -> Backfill {
+        Backfill {
+            policy: Filling::FirstFit,
+            order: FillOrder::Priority,
+            metric: Metric::Procs,
+            depth: 1,
+            keep: Keep::CurrentHighest,
+            consider: 0,
+            chunk: None,
+            groups: Vec::new(),
+        }
+    }
+}
+
+named! {
+    /// Who of those that fit around the promises starts (M30, X3).
+    Filling {
+        /// Nothing passes a blocked job (strict order).
+        None = "none",
+        /// Whatever fits starts, and nobody is promised anything (Qube, YTsaurus).
+        Skip = "skip",
+        /// The first in order that delays no promise.
+        FirstFit = "firstfit",
+        /// Those first that use most by the metric.
+        BestFit = "bestfit",
+        /// The combination that uses most by the metric, within a bounded search.
+        Greedy = "greedy",
+        /// Whatever fits starts, to be preempted when a promise is due (M34).
+        Preempt = "preempt",
+    }
+}
+
+named! {
+    /// In which order fillers are tried.
+    FillOrder {
+        /// That of the queue.
+        Priority = "priority",
+        /// The shortest walltime first.
+        Shortest = "shortest",
+    }
+}
+
+named! {
+    /// What a filler is worth (M30).
+    Metric {
+        /// Its processors.
+        Procs = "procs",
+        /// Processors times walltime.
+        ProcSeconds = "procseconds",
+        /// Its walltime.
+        Seconds = "seconds",
+        /// Processor equivalents: its largest share of any resource, times all processors.
+        Pe = "pe",
+        /// Those times walltime.
+        PeSeconds = "peseconds",
+    }
+}
+
+named! {
+    /// What becomes of a promise when its job is overtaken (M32).
+    Keep {
+        /// Only the jobs that are highest now have one.
+        CurrentHighest = "currenthighest",
+        /// Once given it is kept.
+        Highest = "highest",
+        /// Nobody is promised anything.
+        Never = "never",
+    }
+}
+
+/// Freed room is kept for wide jobs (M35).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Backfill {
-    /// Nothing passes a blocked job.
-    None,
-    /// The first blocked job is promised its earliest start (EASY); others may start in order if
-    /// they do not delay it.
-    FirstFit,
+pub struct Chunk {
+    /// For jobs of at least so many processors.
+    pub size: u32,
+    /// For so long after it became free.
+    pub duration: Span,
+}
+
+/// Promises for jobs of some qualities of service (M33).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Which.
+    pub qos: Vec<String>,
+    /// How many of their jobs are promised a start.
+    pub depth: u32,
+}
+
+/// `[placement]`: which nodes a job gets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// What of a node counts as taken.
+    pub availability: Availability,
+    /// The same for some resources alone.
+    pub availabilities: BTreeMap<String, Availability>,
+    /// Which of the nodes that would do.
+    pub allocation: Allocation,
+    /// The expression that ranks nodes, highest first, for `priority`.
+    pub rank: Option<String>,
+    /// The program that chooses, for `local`.
+    pub program: Option<PathBuf>,
+    /// How tasks are dealt to the nodes.
+    pub distribution: Distribution,
+    /// Who may share a node, where the job does not say.
+    pub access: Access,
+    /// Nodes that a job's nodes should have in common.
+    pub sets: Option<NodeSets>,
+}
+
+named! {
+    /// What of a node counts as taken (M6, M7, X21).
+    Availability {
+        /// What jobs were given.
+        Dedicated = "dedicated",
+        /// What is measured to be in use.
+        Utilized = "utilized",
+        /// The larger of both.
+        Combined = "combined",
+    }
+}
+
+named! {
+    /// Which of the nodes that would do (M8); ties go by the order of the nodes.
+    Allocation {
+        /// The first.
+        FirstAvailable = "firstavailable",
+        /// Those whose next promise comes soonest after the job's end.
+        LastAvailable = "lastavailable",
+        /// Those that have least, so that much stays for those that need much.
+        MinResource = "minresource",
+        /// Those with the most idle processors.
+        CpuLoad = "cpuload",
+        /// The highest by an expression.
+        Priority = "priority",
+        /// The fastest.
+        Fastest = "fastest",
+        /// Neighbours.
+        Contiguous = "contiguous",
+        /// Nodes of equal speed.
+        MaxBalance = "maxbalance",
+        /// What a program of the site says.
+        Local = "local",
+    }
+}
+
+named! {
+    /// How tasks are dealt to the nodes (M9).
+    Distribution {
+        /// Fill a node, then the next.
+        Pack = "pack",
+        /// One to each in turn.
+        RoundRobin = "roundrobin",
+        /// The same number to each.
+        Balanced = "balanced",
+    }
+}
+
+named! {
+    /// Who may share a node (M46).
+    Access {
+        /// Anybody.
+        Shared = "shared",
+        /// Jobs of one user.
+        SingleUser = "singleuser",
+        /// One job.
+        SingleJob = "singlejob",
+        /// One task of one job.
+        SingleTask = "singletask",
+    }
+}
+
+/// Nodes that a job's nodes should have in common (M47).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSets {
+    /// How many sets a job may span.
+    pub choice: SetChoice,
+    /// The resource whose values make the sets.
+    pub by: String,
+    /// The values, in order of preference; empty for all that there are.
+    pub values: Vec<String>,
+    /// How long a job waits for a set before it spans several; None for ever.
+    pub delay: Option<Span>,
+}
+
+named! {
+    /// Which set a job gets (M47).
+    SetChoice {
+        /// Any one.
+        OneOf = "oneof",
+        /// The first that is large enough.
+        FirstOf = "firstof",
+        /// Nodes of any of them.
+        AnyOf = "anyof",
+    }
 }

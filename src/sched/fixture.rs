@@ -15,7 +15,7 @@ use super::{cycle, forced};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::NodeFacts;
-use crate::model::policy::{Backfill, Policy};
+use crate::model::policy::{Filling, Policy};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
@@ -143,7 +143,7 @@ impl Scene {
 
     /// The same where nothing passes a blocked job.
     pub fn strictly(mut self) -> Scene {
-        self.policy.backfill = Backfill::None;
+        self.policy.backfill.policy = Filling::None;
         self
     }
 
@@ -316,6 +316,7 @@ fn spec(request: Request, queue: String) -> Spec {
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
+        qos: None,
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

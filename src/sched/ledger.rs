@@ -11,7 +11,7 @@ use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::Timeline;
 use crate::model::job::JobId;
-use crate::model::policy::{Backfill, Policy};
+use crate::model::policy::{Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,10 +148,10 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>, reason: &mut Reason) {
         let shape = &candidate.class.shape;
         let at = self.promise(candidate.job, shape);
-        match (at, self.policy.backfill) {
-            (None, Backfill::None) => self.fence = Some(Fence::closed(candidate.job, Time::NEVER)),
-            (Some(at), Backfill::None) => self.fence = Some(Fence::closed(candidate.job, at)),
-            (_, Backfill::FirstFit) => (),
+        match (at, self.policy.backfill.policy) {
+            (None, Filling::None) => self.fence = Some(Fence::closed(candidate.job, Time::NEVER)),
+            (Some(at), Filling::None) => self.fence = Some(Fence::closed(candidate.job, at)),
+            _ => (),
         }
         if let Reason::Busy { until, .. } = reason {
             *until = at;

@@ -4,6 +4,7 @@
 //! the same places. The ids are hashes of the content alone, so they are the same in every process.
 
 use super::amounts::{Amounts, Catalog, add, counted};
+use crate::model::credentials::Credentials;
 use crate::model::job::Job;
 use crate::model::resource::{Size, Value};
 use crate::model::select::{Arrangement, Chunk, Place, Request, Sharing};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a class of jobs alike in chunks, place, walltime, queue and deferral. Stable: the first
+/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the first
 /// eight bytes of a SHA-256 of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClassId(pub u64);
@@ -259,8 +260,8 @@ pub struct ClassKey {
     pub shape: Arc<Shape>,
     /// How long they may run; None when they did not say.
     pub walltime: Option<Span>,
-    /// Their queue.
-    pub queue: String,
+    /// Whose they are.
+    pub who: Arc<Credentials>,
     /// Not to be started before.
     pub not_before: Option<Time>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
@@ -272,7 +273,7 @@ impl ClassKey {
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
         let shape = shape_key(&spec.request);
-        let alike = (shape, spec.walltime(), &spec.queue, job.life.not_before);
+        let alike = (shape, spec.walltime(), Credentials::of(job), job.life.not_before);
         match at_once(job) {
             None => ClassId(stable_hash(&alike)),
             Some(_) => ClassId(stable_hash(&(alike, job.id))),
@@ -285,7 +286,7 @@ impl ClassKey {
             id: ClassKey::id_of(job),
             shape: Arc::new(Shape::new(&job.spec.request, catalog)),
             walltime: job.spec.walltime(),
-            queue: job.spec.queue.clone(),
+            who: Arc::new(Credentials::of(job)),
             not_before: job.life.not_before,
             at_once: at_once(job),
         }

@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_class_has_the_same_name_in_every_process() {
         let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
-        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "5411e74cf2c0c8bc");
+        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "e4fcebdb706cb2a0");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::model::reason::Reason;
 /// Refuses what its queue, a failed start or its array bars for now.
 pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
     let class = job.class;
-    if !ledger.state.queues.get(&class.queue).is_some_and(|queue| queue.started) {
+    if !ledger.state.queues.get(&class.who.queue).is_some_and(|queue| queue.started) {
         return Err(Reason::QueueStopped);
     }
     if let Some(limit) = class.at_once.filter(|&limit| job.begun + ledger.started_in(class.id) >= limit) {

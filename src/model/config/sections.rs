@@ -1,10 +1,13 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
+mod scheduling;
+
 use super::table::Section;
 use super::{
-    Config, ConfigError, CycleConfig, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig, Workdir,
+    Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig,
+    Workdir,
 };
-use crate::model::policy::Backfill;
+use crate::model::policy::{Policy, Preset};
 use crate::model::queue::Queue;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value};
 use crate::model::time::Span;
@@ -19,11 +22,24 @@ const QUEUE_NAME: usize = 15;
 pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
     let root = Section::root(text, table.get_ref());
-    root.only(&KEYS.iter().map(|(section, _)| *section).collect::<Vec<_>>())?;
+    root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
+    let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
+    let Policy { backfill, placement, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: root.section("launch")?.map(|s| launch(&s)).transpose()?.unwrap_or_default(),
         cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
+        preset,
+        backfill: root
+            .section("backfill")?
+            .map(|s| scheduling::backfill(&s, &backfill))
+            .transpose()?
+            .unwrap_or(backfill),
+        placement: root
+            .section("placement")?
+            .map(|s| scheduling::placement(&s, &placement))
+            .transpose()?
+            .unwrap_or(placement),
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
         nodes: Vec::new(),
@@ -52,7 +68,7 @@ fn each<T>(
     Ok(all)
 }
 
-fn keys(section: &str) -> &'static [&'static str] {
+pub(super) fn keys(section: &str) -> &'static [&'static str] {
     KEYS.iter().find(|(name, _)| *name == section).map_or(&[], |(_, keys)| keys)
 }
 
@@ -102,7 +118,6 @@ fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
     let walltime = section.read("default_walltime", A_SECOND_OR_MORE, span_from_a_second)?;
     Ok(CycleConfig {
         poll_interval: interval.unwrap_or(default.poll_interval),
-        backfill: section.read("backfill", "\"none\" or \"firstfit\"", backfill)?.unwrap_or(default.backfill),
         default_walltime: walltime.unwrap_or(default.default_walltime),
     })
 }
@@ -167,8 +182,8 @@ fn available(section: &Section, resources: &Resources) -> Result<ResourceList, C
 
 // ---------------------------------------------------------------- kinds of values
 
-const BOOLEAN: &str = "true or false";
-const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
+pub(super) const BOOLEAN: &str = "true or false";
+pub(super) const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
 const A_PROGRAM: &str = "the absolute path of a program, the name of one in PATH, or \"none\"";
 const NUMBERS: &str = "a list of numbers from 0 on, each once, as [0, 1]";
 const NAME_OF_QUEUE: &str =
@@ -185,7 +200,7 @@ fn wanted(kind: Kind) -> &'static str {
     }
 }
 
-fn text(value: &DeValue) -> Option<String> {
+pub(super) fn text(value: &DeValue) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
@@ -193,17 +208,17 @@ fn boolean(value: &DeValue) -> Option<bool> {
     value.as_bool()
 }
 
-fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
+pub(super) fn whole<N: TryFrom<i64>>(value: &DeValue) -> Option<N> {
     let number = value.as_integer()?;
     N::try_from(i64::from_str_radix(number.as_str(), number.radix()).ok()?).ok()
 }
 
-fn from_one(value: &DeValue) -> Option<u32> {
+pub(super) fn from_one(value: &DeValue) -> Option<u32> {
     whole(value).filter(|&number| number > 0)
 }
 
 /// What `humantime` reads (`90d`, `1h 30m`), or `HH:MM:SS`.
-fn span(value: &DeValue) -> Option<Span> {
+pub(super) fn span(value: &DeValue) -> Option<Span> {
     let text = value.as_str()?;
     if text.contains(':') {
         return Span::parse(text);
@@ -212,7 +227,7 @@ fn span(value: &DeValue) -> Option<Span> {
     i64::try_from(length.as_millis()).ok().map(Span)
 }
 
-fn span_from_a_second(value: &DeValue) -> Option<Span> {
+pub(super) fn span_from_a_second(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length >= Span::seconds(1))
 }
 
@@ -232,11 +247,18 @@ fn workdir(value: &DeValue) -> Option<Workdir> {
     }
 }
 
-fn backfill(value: &DeValue) -> Option<Backfill> {
-    match value.as_str()? {
-        "none" => Some(Backfill::None),
-        "firstfit" => Some(Backfill::FirstFit),
-        _ => None,
+/// A policy by its name.
+pub(super) fn by_name<T>(named: fn(&str) -> Option<T>) -> impl Fn(&DeValue) -> Option<T> {
+    move |value| named(value.as_str()?)
+}
+
+/// The names a policy may have, for a refusal.
+pub(super) fn one_of<T>(all: &[(&str, T)]) -> String {
+    let names: Vec<String> = all.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -253,7 +275,7 @@ fn kind(value: &DeValue) -> Option<Kind> {
     kinds.into_iter().find(|(known, _)| *known == name).map(|(_, kind)| kind)
 }
 
-fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> Option<Vec<T>> {
+pub(super) fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> Option<Vec<T>> {
     move |value| value.as_array()?.iter().map(|item| read(item.get_ref())).collect()
 }
 
@@ -300,7 +322,7 @@ fn numbers(value: &DeValue) -> Option<Vec<u16>> {
     (distinct.len() == numbers.len()).then_some(numbers)
 }
 
-fn program(value: &DeValue) -> Option<PathBuf> {
+pub(super) fn program(value: &DeValue) -> Option<PathBuf> {
     let is_name = |path: &PathBuf| !path.as_os_str().is_empty() && path.components().count() == 1;
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || is_name(path))
 }

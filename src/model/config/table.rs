@@ -121,7 +121,8 @@ impl<'a> Section<'a> {
     /// The error for a `value` of `key` that is not what is `wanted`.
     pub(super) fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
         let found: String = self.source.get(value.span()).unwrap_or_default().chars().take(60).collect();
-        self.error(value, format!("`{key}` in {} must be {wanted}, not {found}", self.title))
+        let place = if self.title.is_empty() { "the file" } else { &self.title };
+        self.error(value, format!("`{key}` in {place} must be {wanted}, not {found}"))
     }
 
     /// An error about `key`'s value.
@@ -159,4 +160,9 @@ fn distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+/// The value of a key of an inline table.
+pub(super) fn entry<'a>(table: &'a DeTable<'a>, key: &str) -> Option<&'a DeValue<'a>> {
+    table.get(key).map(Spanned::get_ref)
 }

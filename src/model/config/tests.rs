@@ -40,7 +40,6 @@ fn every_key_is_read() {
         retry = "1s"
         [cycle]
         poll_interval = "5s"
-        backfill = "none"
         default_walltime = "1:00:00"
         [[queue]]
         name = "short"
@@ -70,7 +69,6 @@ fn every_key_is_read() {
     let wanted = (false, Span(0), 3, Span::seconds(1));
     assert_eq!((launch.login, launch.grace, launch.max_failed_starts, launch.retry), wanted);
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
-    assert_eq!(config.policy().backfill, Backfill::None);
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
     let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
     assert_eq!(config.queues(), vec![short]);
@@ -133,8 +131,8 @@ fn a_bad_value_is_named_with_its_line_and_what_to_write() {
         ("[server]\nmin_uid = -1", "line 2: `min_uid` in [server] must be a user number from 0 on, not -1"),
         ("[launch]\nlogin = \"yes\"", "line 2: `login` in [launch] must be true or false, not \"yes\""),
         (
-            "[cycle]\nbackfill = \"best\"",
-            "line 2: `backfill` in [cycle] must be \"none\" or \"firstfit\", not \"best\"",
+            "[backfill]\norder = \"best\"",
+            "line 2: `order` in [backfill] must be \"priority\" or \"shortest\", not \"best\"",
         ),
         (
             "[[node]]\nname = \"a\"\nmem = \"much\"",

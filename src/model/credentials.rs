@@ -1,0 +1,36 @@
+//! What a job stands for when somebody asks whose it is: access, limits and shares go by this.
+
+use super::job::Job;
+use serde::{Deserialize, Serialize};
+
+/// The names a job goes under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Credentials {
+    /// Its owner's name.
+    pub user: String,
+    /// Its owner's primary group, by number.
+    pub gid: u32,
+    /// `-P`.
+    pub project: String,
+    /// `-A`.
+    pub account: Option<String>,
+    /// Its quality of service.
+    pub qos: Option<String>,
+    /// Its queue.
+    pub queue: String,
+}
+
+impl Credentials {
+    /// Those of a job.
+    pub fn of(job: &Job) -> Credentials {
+        let spec = &job.spec;
+        Credentials {
+            user: job.owner.user.clone(),
+            gid: job.owner.gid,
+            project: spec.project.clone(),
+            account: spec.account.clone(),
+            qos: spec.qos.clone(),
+            queue: spec.queue.clone(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Enums whose variants are known by name.
+
+/// Declares an enum whose variants are known by name in `lanai.toml`; the first is the default.
+macro_rules! named {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum $name { $($(#[$doc])* #[serde(rename = $text)] $variant,)* }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name::ALL[0].1
+            }
+        }
+
+        impl $name {
+            /// All of them with their names.
+            pub const ALL: &[(&str, $name)] = &[$(($text, $name::$variant),)*];
+
+            /// The one of this name.
+            pub fn named(name: &str) -> Option<$name> {
+                $name::ALL.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+            }
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                $name::ALL.iter().find(|(_, value)| *value == self).map_or("", |(name, _)| name)
+            }
+        }
+    };
+}

@@ -1,0 +1,46 @@
+//! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
+//! Every key of `lanai.toml` overrides its preset.
+
+use super::{Allocation, Availability, Backfill, Filling, Placement, Policy};
+use serde::{Deserialize, Serialize};
+
+named! {
+    /// Whose habits are the defaults.
+    Preset {
+        /// Lanai's own.
+        Hybrid = "hybrid",
+        /// Qube!: whatever fits starts, nobody is promised anything.
+        Qube = "qube",
+        /// Maui: first fit around one promise; what is measured counts.
+        Maui = "maui",
+        /// PBS Pro at IT4I.
+        It4i = "it4i",
+        /// YTsaurus: whatever fits starts.
+        Ytsaurus = "ytsaurus",
+        /// Flux.
+        Flux = "flux",
+    }
+}
+
+impl Preset {
+    /// What it sets, over the defaults.
+    pub fn policy(self) -> Policy {
+        let skip = Backfill { policy: Filling::Skip, depth: 0, ..Backfill::default() };
+        let (backfill, placement) = match self {
+            Preset::Qube | Preset::Ytsaurus => (skip, Placement::default()),
+            Preset::Maui => (
+                Backfill::default(),
+                Placement {
+                    availability: Availability::Combined,
+                    allocation: Allocation::LastAvailable,
+                    ..Placement::default()
+                },
+            ),
+            Preset::Flux => {
+                (Backfill::default(), Placement { allocation: Allocation::FirstAvailable, ..Placement::default() })
+            }
+            Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
+        };
+        Policy { backfill, placement, ..Policy::default() }
+    }
+}
