@@ -171,3 +171,6 @@ fn nodes(start: &Start) -> String {
     names.dedup();
     names.join(" ")
 }
+
+#[cfg(test)]
+mod tests;

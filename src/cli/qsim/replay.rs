@@ -2,6 +2,7 @@
 
 use crate::cli::exit::{self, Failure};
 use crate::model::config::Config;
+use crate::model::policy::{Policy, Preset};
 use crate::sim::machine::Machine;
 use crate::sim::metrics::Metrics;
 use crate::sim::plot;
@@ -11,6 +12,7 @@ use crate::sim::shorthand;
 use crate::sim::swf::{self, Log};
 use crate::sim::trace::{Census, Job, Trace};
 use anyhow::{Context, Result, anyhow};
+use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -36,12 +38,16 @@ pub struct Args {
     #[arg(long, value_name = "C", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
 
+    /// Decide as a preset does
+    #[arg(long, value_name = "NAME", conflicts_with = "config", value_parser = presets())]
+    preset: Option<String>,
+
     /// Decide as this lanai.toml says; its nodes are left aside
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Decide by a policy of the literature, whatever else is said
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(shorthand::names()))]
+    /// Set order and backfill as a policy of the literature does, whatever preset or configuration say
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(shorthand::names()))]
     policy: Option<String>,
 
     /// Begin with the job at this place in the trace, counted from 0
@@ -75,7 +81,7 @@ enum Form {
 
 /// Runs `qsim replay`.
 pub(super) fn run(args: &Args) -> Result<u8, Failure> {
-    let summary = replay(args)?;
+    let summary = replay(args).map_err(|error| Failure::new(1, format!("{error:#}")))?;
     exit::print(match args.summary {
         Form::Text => summary.to_string(),
         Form::Json => serde_json::to_string_pretty(&summary).map_err(anyhow::Error::from)? + "\n",
@@ -85,8 +91,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
 
 fn replay(args: &Args) -> Result<Summary> {
     let name = args.trace.display().to_string();
-    let config = args.config.as_deref().map(config).transpose()?.unwrap_or_default();
-    let policy = shorthand::applied(args.policy.as_deref(), config.policy());
+    let (config, policy) = decided(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
 
     let bar = bar(jobs.len());
@@ -104,14 +109,13 @@ fn replay(args: &Args) -> Result<Summary> {
     if let Some(path) = &args.jobs_out {
         write(path, |out| report::write_starts(&outcomes, out))?;
     }
-    let policy = args.policy.clone().unwrap_or_else(|| "as configured".to_string());
     if let Some(path) = &args.plot {
-        let picture = plot::svg(&title(args, &policy), &outcomes, machine.processors());
+        let picture = plot::svg(&title(args), &outcomes, machine.processors());
         let picture = picture.map_err(|error| anyhow!("{error}")).with_context(|| path.display().to_string())?;
         write(path, |out| out.write_all(picture.as_bytes()))?;
     }
     let metrics = Metrics::new(&outcomes, machine.processors());
-    Ok(Summary { trace: name, policy, machine, records, metrics })
+    Ok(Summary { trace: name, policy: rules(args), machine, records, metrics })
 }
 
 /// The machine, the jobs of the window asked for, and what became of the others.
@@ -123,14 +127,36 @@ fn load(args: &Args) -> Result<(Machine, Vec<Job>, Census)> {
     Ok((machine, trace.jobs, trace.census))
 }
 
-fn title(args: &Args, policy: &str) -> String {
-    let file = args.trace.file_name().unwrap_or_default();
-    format!("{}, policy {policy}", file.display())
+/// The configuration, and what the cycle goes by.
+fn decided(args: &Args) -> Result<(Config, Policy)> {
+    let config = match (&args.config, &args.preset) {
+        (Some(path), _) => read_config(path).with_context(|| path.display().to_string())?,
+        (None, Some(preset)) => Config::parse(&format!("preset = \"{preset}\""))?,
+        (None, None) => Config::default(),
+    };
+    let policy = config.policy();
+    let policy = args.policy.as_ref().and_then(|name| shorthand::applied(name, policy.clone())).unwrap_or(policy);
+    Ok((config, policy))
 }
 
-fn config(path: &Path) -> Result<Config> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    Config::parse(&text).with_context(|| path.display().to_string())
+fn read_config(path: &Path) -> Result<Config> {
+    Ok(Config::parse(&std::fs::read_to_string(path)?)?)
+}
+
+/// By which rules jobs are started, in a few words.
+fn rules(args: &Args) -> String {
+    let preset = args.preset.as_deref().map(|name| format!("preset {name}"));
+    let config = args.config.as_ref().map(|path| path.display().to_string());
+    let told: Vec<String> = args.policy.clone().into_iter().chain(preset).chain(config).collect();
+    if told.is_empty() { format!("preset {}", Preset::default().name()) } else { told.join(", ") }
+}
+
+fn title(args: &Args) -> String {
+    format!("{}: {}", args.trace.file_name().unwrap_or_default().display(), rules(args))
+}
+
+fn presets() -> PossibleValuesParser {
+    PossibleValuesParser::new(Preset::ALL.iter().map(|(name, _)| *name))
 }
 
 /// How far it is, at what rate, and how long it still takes; on a terminal only.
