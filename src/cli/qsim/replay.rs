@@ -13,7 +13,8 @@ use crate::sim::swf::{self, Log};
 use crate::sim::trace::{Census, Job, Trace};
 use anyhow::{Context, Result, anyhow};
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -161,8 +162,13 @@ fn presets() -> PossibleValuesParser {
 
 /// How far it is, at what rate, and how long it still takes; on a terminal only.
 fn bar(jobs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {per_sec}, {eta} left");
-    ProgressBar::new(jobs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {rate}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // What cannot be written to a terminal is not worth telling there.
+        let _ = write!(out, "{:.0} a second", state.per_sec());
+    });
+    ProgressBar::new(jobs as u64).with_style(style)
 }
 
 fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<()> {
