@@ -32,7 +32,7 @@ pub struct Args {
     trace: PathBuf,
 
     /// The machine has N nodes; without this, all processors of the trace's header are one node
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nodes: Option<u32>,
 
     /// Each node has C processors
