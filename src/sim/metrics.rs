@@ -15,7 +15,7 @@ const SHORTEST_RUN: i64 = 10;
 pub struct Metrics {
     /// How many jobs.
     pub jobs: usize,
-    /// How many of them passed a job that was promised a later start.
+    /// How many of them passed a job that waits.
     pub backfilled: usize,
     /// Of all jobs.
     pub wait: Spread,

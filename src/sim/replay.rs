@@ -42,7 +42,7 @@ impl Outcome {
 pub enum Via {
     /// Nobody with a better place waited.
     Priority,
-    /// It passed a job that was promised a later start.
+    /// It passed a job that waits.
     Backfill,
 }
 
@@ -117,7 +117,7 @@ impl Replay<'_> {
         self.submit(now)?;
         let plan = self.world.decide(|id| Span::seconds(self.jobs[place(id)].run));
         for start in plan.iter().flat_map(|plan| &plan.starts) {
-            let via = plan.as_ref().map_or(Via::Priority, |plan| via(plan, start));
+            let via = if start.passed.is_some() { Via::Backfill } else { Via::Priority };
             let job = self.jobs[place(start.job)];
             self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
             self.started += 1;
@@ -155,14 +155,6 @@ fn moment(seconds: i64) -> Time {
 /// A job's place in the trace.
 fn place(id: JobId) -> usize {
     id.number as usize - 1
-}
-
-/// Whether it passed a job that waits.
-fn via(plan: &Plan, start: &Start) -> Via {
-    match plan.bookings.iter().any(|booking| booking.job < start.job) {
-        true => Via::Backfill,
-        false => Via::Priority,
-    }
 }
 
 /// The nodes of a start, each once: `n1`, `n3 n4 n5`.

@@ -96,7 +96,7 @@ fn starts_do_not_depend_on_how_processors_make_nodes() {
     let lines: Vec<[i64; 4]> =
         (0..150).map(|step| [step * 20, dice(step, 90), 100 + dice(step, 50), dice(step + 3, 12)]).collect();
     let jobs = jobs(&lines);
-    for policy in &shorthand::names()[..1] {
+    for policy in shorthand::names() {
         let starts = |nodes, cores| {
             let outcomes = outcomes(policy, machine(nodes, cores), &jobs);
             outcomes.iter().map(|outcome| outcome.start).collect::<Vec<_>>()
