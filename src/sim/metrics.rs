@@ -162,7 +162,7 @@ mod tests {
 
     fn outcome(user: i64, submit: i64, start: i64, run: i64, processors: u32) -> Outcome {
         let job = Job { id: submit, submit, run, estimate: run, processors, user };
-        Outcome { job, start, nodes: "n1".to_string(), via: Via::Priority }
+        Outcome { job, start, nodes: "n1".into(), via: Via::Priority }
     }
 
     #[test]

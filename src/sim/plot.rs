@@ -271,7 +271,7 @@ mod tests {
 
     pub(super) fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
         let job = Job { id: start, submit: start, run, estimate: run, processors, user: 1 };
-        Outcome { job, start, nodes: String::new(), via: Via::Priority }
+        Outcome { job, start, nodes: "".into(), via: Via::Priority }
     }
 
     #[test]
