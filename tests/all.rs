@@ -22,6 +22,7 @@ mod nodes;
 mod personal;
 mod recovery;
 mod replay;
+mod reservations;
 mod sched_properties;
 mod shared;
 mod support;

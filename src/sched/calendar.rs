@@ -8,6 +8,7 @@
 //! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
 
 use super::allocation;
+use super::amounts::add;
 use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
 /// The promises of a cycle.
+#[derive(Clone)]
 pub struct Calendar<'s> {
     state: &'s State,
     now: Time,
@@ -47,6 +49,7 @@ pub struct Promise<'s> {
     pub nodes: Arc<[String]>,
 }
 
+#[derive(Clone)]
 enum Books<'s> {
     /// Nobody asked yet: what this cycle has started.
     Shut(BTreeMap<JobId, (Claim, Time)>),
@@ -95,6 +98,21 @@ impl<'s> Calendar<'s> {
             Books::Pinned(pins) => pins.beside(space, shape, until),
             Books::Shut(_) => None,
         }
+    }
+
+    /// Whether what a job takes until then is in nobody's way.
+    pub fn admits(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
+        let (now, passes) = (self.now, self.lets_pass(until));
+        passes
+            || match self.open(space) {
+                Books::Counted(measure, tally, _) => {
+                    let mut total = space.cluster.catalog.nothing();
+                    claim.holds.values().for_each(|taken| add(&mut total, taken));
+                    tally.shortage(&measure.count(&total), now, until).is_none()
+                }
+                Books::Pinned(pins) => pins.is_free(space, claim, now, until.since(now)),
+                Books::Shut(_) => true,
+            }
     }
 
     /// Promises a job its earliest start that delays no other promise, later than now; None when no
@@ -204,6 +222,9 @@ impl<'s> Calendar<'s> {
         let mut tally = Tally::new(self.now, free);
         for (&until, amounts) in &self.state.releases {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
+        }
+        for running in self.state.standing.fillers().filter_map(|job| self.state.running.get(&job)) {
+            tally.give(&measure.count(&running.taken), self.now + OVERDUE, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
             claim.holds.values().for_each(|taken| tally.give(&measure.count(taken), *until, Time::NEVER));

@@ -1,7 +1,11 @@
 //! What a cycle has decided so far and what that leaves.
 
+use super::admission::{View, Windows};
+use super::allocation;
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
+use super::fillers::Borrowed;
+use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
@@ -30,10 +34,16 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
+    gaps: Gaps,
+    /// Whether the job that is about to start takes what others are promised.
+    borrows: bool,
+    /// What has been lent to fillers, once it is wanted back.
+    borrowed: Option<Borrowed<'s>>,
     /// Whether all promises are given: what starts now fills gaps.
     is_filling: bool,
     /// Starts of classes that limit themselves.
@@ -60,9 +70,13 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
+            windows: Windows::open(state, now),
             calendar,
             promises,
             gate: None,
+            gaps: Gaps::default(),
+            borrows: false,
+            borrowed: None,
             is_filling: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
@@ -77,9 +91,14 @@ impl<'s> Ledger<'s> {
         class.walltime.unwrap_or(self.policy.default_walltime)
     }
 
+    /// How many processors a request has in all.
+    pub fn processors(&self, shape: &Shape) -> i64 {
+        self.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
+    }
+
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + self.span_of(class)
+        self.windows.end_of(class, self.now + self.span_of(class))
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -99,6 +118,9 @@ impl<'s> Ledger<'s> {
             }
             self.calendar.cancel(candidate.job);
         }
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill())?;
+        }
         self.place_beside(candidate.class)
     }
 
@@ -111,7 +133,34 @@ impl<'s> Ledger<'s> {
         }
     }
 
+    /// Where a job fits beside promises and windows, or within one.
     fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let until = self.end_of(class);
+        match self.windows.view(&self.space, class, until)? {
+            None => self.place_openly(class),
+            Some(view) => self.place_in(view, class, until),
+        }
+    }
+
+    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
+        let (state, shape) = (self.state, &class.shape);
+        let placement = match matching::fit(&view.space, shape) {
+            Err(misfit) if view.is_inside => return Err(shortage::now(&view.space, shape, misfit)),
+            // What does not fit though nothing were set aside, waits for that.
+            Err(_) => return self.place_openly(class).and(Err(view.reason)),
+            Ok(placement) if view.is_inside => return Ok(placement),
+            Ok(placement) => placement,
+        };
+        let claim = allocation::claim(&state.cluster, shape, &placement);
+        match self.gate {
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            None if self.calendar.admits(&self.space, &claim, until) => Ok(placement),
+            // Beside the promises there is room, but not on these nodes.
+            None => self.place_openly(class).and(Err(view.reason)),
+        }
+    }
+
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
@@ -120,11 +169,16 @@ impl<'s> Ledger<'s> {
             self.place_now(shape)?;
             return Err(Reason::WouldDelayBooking { holder, at });
         }
+        if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
+            self.place_now(shape)?;
+            return Err(kept);
+        }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
+        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if until == Time::NEVER && class.walltime.is_none() {
+        if !borrows && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
             return Err(Reason::NoWalltime);
         }
@@ -132,6 +186,10 @@ impl<'s> Ledger<'s> {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
+        if borrows {
+            self.borrows = true;
+            return Ok(placement);
+        }
         match self.calendar.in_the_way(shape, until) {
             Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
             None => Ok(placement),
@@ -150,6 +208,11 @@ impl<'s> Ledger<'s> {
     /// How many jobs of a class that limits itself this cycle starts.
     pub fn started_in(&self, class: ClassId) -> u32 {
         self.counted.get(&class).copied().unwrap_or(0)
+    }
+
+    /// What is promised.
+    pub fn calendar(&self) -> &Calendar<'s> {
+        &self.calendar
     }
 
     /// How those behind blocked jobs are dealt with.
@@ -175,33 +238,54 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
-        self.calendar.start(start.job, claim, start.until, &self.space);
-        self.plan.starts.push(Start { passed: self.promises.blocked, ..start });
+        let preemptible = std::mem::take(&mut self.borrows);
+        let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.windows.start(job.class, &claim, start.until);
+        self.calendar.start(start.job, claim, until, &self.space);
+        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
-        let at = if reason.is_blocked() { self.promise(candidate) } else { None };
+        // What waits for room in a reservation is promised none elsewhere.
+        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
+        let at = if is_promised { self.promise(candidate) } else { None };
         if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
         }
-        if let Reason::Deferred { until } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
             self.plan.look_again(until);
+        }
+        if let Some(change) = self.change_awaited(&reason) {
+            self.plan.look_again(change);
         }
         let class = candidate.class.id;
         if !self.told.contains(&class) {
             self.plan.verdicts.push((class, reason));
         }
-        let goes_on = at.is_some() && self.promises.goes_on(candidate.class);
+        let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
+        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
         if goes_on {
             self.told.insert(class);
         }
         goes_on
     }
 
+    /// When windows or dedicated times change next, for a job that waits for that.
+    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+        match reason {
+            Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
+            Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
+            _ => None,
+        }
+    }
+
     /// When a blocked job is promised to start; None when it is promised nothing.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None {
@@ -232,6 +316,10 @@ impl<'s> Ledger<'s> {
         let promise = self.calendar.promise(job)?;
         let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
         self.plan.bookings.push(booking);
+        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
+            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            self.plan.preempts.extend(borrowed.claim_back(job, &class.shape));
+        }
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
             self.plan.look_again(at);

@@ -51,6 +51,12 @@ mod backfill;
 
 mod filling;
 
+mod gaps;
+
+mod greedy;
+
+mod fillers;
+
 mod calendar;
 
 mod measure;
@@ -62,6 +68,12 @@ mod pins;
 mod timeline;
 
 mod standing;
+
+// Who may use what reservations set aside?
+mod admission;
+
+// Where a reservation could lie.
+pub mod window;
 
 // An operator's order to start one job now.
 pub mod forced;
