@@ -25,6 +25,7 @@ mod nodes;
 mod overrun;
 mod personal;
 mod recovery;
+mod replay;
 mod reservations;
 mod sched_properties;
 mod shared;
