@@ -290,7 +290,9 @@ impl<'s> Ledger<'s> {
             self.plan.look_again(change);
         }
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
-        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
+        // Others of the class may borrow what this one may not.
+        let differs = self.backfill().policy == Filling::Preempt && !self.may_borrow;
+        let goes_on = counts || differs || (at.is_some() && self.promises.goes_on(candidate.class));
         let is_for_all = !goes_on && self.is_for_all(candidate, &reason);
         self.tell(candidate.class, reason, goes_on, is_for_all);
         match (goes_on, is_for_all) {
