@@ -9,7 +9,7 @@ use super::amounts::{Catalog, add};
 use super::cluster::{Cluster, Hold, NodeIx};
 use super::shape::ClassKey;
 pub use super::shape::{ClassId, Tenancy};
-use crate::model::array::{Elements, Indices};
+use crate::model::array::{Elements, Indices, Standing};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
@@ -165,6 +165,25 @@ impl State {
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
+    }
+
+    /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
+    pub(super) fn element_stands(&mut self, id: JobId, standing: Standing) {
+        let Some((parent, index)) = id.parent().zip(id.index()) else { return };
+        let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
+        let jobs = self.classes.get_mut(&class).map(|class| &mut class.jobs);
+        let Some(array) = jobs.and_then(|jobs| jobs.get_mut(&(rank, parent))?.as_mut()) else { return };
+        let Some(position) = array.indices.position(index) else { return };
+        let elements = Arc::make_mut(&mut array.elements);
+        elements.mark(position, position, standing);
+        if elements.waiting().is_empty() {
+            self.withdraw(parent);
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// The jobs that have their allocation.
