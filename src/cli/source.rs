@@ -8,6 +8,7 @@ use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
+use crate::wire::ahead::Told;
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::Context;
@@ -50,12 +51,14 @@ pub struct Answers {
     pub events: Vec<(Time, Event)>,
     /// The most characters of an id, where that is told.
     pub longest: Option<u32>,
+    /// For a question about what is to come.
+    pub ahead: Vec<Told>,
 }
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, events: Vec::new(), longest: None }
+        Answers { server, rows, jobs, queues, nodes, events: Vec::new(), longest: None, ahead: Vec::new() }
     }
 }
 
@@ -177,7 +180,8 @@ fn last_id(part: &Answer) -> Option<JobId> {
     match part {
         Answer::Rows(rows) => rows.last().map(|row| row.id),
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
-        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
+        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => None,
+        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
     }
 }
 
@@ -242,6 +246,7 @@ impl Answers {
             Answer::Nodes(nodes) => self.nodes.extend(nodes),
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
+            Answer::Ahead(told) => self.ahead.push(told),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A job's events in words, as `tracejob` tells them: when, on whose word, what.
 
 use super::place;
+use super::when;
 use crate::model::depend::{Edge, Kind};
 use crate::model::event::Event;
 use crate::model::job::{How, Outcome, Share, Usage};
@@ -135,6 +136,11 @@ impl Teller<'_> {
                 self.asked("failed_rerun", "The elements that failed to be run again", by);
             }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            Event::Slipped { from, to, cause } => {
+                let moment = |time| when::ctime(self.server.clock.wall(time)).to_string();
+                let (from, to, cause) = (moment(*from), moment(*to), cause.told(|job| job.full(&self.server.name)));
+                self.say(Scheduler, "sched", "slipped", format!("Promised start moved from {from} to {to}: {cause}"));
+            }
             Event::Started { attempt, shares } => self.started(*attempt, shares),
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));

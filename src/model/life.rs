@@ -128,6 +128,7 @@ impl Job {
             | Event::ElementsDeleted { .. }
             | Event::Reordered { .. }
             | Event::RunWanted { .. }
+            | Event::Slipped { .. }
             | Event::Messaged { .. } => {}
         }
     }

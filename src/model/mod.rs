@@ -53,6 +53,8 @@ pub mod policy;
 
 pub mod reason;
 
+pub mod promise;
+
 pub mod outlook;
 
 pub mod refusal;

@@ -93,15 +93,7 @@ impl Desk<'_> {
         if let Some(granted) = self.submitted(submission)? {
             return Ok(granted);
         }
-        let origin = self.origin(submission)?;
-        let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
-        self.grant_group(&owner, None, &draft.spec)?;
-        self.check_hosts(None, &draft.spec)?;
-        let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
-        if !queue.enabled {
-            return Err(Refusal::queue_disabled());
-        }
-        let bonds = self.bonds(None, &draft.depend)?;
+        let (draft, bonds) = self.draft(&owner, submission)?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }
@@ -115,6 +107,20 @@ impl Desk<'_> {
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         asked::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id))
+    }
+
+    /// What a submission asks for, and what its job would wait for, if it may be submitted.
+    pub(super) fn draft(&self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds), Refusal> {
+        let origin = self.origin(submission)?;
+        let draft = attribute::submit(&submission.settings, origin, &self.context(owner, false))?;
+        self.grant_group(owner, None, &draft.spec)?;
+        self.check_hosts(None, &draft.spec)?;
+        let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        if !queue.enabled {
+            return Err(Refusal::queue_disabled());
+        }
+        let bonds = self.bonds(None, &draft.depend)?;
+        Ok((draft, bonds))
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.
@@ -132,7 +138,7 @@ impl Desk<'_> {
     }
 
     /// Root's jobs, and those of system accounts, are not run for many users.
-    fn admit(&self) -> Result<Owner, Refusal> {
+    pub(super) fn admit(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.ledger.setup;
         match setup.shared && owner.uid < setup.config.server.min_uid.max(1) {

@@ -68,6 +68,11 @@ const STEPS: &[&str] = &[
     super::oblivion::SCHEMA,
     // To which element of an array a start is promised; -1 for what is none.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
+    // The promises in force, each with the start that was promised first.
+    "DROP TABLE booking;
+     CREATE TABLE promise (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
+         PRIMARY KEY (job, idx)) WITHOUT ROWID;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.
