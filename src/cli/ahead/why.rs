@@ -6,7 +6,7 @@ use super::super::comment;
 use super::super::exit::{self, Failure};
 use super::super::remedy::remedy;
 use super::super::when;
-use super::starts::data;
+use super::starts::data as start;
 use super::{Inquiry, nodes};
 use crate::model::event::Event;
 use crate::model::job::JobId;
@@ -29,40 +29,44 @@ const STAGES: [(Stage, &str, &str); 4] = [
 
 /// What is told of these jobs.
 pub fn shown(inquiry: &mut Inquiry, ids: &[JobId], json: bool) -> Result<Vec<u8>, Failure> {
-    let mut views = Vec::new();
-    for id in ids {
-        let answers = inquiry.source.ask(&Question::Trace(*id))?;
-        let Some(record) = answers.jobs.into_iter().next() else {
-            return Err(Failure::of_job("qstat", &Refusal::unknown_job(), &id.full(&inquiry.server.name)));
-        };
-        let told = inquiry.ask(Ahead::Why(*id))?;
-        let Some(Told::Explained(explanation)) = told.into_iter().next() else { return Err(exit::garbled()) };
-        views.push((record, answers.events, explanation));
-    }
-    let view = |(record, events, explanation): &(Record, Vec<(Time, Event)>, Option<Box<Explanation>>)| {
-        let view = View { inquiry, record, events, explanation: explanation.as_deref() };
-        (record.job.id.full(&inquiry.server.name), view.text(), view.data())
-    };
-    let told: Vec<(String, String, Value)> = views.iter().map(view).collect();
+    let found = ids.iter().map(|id| Found::ask(inquiry, *id)).collect::<Result<Vec<Found>, Failure>>()?;
+    let views = found.iter().map(|found| View { inquiry, found });
     if !json {
-        let texts: Vec<&str> = told.iter().map(|(_, text, _)| text.as_str()).collect();
-        return Ok(texts.join("\n").into_bytes());
+        return Ok(views.map(|view| view.text()).collect::<Vec<_>>().join("\n").into_bytes());
     }
     let mut document = inquiry.document();
-    let thing = |(id, _, data): (String, String, Value)| {
+    let thing = |view: View| {
         let mut attributes = Attributes::default();
-        attributes.add("why", Shown::Data(data));
-        (id, attributes)
+        attributes.add("why", Shown::Data(view.data()));
+        (view.id(view.found.record.job.id), attributes)
     };
-    document.section("Jobs", told.into_iter().map(thing));
+    document.section("Jobs", views.map(thing));
     Ok(document.end())
+}
+
+/// All that is known of a job.
+struct Found {
+    record: Record,
+    events: Vec<(Time, Event)>,
+    /// None for a job that does not wait for the scheduler.
+    explanation: Option<Box<Explanation>>,
+}
+
+impl Found {
+    fn ask(inquiry: &mut Inquiry, id: JobId) -> Result<Found, Failure> {
+        let answers = inquiry.source.ask(&Question::Trace(id))?;
+        let unknown = || Failure::of_job("qstat", &Refusal::unknown_job(), &id.full(&inquiry.server.name));
+        let record = answers.jobs.into_iter().next().ok_or_else(unknown)?;
+        match inquiry.ask(Ahead::Why(id))?.into_iter().next() {
+            Some(Told::Explained(explanation)) => Ok(Found { record, events: answers.events, explanation }),
+            _ => Err(exit::garbled()),
+        }
+    }
 }
 
 struct View<'a> {
     inquiry: &'a Inquiry,
-    record: &'a Record,
-    events: &'a [(Time, Event)],
-    explanation: Option<&'a Explanation>,
+    found: &'a Found,
 }
 
 impl View<'_> {
@@ -76,7 +80,13 @@ impl View<'_> {
 
     /// How a stage went: `passed`, `refused`, or `not reached`.
     fn verdict(&self, stage: Stage) -> &'static str {
-        match self.explanation.and_then(|explanation| explanation.reason.as_ref()).map(|reason| reason.stage()) {
+        match self
+            .found
+            .explanation
+            .as_ref()
+            .and_then(|explanation| explanation.reason.as_ref())
+            .map(|reason| reason.stage())
+        {
             Some(refused) if stage == refused => "refused",
             Some(refused) if stage > refused => "not reached",
             _ => "passed",
@@ -84,11 +94,11 @@ impl View<'_> {
     }
 
     fn text(&self) -> String {
-        let (job, mut out) = (&self.record.job, String::new());
-        let comment = comment::of(self.record, &self.inquiry.server);
+        let (job, mut out) = (&self.found.record.job, String::new());
+        let comment = comment::of(&self.found.record, &self.inquiry.server);
         let (id, user, queue) = (self.id(job.id), &job.owner.user, &job.spec.queue);
         let _ = writeln!(out, "Job {id} of {user} in queue {queue}: {comment}");
-        let Some(explanation) = self.explanation else { return out };
+        let Some(explanation) = &self.found.explanation else { return out };
         for (stage, name, question) in STAGES {
             let _ = writeln!(out, "    {name:12} {:12} {question}", self.verdict(stage));
         }
@@ -122,7 +132,7 @@ impl View<'_> {
     }
 
     fn promise(&self, out: &mut String) {
-        if let Some(promise) = &self.record.promise {
+        if let Some(promise) = &self.found.record.promise {
             let on = if promise.nodes.is_empty() { String::new() } else { format!(" on {}", nodes(&promise.nodes)) };
             let _ = writeln!(
                 out,
@@ -131,7 +141,7 @@ impl View<'_> {
                 self.moment(promise.first)
             );
         }
-        for (at, event) in self.events {
+        for (at, event) in &self.found.events {
             if let Event::Slipped { from, to, cause } = event {
                 let (at, from, to) = (self.moment(*at), self.moment(*from), self.moment(*to));
                 let cause = cause.told(|job| self.id(job));
@@ -161,7 +171,7 @@ impl View<'_> {
     fn passed(&self, overtaker: &Overtaker) -> String {
         let end = clock_of(self.inquiry.wall(overtaker.end), self.inquiry.now);
         let id = self.id(overtaker.job);
-        let Some(promise) = &self.record.promise else { return format!("Job {id} passed you: it ends at {end}") };
+        let Some(promise) = &self.found.record.promise else { return format!("Job {id} passed you: it ends at {end}") };
         let start = clock_of(self.inquiry.wall(promise.at), self.inquiry.now);
         match overtaker.end <= promise.at {
             true => format!("Job {id} passed you: it ends at {end}, before your promised start {start}"),
@@ -171,21 +181,21 @@ impl View<'_> {
 
     fn data(&self) -> Value {
         let mut data = json!({
-            "comment": comment::of(self.record, &self.inquiry.server),
-            "promise": self.record.promise.as_ref().map(|promise| json!({
+            "comment": comment::of(&self.found.record, &self.inquiry.server),
+            "promise": self.found.record.promise.as_ref().map(|promise| json!({
                 "start": self.inquiry.wall(promise.at).0,
                 "first": self.inquiry.wall(promise.first).0,
                 "nodes": promise.nodes,
             })),
             "slips": self.slips(),
         });
-        let (Some(explanation), Some(object)) = (self.explanation, data.as_object_mut()) else { return data };
+        let (Some(explanation), Some(object)) = (&self.found.explanation, data.as_object_mut()) else { return data };
         let stages = STAGES.iter().map(|(stage, name, _)| json!({"stage": name, "verdict": self.verdict(*stage)}));
         object.insert("stages".into(), stages.collect());
         object.insert("reason".into(), explanation.reason.as_ref().map_or(Value::Null, |reason| {
             json!({"code": reason.code(), "text": reason.to_string(), "numbers": reason, "remedy": remedy(reason)})
         }));
-        object.insert("estimated".into(), data_of(self.inquiry, &explanation.prospect));
+        object.insert("estimated".into(), start(self.inquiry, &explanation.prospect));
         object.insert("ahead".into(), explanation.ahead.into());
         let occupant = |occupant: &Occupant| json!({"job": self.id(occupant.job), "end": self.inquiry.wall(occupant.end).0, "nodes": occupant.nodes});
         object.insert("waits_for".into(), explanation.occupants.iter().map(occupant).collect());
@@ -205,12 +215,8 @@ impl View<'_> {
             })),
             _ => None,
         };
-        self.events.iter().filter_map(slip).collect()
+        self.found.events.iter().filter_map(slip).collect()
     }
-}
-
-fn data_of(inquiry: &Inquiry, prospect: &Prospect) -> Value {
-    data(inquiry, prospect)
 }
 
 fn jobs(count: u64) -> String {
