@@ -3,6 +3,7 @@
 use super::job::JobId;
 use super::time::Time;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A start that is promised to a job: no later than this, if jobs end by their walltimes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,5 +47,11 @@ impl Cause {
             Cause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
             Cause::Changed => "jobs, nodes or the policy were changed".to_string(),
         }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.told(|job| job.to_string()))
     }
 }

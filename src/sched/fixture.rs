@@ -163,8 +163,9 @@ impl Scene {
         start.map(nodes).map_err(|why| why.to_string())
     }
 
-    /// Carries out a plan's starts.
+    /// Takes over a plan's promises, and carries out its starts.
     pub fn apply(&mut self, plan: &Plan) {
+        self.state.take_over(plan);
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
@@ -186,7 +187,8 @@ impl Scene {
     /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
     pub fn booked(&self) -> String {
         let plan = self.plan();
-        let bookings = plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.nodes.join(",")));
+        let bookings =
+            plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.distinct_nodes().join(",")));
         bookings.collect::<Vec<_>>().join("; ")
     }
 

@@ -94,6 +94,7 @@ struct Course {
 impl Course {
     fn carry_out(&mut self, plan: &Plan) {
         self.looks += plan.considered;
+        self.state.take_over(plan);
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             self.state.element_stands(start.job, Standing::Begun);

@@ -5,11 +5,13 @@ use super::shape::{ClassId, Shape, Tenancy};
 use super::snapshot::State;
 use super::space::may_join;
 use crate::model::job::{JobId, Share};
+pub use crate::model::promise::Cause;
 use crate::model::reason::Reason;
 use crate::model::select::Arrangement;
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// A job to be started now.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +24,8 @@ pub struct Start {
     pub exclusive: Tenancy,
     /// When its walltime is over.
     pub until: Time,
+    /// The first job in the order that waits while this one starts.
+    pub passed: Option<JobId>,
 }
 
 /// The promise of a start.
@@ -29,10 +33,26 @@ pub struct Start {
 pub struct Booking {
     /// To which job.
     pub job: JobId,
+    /// Its class.
+    pub class: ClassId,
     /// When, at the latest, if all jobs end by their walltime.
     pub at: Time,
-    /// Where, as far as can be told now.
-    pub nodes: Vec<String>,
+    /// When it would be over at the latest.
+    pub until: Time,
+    /// Where, chunk by chunk, as far as can be told now.
+    pub nodes: Arc<[String]>,
+    /// What was promised before, where that was another moment.
+    pub was: Option<Time>,
+    /// Why it is later than that.
+    pub cause: Option<Cause>,
+}
+
+impl Booking {
+    /// The nodes, each once.
+    pub fn distinct_nodes(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        self.nodes.iter().filter(|node| seen.insert(*node)).cloned().collect()
+    }
 }
 
 /// The decisions of a cycle.
@@ -148,7 +168,11 @@ impl fmt::Display for Plan {
         }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();
-            writeln!(f, "book   {}  {}, in {}", booking.job, runs(&nodes), self.ahead(booking.at))?;
+            write!(f, "book   {}  {}, in {}", booking.job, runs(&nodes), self.ahead(booking.at))?;
+            match (booking.was, &booking.cause) {
+                (Some(was), Some(cause)) => writeln!(f, ", not in {}: {cause}", self.ahead(was))?,
+                _ => writeln!(f)?,
+            }
         }
         for (class, reason) in &self.verdicts {
             writeln!(f, "wait   {class}  {reason}")?;

@@ -23,8 +23,11 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     lines: Vec<Line<'s>>,
-    heads: BinaryHeap<Reverse<((u64, JobId), usize)>>,
+    heads: BinaryHeap<Reverse<Head>>,
 }
+
+/// The next job of a line: its merit where that goes before the rank, its rank, itself, the line.
+type Head = (i64, (u64, JobId), usize);
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
@@ -33,7 +36,7 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None });
+        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit: 0 });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
@@ -49,7 +52,7 @@ impl<'s> Candidate<'s> {
 impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse(((_, job), line)) = self.heads.pop()?;
+        let Reverse((_, (_, job), line)) = self.heads.pop()?;
         let class = self.lines[line].class;
         Some(Candidate { job, class: &class.key, begun: class.begun(), line })
     }
@@ -59,9 +62,20 @@ impl<'s> Ranking<'s> {
         self.advance(candidate.line);
     }
 
+    /// From here on the jobs of the classes with most merit come first, and rank decides between
+    /// equals.
+    pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
+        let heads = std::mem::take(&mut self.heads).into_vec();
+        for Reverse((_, head, line)) in heads {
+            let merit = merit(&self.lines[line].class.key);
+            self.lines[line].merit = merit;
+            self.heads.push(Reverse((merit.saturating_neg(), head, line)));
+        }
+    }
+
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
-            self.heads.push(Reverse((head, line)));
+            self.heads.push(Reverse((self.lines[line].merit.saturating_neg(), head, line)));
         }
     }
 }
@@ -72,6 +86,8 @@ struct Line<'s> {
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,
+    /// What goes before the rank.
+    merit: i64,
 }
 
 impl Iterator for Line<'_> {

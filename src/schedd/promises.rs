@@ -80,7 +80,7 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        let slip = kept.slipped(booking.at, cause_of(booking));
+        let slip = kept.slipped(booking.at, booking.cause.clone().unwrap_or(Cause::Changed));
         let haste = if slip.is_some() { SOON } else { FIGURES };
         self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
         Some(haste)
@@ -101,10 +101,6 @@ impl Promises {
         self.unwritten.clear();
         self.slips.clear();
     }
-}
-
-fn cause_of(_booking: &Booking) -> Cause {
-    Cause::Changed
 }
 
 impl Kept {
