@@ -197,3 +197,33 @@ fn a_dry_run_says_when_and_where_and_leaves_nothing() {
     assert_eq!(jobs["Jobs"].as_object().unwrap().len(), 1, "{jobs}");
     assert!(sandbox.submit(&[], "true\n").starts_with("2."), "no number was used");
 }
+
+#[test]
+fn a_promise_that_slips_is_told_with_its_cause() {
+    let (sandbox, first) = occupied(0);
+    let second = sandbox.submit(&["-l", &format!("select=1:ncpus={NCPUS}"), "-l", "walltime=600"], "true\n");
+    let promised =
+        sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
+    sandbox.run("qalter", &["-l", "walltime=2:00:00", &first]).ok();
+    let why = sandbox.until("the slip", || {
+        let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
+        why["slips"].as_array().is_some_and(|slips| !slips.is_empty()).then_some(why)
+    });
+    let slip = &why["slips"][0];
+    assert_eq!(slip["to"].as_i64().unwrap() - slip["from"].as_i64().unwrap(), 3600, "{why}");
+    assert_eq!((&why["promise"]["first"], &why["promise"]["start"]), (&slip["from"], &slip["to"]));
+    let cause = slip["cause"].as_str().unwrap();
+    let text = sandbox.run("qstat", &["--why", &second]).ok();
+    assert!(text.contains(&format!(": {cause}")) && text.contains("first promised for"), "{text}");
+    let story = sandbox.run("tracejob", &[&second]).ok();
+    let start = promised["start_time"].as_str().unwrap();
+    assert!(story.contains(&format!("Promised start moved from {start} to ")) && story.contains(cause), "{story}");
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    let kept = sandbox.until("the answer", || {
+        Some(json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone())
+            .filter(|why| why["promise"].is_object())
+    });
+    assert_eq!(kept["promise"]["first"], slip["from"], "{kept}");
+    assert_eq!(kept["slips"].as_array().unwrap().len(), 1, "{kept}");
+}
