@@ -83,7 +83,7 @@ pub enum Reason {
         /// When that is to start.
         at: Time,
     },
-    /// It fits now, but was not looked at: too many waiting jobs are ahead of it.
+    /// It was not looked at: too many waiting jobs are ahead of it.
     BackfillDepth {
         /// How many are looked at behind the first that is blocked.
         limit: u32,

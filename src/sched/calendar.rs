@@ -26,6 +26,7 @@ use std::sync::Arc;
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
 /// The promises of a cycle.
+#[derive(Clone)]
 pub struct Calendar<'s> {
     state: &'s State,
     now: Time,
@@ -47,6 +48,7 @@ pub struct Promise<'s> {
     pub nodes: Arc<[String]>,
 }
 
+#[derive(Clone)]
 enum Books<'s> {
     /// Nobody asked yet: what this cycle has started.
     Shut(BTreeMap<JobId, (Claim, Time)>),
@@ -204,6 +206,9 @@ impl<'s> Calendar<'s> {
         let mut tally = Tally::new(self.now, free);
         for (&until, amounts) in &self.state.releases {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
+        }
+        for running in self.state.standing.fillers().filter_map(|job| self.state.running.get(&job)) {
+            tally.give(&measure.count(&running.taken), self.now + OVERDUE, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
             claim.holds.values().for_each(|taken| tally.give(&measure.count(taken), *until, Time::NEVER));

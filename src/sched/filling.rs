@@ -3,7 +3,9 @@
 //! `firstfit` goes by rank. With `order = "shortest"` the shortest walltime comes first (EASY-SJBF),
 //! and with `bestfit` what the metric says is worth most (M30); rank decides between equals. As room
 //! only shrinks within a cycle, to take the best that fits again and again is to try them in this order.
+//! With `greedy` those come first that are worth most together.
 
+use super::greedy;
 use super::ledger::Ledger;
 use super::priority::Ranking;
 use super::shape::{ClassKey, Shape};
@@ -16,6 +18,10 @@ pub fn reorder(ranking: &mut Ranking, ledger: &mut Ledger) {
     }
     let backfill = ledger.backfill();
     match (backfill.policy, backfill.order) {
+        (Filling::Greedy, _) => {
+            let chosen = greedy::choose(ranking, ledger);
+            ranking.choose(&chosen);
+        }
         (Filling::BestFit, _) => ranking.prefer(|class| worth(backfill.metric, class, ledger)),
         (_, FillOrder::Shortest) => ranking.prefer(|class| ledger.span_of(class).0.saturating_neg()),
         (_, FillOrder::Priority) => (),
@@ -26,17 +32,12 @@ pub fn reorder(ranking: &mut Ranking, ledger: &mut Ledger) {
 pub fn worth(metric: Metric, class: &ClassKey, ledger: &Ledger) -> i64 {
     let seconds = ledger.span_of(class).as_seconds();
     match metric {
-        Metric::Procs => processors(&class.shape, ledger),
-        Metric::ProcSeconds => processors(&class.shape, ledger).saturating_mul(seconds),
+        Metric::Procs => ledger.processors(&class.shape),
+        Metric::ProcSeconds => ledger.processors(&class.shape).saturating_mul(seconds),
         Metric::Seconds => seconds,
         Metric::Pe => equivalents(&class.shape, ledger),
         Metric::PeSeconds => equivalents(&class.shape, ledger).saturating_mul(seconds),
     }
-}
-
-/// How many processors a request has in all.
-pub fn processors(shape: &Shape, ledger: &Ledger) -> i64 {
-    ledger.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
 }
 
 /// Processor equivalents, in thousandths: its largest share of any resource, times all processors.

@@ -102,7 +102,7 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
+    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -221,6 +221,7 @@ impl Scene {
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
         let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
+        let qos = words.remove("qos").map(String::from);
         let queue = words.remove("queue").unwrap_or("workq").to_string();
         let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
         let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
@@ -232,6 +233,7 @@ impl Scene {
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
+                qos,
                 ..spec(request, queue)
             }),
             life: Life { not_before, rank, ..life() },

@@ -2,6 +2,8 @@
 
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
+use super::fillers::Borrowed;
+use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
@@ -34,6 +36,11 @@ pub struct Ledger<'s> {
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
+    gaps: Gaps,
+    /// Whether the job that is about to start takes what others are promised.
+    borrows: bool,
+    /// What has been lent to fillers, once it is wanted back.
+    borrowed: Option<Borrowed<'s>>,
     /// Whether all promises are given: what starts now fills gaps.
     is_filling: bool,
     /// Starts of classes that limit themselves.
@@ -63,6 +70,9 @@ impl<'s> Ledger<'s> {
             calendar,
             promises,
             gate: None,
+            gaps: Gaps::default(),
+            borrows: false,
+            borrowed: None,
             is_filling: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
@@ -75,6 +85,11 @@ impl<'s> Ledger<'s> {
     /// How long a job of this class may run.
     pub fn span_of(&self, class: &ClassKey) -> Span {
         class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// How many processors a request has in all.
+    pub fn processors(&self, shape: &Shape) -> i64 {
+        self.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
     }
 
     /// When a job of this class would end if it started now.
@@ -99,6 +114,9 @@ impl<'s> Ledger<'s> {
             }
             self.calendar.cancel(candidate.job);
         }
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill())?;
+        }
         self.place_beside(candidate.class)
     }
 
@@ -121,11 +139,16 @@ impl<'s> Ledger<'s> {
             self.place_now(shape)?;
             return Err(Reason::WouldDelayBooking { holder, at });
         }
+        if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
+            self.place_now(shape)?;
+            return Err(kept);
+        }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
+        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if until == Time::NEVER && class.walltime.is_none() {
+        if !borrows && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
             return Err(Reason::NoWalltime);
         }
@@ -133,6 +156,10 @@ impl<'s> Ledger<'s> {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
+        if borrows {
+            self.borrows = true;
+            return Ok(placement);
+        }
         match self.calendar.in_the_way(shape, until) {
             Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
             None => Ok(placement),
@@ -151,6 +178,11 @@ impl<'s> Ledger<'s> {
     /// How many jobs of a class that limits itself this cycle starts.
     pub fn started_in(&self, class: ClassId) -> u32 {
         self.counted.get(&class).copied().unwrap_or(0)
+    }
+
+    /// What is promised.
+    pub fn calendar(&self) -> &Calendar<'s> {
+        &self.calendar
     }
 
     /// How those behind blocked jobs are dealt with.
@@ -176,8 +208,10 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
-        self.calendar.start(start.job, claim, start.until, &self.space);
-        self.plan.starts.push(Start { passed: self.promises.blocked, ..start });
+        let preemptible = std::mem::take(&mut self.borrows);
+        let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.calendar.start(start.job, claim, until, &self.space);
+        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
@@ -187,14 +221,15 @@ impl<'s> Ledger<'s> {
         if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
         }
-        if let Reason::Deferred { until } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
             self.plan.look_again(until);
         }
         let class = candidate.class.id;
         if !self.told.contains(&class) {
             self.plan.verdicts.push((class, reason));
         }
-        let goes_on = at.is_some() && self.promises.goes_on(candidate.class);
+        let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
+        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
         if goes_on {
             self.told.insert(class);
         }
@@ -203,6 +238,7 @@ impl<'s> Ledger<'s> {
 
     /// When a blocked job is promised to start; None when it is promised nothing.
     fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
         if self.policy.backfill.policy == Filling::None {
@@ -233,6 +269,10 @@ impl<'s> Ledger<'s> {
         let promise = self.calendar.promise(job)?;
         let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
         self.plan.bookings.push(booking);
+        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
+            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            self.plan.preempts.extend(borrowed.claim_back(job, &class.shape));
+        }
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
             self.plan.look_again(at);

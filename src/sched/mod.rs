@@ -51,6 +51,12 @@ mod backfill;
 
 mod filling;
 
+mod gaps;
+
+mod greedy;
+
+mod fillers;
+
 mod calendar;
 
 mod measure;

@@ -13,13 +13,14 @@ use super::matching::{self, Placement, Trial};
 use super::shape::{ChunkShape, Shape, Tenancy};
 use super::snapshot::State;
 use super::space::{Claim, Space};
-use super::timeline::{Closing, OVERDUE, Timeline};
+use super::timeline::{Closing, Timeline};
 use crate::model::job::JobId;
 use crate::model::select::Arrangement;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The promises, node by node, and the ends of what holds the nodes now.
+#[derive(Clone)]
 pub struct Pins<'s> {
     state: &'s State,
     now: Time,
@@ -35,6 +36,7 @@ pub struct Pins<'s> {
     at_last: Option<Box<Space<'s>>>,
 }
 
+#[derive(Clone)]
 struct Pin {
     until: Time,
     claim: Claim,
@@ -137,7 +139,7 @@ impl<'s> Pins<'s> {
     /// All that is known to begin or end on a node later than now.
     fn changes(&self, ix: NodeIx) -> Vec<Change> {
         let tenants = self.state.cluster.node(ix).tenants.iter().filter_map(|(job, hold)| {
-            let at = self.state.running.get(job)?.until.max(self.now + OVERDUE);
+            let at = self.state.planned_end(*job, self.state.running.get(job)?.until, self.now);
             Some(Change { at, begins: false, taken: hold.taken.clone(), alone: hold.alone })
         });
         let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();

@@ -26,6 +26,17 @@ pub struct Start {
     pub until: Time,
     /// The first job in the order that waits while this one starts.
     pub passed: Option<JobId>,
+    /// It has room that others are promised, and must make way when they are due (M34).
+    pub preemptible: bool,
+}
+
+/// A job that is to be put back into the queue, for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    /// Which.
+    pub job: JobId,
+    /// For which.
+    pub by: JobId,
 }
 
 /// The promise of a start.
@@ -62,6 +73,8 @@ pub struct Plan {
     pub now: Time,
     /// In the order decided.
     pub starts: Vec<Start>,
+    /// Jobs that are to make way; once they have, another cycle starts those they make way for.
+    pub preempts: Vec<Preemption>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
     /// Why a class does not start, or does not any further.
@@ -75,7 +88,15 @@ pub struct Plan {
 impl Plan {
     /// Nothing decided.
     pub fn new(now: Time) -> Plan {
-        Plan { now, starts: Vec::new(), bookings: Vec::new(), verdicts: Vec::new(), next: None, considered: 0 }
+        Plan {
+            now,
+            starts: Vec::new(),
+            preempts: Vec::new(),
+            bookings: Vec::new(),
+            verdicts: Vec::new(),
+            next: None,
+            considered: 0,
+        }
     }
 
     /// A further look at this moment could help.
@@ -165,6 +186,9 @@ impl fmt::Display for Plan {
                 f.write_str(" alone")?;
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
+        }
+        for Preemption { job, by } in &self.preempts {
+            writeln!(f, "put back  {job}  for {by}")?;
         }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();

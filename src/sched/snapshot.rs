@@ -71,6 +71,13 @@ pub(super) struct Running {
     pub alone: bool,
 }
 
+impl Running {
+    /// Whether nobody can tell when it ends.
+    pub fn is_endless(&self) -> bool {
+        self.until == Time::NEVER
+    }
+}
+
 /// What is taken on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assigned {
@@ -206,7 +213,7 @@ impl State {
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(running.until);
+        self.standing.note_end(id, running.until);
     }
 
     /// A job that was to give this back then no longer does.

@@ -7,7 +7,7 @@
 use super::cluster::NodeIx;
 use super::matching;
 use super::shape::Shape;
-use super::snapshot::State;
+use super::snapshot::{Running, State};
 use super::space::{Claim, Space};
 use crate::model::job::JobId;
 use crate::model::time::{Span, Time};
@@ -27,6 +27,7 @@ pub struct Closing<'s> {
 pub const OVERDUE: Span = Span(1);
 
 /// The ends that are known, soonest first.
+#[derive(Clone)]
 pub struct Timeline<'s> {
     state: &'s State,
     now: Time,
@@ -37,10 +38,11 @@ pub struct Timeline<'s> {
 impl<'s> Timeline<'s> {
     /// The ends of what runs and of what this cycle has started.
     pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'s> {
-        let soonest = now + OVERDUE;
         let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
+        let endless = state.standing.fillers().filter(|job| state.running.get(job).is_some_and(Running::is_endless));
+        let known = state.ends.iter().copied().chain(new).chain(endless.map(|job| (now, job)));
         let mut ends: Vec<(Time, JobId)> =
-            state.ends.iter().copied().chain(new).map(|(until, job)| (until.max(soonest), job)).collect();
+            known.map(|(until, job)| (state.planned_end(job, until, now), job)).collect();
         ends.sort_unstable();
         Timeline { state, now, started, ends }
     }
