@@ -22,6 +22,7 @@ mod noded;
 mod nodes;
 mod personal;
 mod recovery;
+mod reservations;
 mod sched_properties;
 mod shared;
 mod support;

@@ -19,6 +19,14 @@ pub fn remedy(reason: &Reason) -> &'static str {
         Reason::KeptForWider { .. } => "time, or asking for more processors at once",
         Reason::UsedOutside { .. } => "the end of the processes outside the queue, or of jobs that run",
         Reason::NoNodes => "a node that answers and is not offline (pbsnodes -l)",
+        Reason::Reserved { .. } => "a walltime short enough to be over before that reservation (pbs_rstat), or its end",
+        Reason::NotOpen { .. } => "its reservation being opened (pbs_rstat tells when), or another queue (qmove)",
+        Reason::OutlastsWindow { .. } => "a shorter walltime (qalter -l walltime=...), or another queue (qmove)",
+        Reason::DedicatedTime => "another queue (qmove), or the end or begin of dedicated time",
+        Reason::CrossesDedicated { .. } | Reason::CrossesPrime { .. } => {
+            "a walltime short enough to be over before then (qalter -l walltime=...), or that moment"
+        }
+        Reason::PrimeOnly | Reason::NonprimeOnly => "the time of its queue, or another queue (qmove)",
         Reason::Deferred { .. } => "time: it is tried again by itself",
     }
 }

@@ -29,6 +29,11 @@ pub enum Cause {
         /// Which.
         job: JobId,
     },
+    /// The place is set aside by a reservation.
+    Window {
+        /// Which, as its window is called.
+        id: String,
+    },
     /// A job that is now ahead in the order has the place.
     Overtaken {
         /// Which.
@@ -44,6 +49,7 @@ impl Cause {
         match self {
             Cause::NodeLost { node } => format!("node {node} takes no jobs now"),
             Cause::Overdue { job } => format!("job {} runs on past its walltime", id(*job)),
+            Cause::Window { id } => format!("reservation {id} has the place"),
             Cause::Overtaken { by } => format!("job {} is ahead of it now", id(*by)),
             Cause::Changed => "jobs, nodes or the policy were changed".to_string(),
         }

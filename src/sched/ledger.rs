@@ -1,5 +1,6 @@
 //! What a cycle has decided so far and what that leaves.
 
+use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
 use super::fillers::Borrowed;
@@ -32,6 +33,7 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
@@ -59,7 +61,8 @@ impl<'s> Ledger<'s> {
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
         let space = Space::now(&state.cluster);
         let mut calendar = Calendar::new(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, &space, now);
+        let windows = Windows::open(state, now);
+        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
@@ -67,6 +70,7 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
+            windows,
             calendar,
             promises,
             gate: None,
@@ -94,7 +98,7 @@ impl<'s> Ledger<'s> {
 
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + self.span_of(class)
+        self.windows.end_of(class, self.now + self.span_of(class))
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -106,6 +110,7 @@ impl<'s> Ledger<'s> {
 
     /// Where the job fits now without delaying a promise, or why it does not.
     pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+        self.borrows = false;
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -129,8 +134,33 @@ impl<'s> Ledger<'s> {
         }
     }
 
-    /// Where a job that is promised nothing fits now without delaying a promise, or why it does not.
+    /// Where a job that is promised nothing fits beside promises and windows, or within one.
     pub fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let until = self.end_of(class);
+        match self.windows.fit(&self.space, class, until)? {
+            None => self.place_openly(class),
+            Some(Leave { placement, is_inside: true }) => placement,
+            Some(Leave { placement, .. }) => {
+                // What does not fit though nothing were set aside, waits for that.
+                self.place_openly(class)?;
+                self.place_beside_both(class, until, placement?)
+            }
+        }
+    }
+
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Reason> {
+        if self.borrows || self.calendar.lets_pass(until) {
+            return Ok(left);
+        }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        let (holder, at) = self.calendar.in_the_way(shape, until).unwrap_or((JobId::job(0), Time::NEVER));
+        placement.ok_or(Reason::WouldDelayBooking { holder, at })
+    }
+
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
@@ -210,6 +240,7 @@ impl<'s> Ledger<'s> {
         self.space.claim(&claim);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
@@ -217,12 +248,17 @@ impl<'s> Ledger<'s> {
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
-        let at = if reason.is_blocked() { self.promise(candidate) } else { None };
+        // What waits for room in a reservation is promised none elsewhere.
+        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
+        let at = if is_promised { self.promise(candidate) } else { None };
         if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
         }
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
             self.plan.look_again(until);
+        }
+        if let Some(change) = self.change_awaited(&reason) {
+            self.plan.look_again(change);
         }
         let class = candidate.class.id;
         if !self.told.contains(&class) {
@@ -234,6 +270,17 @@ impl<'s> Ledger<'s> {
             self.told.insert(class);
         }
         goes_on
+    }
+
+    /// When windows or dedicated times change next, for a job that waits for that.
+    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+        match reason {
+            Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
+            Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
+            _ => None,
+        }
     }
 
     /// When a blocked job is promised to start; None when it is promised nothing.
@@ -264,10 +311,11 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            self.calendar.book(&self.space, job, &class.shape, self.span_of(class))?;
+            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
         }
         let promise = self.calendar.promise(job)?;
-        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        let at = promise.at;
+        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));

@@ -68,6 +68,7 @@ const STEPS: &[&str] = &[
     super::oblivion::SCHEMA,
     // To which element of an array a start is promised; -1 for what is none.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
+    super::reservations::SCHEMA,
     // The promises in force, each with the start that was promised first.
     "DROP TABLE booking;
      CREATE TABLE promise (
