@@ -4,6 +4,7 @@
 
 use super::cycle;
 use super::plan::{Plan, Start};
+use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::array::Standing;
 use crate::model::job::JobId;
@@ -64,7 +65,7 @@ pub fn run_until(state: State, policy: &Policy, now: Time, budget: Budget, job: 
 }
 
 fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: impl Fn(&Start) -> bool) -> Outlook {
-    let mut course = Course { state, starts: Vec::new(), looks: 0 };
+    let mut course = Course { state, starts: Vec::new(), looks: 0, fillers: BTreeMap::new() };
     let (mut at, mut cycles) = (now, 0);
     loop {
         let plan = cycle::run(&course.state, policy, at);
@@ -89,13 +90,21 @@ struct Course {
     state: State,
     starts: Vec<Foreseen>,
     looks: usize,
+    /// What started on borrowed room, with its rank and class.
+    fillers: BTreeMap<JobId, (u64, ClassKey)>,
 }
 
 impl Course {
     fn carry_out(&mut self, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
+        for preemption in &plan.preempts {
+            self.make_way(preemption.job);
+        }
         for start in &plan.starts {
+            if start.preemptible {
+                self.note_filler(start.job);
+            }
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             self.state.element_stands(start.job, Standing::Begun);
             let prospect = Prospect::Starts { at: plan.now, end: start.until, nodes: nodes_of(start) };
@@ -103,11 +112,28 @@ impl Course {
         }
     }
 
+    /// A job starts on borrowed room: it may be back in the queue later.
+    fn note_filler(&mut self, job: JobId) {
+        let rank = [Some(job), job.parent()].into_iter().flatten().find_map(|id| self.state.jobs.get(&id));
+        let class = self.state.waiting_class(job).cloned();
+        self.fillers.extend(rank.zip(class).map(|(&(_, rank), class)| (job, (rank, class))));
+    }
+
+    /// A job goes back into the queue, if it was seen to come from there.
+    fn make_way(&mut self, job: JobId) {
+        self.state.vacate(job);
+        if let Some((rank, class)) = self.fillers.remove(&job) {
+            self.state.enqueue_as(job, rank, &class);
+        }
+    }
+
     /// When something happens next; later than the plan.
     fn next_moment(&self, plan: &Plan) -> Option<Time> {
         let soonest = plan.now + Span(1);
         let end = self.state.ends.first().map(|&(end, _)| end.max(soonest));
-        [end, plan.next.filter(|&next| next >= soonest)].into_iter().flatten().min()
+        // Who has made way has left room behind.
+        let room = plan.preempts.first().map(|_| soonest);
+        [end, room, plan.next.filter(|&next| next >= soonest)].into_iter().flatten().min()
     }
 
     fn end_jobs(&mut self, moment: Time) {
@@ -121,7 +147,7 @@ impl Course {
 
     /// What is left: for what reason, as long as nothing can change that.
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
-        let reasons: BTreeMap<_, &Reason> = last.verdicts.iter().map(|(class, reason)| (*class, reason)).collect();
+        let reasons: BTreeMap<_, &Reason> = last.verdicts.iter().map(|(class, reason)| (*class, &**reason)).collect();
         let prospect = |class| match reasons.get(&class) {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
             _ => Prospect::Beyond,
@@ -146,6 +172,7 @@ pub(super) fn nodes_of(start: &Start) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::policy::Filling;
     use crate::sched::fixture::{Scene, cluster};
 
     fn foreseen(scene: &Scene, budget: Budget) -> Outlook {
@@ -194,6 +221,17 @@ mod tests {
             "1[1] at 0 on n1; 1[2] at 0 on n1; 2 at 0 on n1; 1[3] at 10 on n1; 1[4] at 10 on n1; 1[5] at 20 on n1";
         assert_eq!(told(&outlook), expected);
         assert_eq!(outlook.of(JobId::array(1)).unwrap().job, JobId::element(1, 1));
+    }
+
+    #[test]
+    fn a_filler_that_makes_way_starts_again_later() {
+        let mut scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=2", "n1", 100)
+            .queued(2, "select=1:ncpus=4 walltime=50")
+            .queued(3, "select=1:ncpus=2 walltime=1000");
+        scene.policy.backfill.policy = Filling::Preempt;
+        let outlook = foreseen(&scene, Budget::default());
+        assert_eq!(told(&outlook), "3 at 0 on n1; 2 at 100 on n1; 3 at 150 on n1");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The books of one cycle.
 pub struct Ledger<'s> {
@@ -39,6 +40,8 @@ pub struct Ledger<'s> {
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
     gaps: Gaps,
+    /// Whether the job that is considered may have room on loan.
+    may_borrow: bool,
     /// Whether the job that is about to start takes what others are promised.
     borrows: bool,
     /// What has been lent to fillers, once it is wanted back.
@@ -50,7 +53,7 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
-    waiting: BTreeMap<ShapeId, Reason>,
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
     plan: Plan,
@@ -75,6 +78,7 @@ impl<'s> Ledger<'s> {
             promises,
             gate: None,
             gaps: Gaps::default(),
+            may_borrow: false,
             borrows: false,
             borrowed: None,
             is_filling: false,
@@ -109,8 +113,9 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
+        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -126,8 +131,8 @@ impl<'s> Ledger<'s> {
     }
 
     /// Why a job waits for the start it was promised.
-    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Reason {
-        let promised = Reason::WouldDelayBooking { holder: candidate.job, at };
+    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
+        let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
         match self.told.contains(&candidate.class.id) {
             true => promised,
             false => self.place_beside(candidate.class).err().unwrap_or(promised),
@@ -135,11 +140,11 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where a job that is promised nothing fits beside promises and windows, or within one.
-    pub fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    pub fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let until = self.end_of(class);
         match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(Leave { placement, is_inside: true }) => placement,
+            Some(Leave { placement, is_inside: true }) => Ok(placement?),
             Some(Leave { placement, .. }) => {
                 // What does not fit though nothing were set aside, waits for that.
                 self.place_openly(class)?;
@@ -149,57 +154,61 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
-    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Reason> {
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Arc<Reason>> {
         if self.borrows || self.calendar.lets_pass(until) {
             return Ok(left);
         }
         let shape = &class.shape;
         let beside = self.windows.left(class, until);
         let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
-        let (holder, at) = self.calendar.in_the_way(shape, until).unwrap_or((JobId::job(0), Time::NEVER));
-        placement.ok_or(Reason::WouldDelayBooking { holder, at })
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at })),
+            None => Ok(left),
+        }
     }
 
-    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at });
+            // Nothing starts any more: so it is for all of this shape.
+            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
+            self.waiting.insert(shape.id, reason.clone());
+            return Err(reason);
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
-            return Err(kept);
+            return Err(kept.into());
         }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
-        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if !borrows && until == Time::NEVER && class.walltime.is_none() {
+        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
-            return Err(Reason::NoWalltime);
+            return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
-        if borrows {
+        if self.may_borrow {
             self.borrows = true;
             return Ok(placement);
         }
         match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
             None => Ok(placement),
         }
     }
 
     /// Where the request fits now, whatever is promised to others.
-    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         matching::fit(&self.space, shape).map_err(|misfit| {
-            let reason = shortage::now(&self.space, shape, misfit);
+            let reason = Arc::new(shortage::now(&self.space, shape, misfit));
             self.waiting.insert(shape.id, reason.clone());
             reason
         })
@@ -247,14 +256,16 @@ impl<'s> Ledger<'s> {
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> bool {
         // What waits for room in a reservation is promised none elsewhere.
         let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
         let at = if is_promised { self.promise(candidate) } else { None };
-        if let Reason::Busy { until, .. } = &mut reason {
+        if at.is_some()
+            && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)
+        {
             *until = at;
         }
-        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
         }
         if let Some(change) = self.change_awaited(&reason) {

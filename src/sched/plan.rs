@@ -77,8 +77,8 @@ pub struct Plan {
     pub preempts: Vec<Preemption>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
-    /// Why a class does not start, or does not any further.
-    pub verdicts: Vec<(ClassId, Reason)>,
+    /// Why a class does not start, or does not any further; classes of one shape may share a reason.
+    pub verdicts: Vec<(ClassId, Arc<Reason>)>,
     /// When a further look could help though nothing happens before.
     pub next: Option<Time>,
     /// How many jobs were looked at; the others shared a refusal.

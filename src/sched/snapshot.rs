@@ -173,6 +173,7 @@ impl State {
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
@@ -205,6 +206,7 @@ impl State {
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id) {
             class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
