@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("spool/", &["sched", "schedd", "noded", "cli", "sim"]),
     ("sys/", &["sched", "spool", "wire", "schedd", "noded", "cli", "sim"]),
     ("schedd/", &["noded", "cli", "sim"]),
+    ("sim/", &["spool", "wire", "schedd", "noded", "cli"]),
     ("noded/", &["sched", "spool", "schedd", "cli", "sim"]),
 ];
 
@@ -29,7 +30,7 @@ const IMPURE: &[&str] = &[
     "SystemTime",
     "Instant",
     "Utc",
-    "Local",
+    "Local::now",
     "HashMap",
     "HashSet",
     "RandomState",

@@ -166,11 +166,11 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         pcpus: 4,
         cpus: vec![],
         gpus: vec![],
-        gpus_outside: vec![],
+        ..NodeFacts::default()
     };
     let node =
         Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
-    NodeRecord { node, jobs: vec![], exclusive: false }
+    NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }
 
 /// A whole system that answers questions as schedd does.

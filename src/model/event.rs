@@ -5,7 +5,7 @@ use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
 use super::promise::Cause;
 use super::state::Holds;
-use super::time::Time;
+use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// A fact about one job, in the past tense.
@@ -60,6 +60,13 @@ pub enum Event {
         session: u32,
         /// The boot of the node.
         boot: String,
+    },
+    /// Not begun, for all its node has said, for too long: cancelled there, to be started anew.
+    StartTimedOut {
+        /// Which attempt.
+        attempt: Attempt,
+        /// How long that was waited for.
+        after: Span,
     },
     /// Over, says its node.
     Ended {

@@ -23,7 +23,18 @@ mod runs;
 pub mod spans;
 
 pub mod array;
+
 pub mod limits;
+
+pub mod response;
+
+pub mod expression;
+
+pub mod cluster_path;
+
+pub mod amount;
+
+pub mod host_list;
 
 pub mod staging;
 

@@ -124,6 +124,11 @@ impl Refusal {
         Refusal::new(15014, text.trim_end())
     }
 
+    /// A user has as many reservations as anybody may have.
+    pub fn too_many_reservations(most: usize) -> Refusal {
+        Refusal::new(15046, format!("Maximum number of reservations of a user: {most}"))
+    }
+
     /// A rule of a standing reservation that is none.
     pub fn bad_rule(why: &str) -> Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value reserve_rrule: {why}"))

@@ -6,6 +6,7 @@
 //! What the scheduler sees of it are its [`Window`]s.
 
 use super::job::{JobId, Owner, Share};
+use super::queue::Queue;
 use super::select::Request;
 use super::time::{ClockTable, Time, Wall};
 use super::window::{Access, Window};
@@ -223,7 +224,14 @@ impl Reservation {
 
     /// Whether jobs are submitted to a queue of its name: those of the configuration have none.
     pub fn has_queue(&self) -> bool {
-        self.terms.access.is_none() && !self.terms.whole
+        self.terms.access.is_none()
+    }
+
+    /// Its queue, if it has one: started while it runs, there until it is over.
+    pub fn queue(&self) -> Option<Queue> {
+        let has_one = self.has_queue() && !self.is_over() && self.state != State::Unconfirmed;
+        let started = self.state == State::Running;
+        has_one.then(|| Queue { name: self.id.clone(), priority: 0, enabled: true, started })
     }
 
     /// The occurrence that is on or comes next.

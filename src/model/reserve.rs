@@ -52,6 +52,9 @@ const LONGEST_NAME: usize = 230;
 /// The most bytes that the texts of a request may have together: a reservation is kept in memory.
 const LARGEST: usize = 64 << 10;
 
+/// The end of the year 9999: calendars reach no further.
+const LAST: i64 = 253_402_300_799;
+
 impl Reserving {
     /// Refuses what would cost everybody, and texts that are no names.
     pub fn check(&self) -> Result<(), Refusal> {
@@ -62,6 +65,10 @@ impl Reserving {
         let size = texts.iter().map(|text| text.as_ref().map_or(0, String::len)).sum::<usize>();
         if size + pairs.sum::<usize>() + others + nodes + self.submit_host.len() > LARGEST {
             return Err(Refusal::too_large("a request", LARGEST));
+        }
+        let in_range = |moment: Option<Wall>| moment.is_none_or(|moment| (0..=LAST).contains(&moment.0));
+        if !in_range(self.from) || !in_range(self.to) {
+            return Err(Refusal::bad_times());
         }
         let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control);
         match self.name.as_deref().is_none_or(is_name) {
@@ -76,7 +83,7 @@ impl Reserving {
         let (from, to) = match (self.from, self.to, length) {
             (Some(from), Some(to), None) => (from, to),
             (Some(from), None, Some(length)) => (from, plus(from, length)),
-            (None, Some(to), Some(length)) => (plus(to, Span(-length.0)), to),
+            (None, Some(to), Some(length)) => (Wall(to.0.saturating_sub(length.as_seconds())), to),
             (Some(from), Some(to), Some(length)) if to == plus(from, length) => (from, to),
             _ => return Err(Refusal::bad_times()),
         };
@@ -95,7 +102,7 @@ impl Reserving {
             _ => return self.times(now),
         };
         match begun {
-            true if from != was.0 || to <= now || to <= from => Err(Refusal::bad_times()),
+            true if from != was.0 || to <= now || to <= from || to.0 > LAST => Err(Refusal::bad_times()),
             true => Ok((from, to)),
             false => sensible(from, to, now),
         }
@@ -165,7 +172,8 @@ fn plus(wall: Wall, length: Span) -> Wall {
 
 fn sensible(from: Wall, to: Wall, now: Wall) -> Result<(Wall, Wall), Refusal> {
     // A start this very minute, as a watch without seconds shows it, is no start in the past.
-    if from < to && from.0 > now.0 - 60 { Ok((from, to)) } else { Err(Refusal::bad_times()) }
+    let is_ahead = from.0 > now.0 - 60 && to > now && to.0 <= LAST;
+    if from < to && is_ahead { Ok((from, to)) } else { Err(Refusal::bad_times()) }
 }
 
 /// A reservation lies wherever it fits, unless its place is named.
@@ -288,5 +296,9 @@ mod tests {
         assert_eq!(changed.unwrap().request.select.text, "2:ncpus=3");
         let huge = Reserving { users: Some("x".repeat(LARGEST + 1)), ..Reserving::default() };
         assert!(huge.check().is_err() && Reserving::default().check().is_ok());
+        assert!(asking(Some(i64::MIN), None, None).check().is_err());
+        let ages = "9223372036854775".to_string();
+        let endless = Reserving { duration: Some(ages), ..asking(Some(2000), None, None) };
+        assert_eq!(endless.times(Wall(0)), Err(Refusal::bad_times()));
     }
 }

@@ -11,8 +11,9 @@ use chrono::{Datelike, Days, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
 /// What the scheduler knows of the calendar at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteTime {
-    /// Dedicated times that are not over, soonest first.
-    pub dedicated: Vec<(Time, Time)>,
+    /// Dedicated times that are not over, soonest first; None where there is no such thing, and the name
+    /// of a queue says nothing.
+    pub dedicated: Option<Vec<(Time, Time)>>,
     /// Prime time, if there is such a thing.
     pub prime: Option<Prime>,
 }
@@ -49,8 +50,9 @@ impl SiteTime {
     }
 
     fn admits_dedicated(&self, is_dedicated: bool, start: Time, end: Time) -> Result<(), Reason> {
-        let now = self.dedicated.iter().find(|(from, to)| *from <= start && start < *to);
-        let next = self.dedicated.iter().find(|(from, _)| start < *from && *from < end);
+        let Some(dedicated) = &self.dedicated else { return Ok(()) };
+        let now = dedicated.iter().find(|(from, to)| *from <= start && start < *to);
+        let next = dedicated.iter().find(|(from, _)| start < *from && *from < end);
         match (is_dedicated, now, next) {
             (true, None, _) | (false, Some(_), _) => Err(Reason::DedicatedTime),
             (true, Some((_, to)), _) if end > *to => Err(Reason::CrossesDedicated { at: *to }),
@@ -61,7 +63,7 @@ impl SiteTime {
 
     /// When a job that must wait for the calendar could start: the next moment at which it changes.
     pub fn next_change(&self, now: Time) -> Option<Time> {
-        let dedicated = self.dedicated.iter().flat_map(|(from, to)| [*from, *to]);
+        let dedicated = self.dedicated.iter().flatten().flat_map(|(from, to)| [*from, *to]);
         dedicated.chain(self.prime.map(|prime| prime.until)).filter(|moment| *moment > now).min()
     }
 }
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn i23_a_job_must_not_cross_into_dedicated_time() {
-        let site_time = SiteTime { dedicated: vec![(Time(12 * HOUR), Time(14 * HOUR))], prime: None };
+        let site_time = SiteTime { dedicated: Some(vec![(Time(12 * HOUR), Time(14 * HOUR))]), prime: None };
         assert_eq!(code(&site_time, "workq", 11, 13), "crosses_dedicated");
         assert_eq!(code(&site_time, "workq", 10, 12), "");
         assert_eq!(code(&site_time, "workq", 12, 13), "dedicated_time");
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(code(&site_time, "dedq", 12, 15), "crosses_dedicated");
         assert_eq!(code(&site_time, "dedq", 11, 12), "dedicated_time");
         assert_eq!(site_time.next_change(Time(12 * HOUR)), Some(Time(14 * HOUR)));
-        assert_eq!(code(&SiteTime::default(), "workq", 0, 1000), "");
+        assert_eq!(code(&SiteTime::default(), "dedq", 0, 1000), "");
     }
 
     #[test]

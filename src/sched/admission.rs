@@ -462,7 +462,7 @@ mod tests {
     fn i23_dedicated_time_holds_in_the_cycle() {
         let mut scene = cluster("1 x ncpus=2").queued(1, "walltime=2:00:00").queued(2, "walltime=0:30:00");
         let dedicated = vec![(at(HOUR), at(2 * HOUR))];
-        scene.state.set_site_time(crate::model::site_time::SiteTime { dedicated, prime: None });
+        scene.state.set_site_time(crate::model::site_time::SiteTime { dedicated: Some(dedicated), prime: None });
         assert_eq!(scene.starts(), "2 on n1");
         assert_eq!(scene.why(1), "Not Running: Job would cross dedicated time boundary");
         assert_eq!(scene.plan().next, Some(at(HOUR)));

@@ -276,7 +276,9 @@ impl<'s> Ledger<'s> {
             self.plan.verdicts.push((class, reason));
         }
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
-        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
+        // Others of the class may borrow what this one may not.
+        let differs = self.backfill().policy == Filling::Preempt && !self.may_borrow;
+        let goes_on = counts || differs || (at.is_some() && self.promises.goes_on(candidate.class));
         if goes_on {
             self.told.insert(class);
         }

@@ -19,7 +19,7 @@ use super::uses::Uses;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
-use crate::model::node::Node;
+use crate::model::node::{Node, NodeFacts};
 use crate::model::state::State;
 use crate::model::time::{Span, Time, Wall};
 use crate::sched::plan::Plan;
@@ -147,8 +147,7 @@ impl Ledger {
 
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
-        let launch = &self.setup.config.launch;
-        Moment { now: self.now, wall: self.wall(), max_failed_starts: launch.max_failed_starts, retry: launch.retry }
+        Moment { now: self.now, wall: self.wall(), rules: self.setup.config.launch.rules }
     }
 
     /// A job that is not over, or whose last attempt is not.
@@ -363,6 +362,15 @@ impl Ledger {
         self.tick.changes.push(Change::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
+    }
+
+    /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
+    /// the policy heeds it: what cycles go by is what was last taken in (X21).
+    pub fn measure(&mut self, name: &str, facts: NodeFacts) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.facts = facts;
+        self.cluster.set_node(&node.facts, usable(node));
+        self.cycle_due |= self.setup.policy.placement.heeds_measures();
     }
 
     /// Writes when nodes were last used, where that is new.

@@ -40,6 +40,8 @@ pub mod tasks;
 
 pub mod dispatch;
 
+pub mod limbo;
+
 pub mod verdicts;
 
 pub mod promises;
@@ -364,6 +366,9 @@ impl Schedd {
         self.end_late_calls();
         self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
+        if Timers::ring(&mut self.timers.starts, limbo::pace(self.ledger.setup.config.launch.start_timeout)) {
+            limbo::give_up(&mut self.ledger);
+        }
         self.ledger.sweep();
         self.clear_remains();
         if Timers::ring(&mut self.timers.uses, timers::USES) {
@@ -405,7 +410,7 @@ impl Schedd {
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
         if setup.shared
             || jobs
-            || self.ledger.reservations().next().is_some()
+            || self.ledger.reservations().any(|reservation| reservation.has_queue())
             || !self.clients.is_empty()
             || self.readers.are_busy()
         {

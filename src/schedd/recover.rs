@@ -6,7 +6,7 @@ use super::setup::Setup;
 use super::timers;
 use crate::model::job::JobId;
 use crate::model::promise::Promise;
-use crate::model::queue::Queue;
+use crate::model::reservation::Reservation;
 use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
@@ -42,7 +42,10 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
         None => Clock::new(&reading),
     };
     let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
-    let first = first_changes(&setup, &clock, new, epoch)?;
+    let reservations = spool.reservations()?;
+    let mut first = first_changes(&setup, &clock, new, epoch)?;
+    let queues = reservations.iter().filter_map(Reservation::queue);
+    first.push(Change::Queues(setup.queues.iter().cloned().chain(queues).collect()));
     spool.commit(&first).with_context(|| file.display().to_string())?;
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
@@ -53,19 +56,13 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
-    ledger.load_reservations(spool.reservations()?);
-    let queues = Change::Queues(ledger.queues());
-    spool.commit(&[queues])?;
+    ledger.load_reservations(reservations);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts, promises })
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {
-    let queues: Vec<Queue> = setup.queues.clone();
-    let mut changes = vec![
-        Change::Meta("epoch", epoch.to_string()),
-        Change::Meta("server", serde_json::to_string(&setup.facts())?),
-        Change::Queues(queues),
-    ];
+    let mut changes =
+        vec![Change::Meta("epoch", epoch.to_string()), Change::Meta("server", serde_json::to_string(&setup.facts())?)];
     if new {
         let reading = timers::read_clocks();
         changes.push(Change::ClockStep(clock.now(&reading), clock.table().offset()));

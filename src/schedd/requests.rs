@@ -134,7 +134,7 @@ impl Desk<'_> {
         if !queue.enabled {
             return Err(Refusal::queue_disabled());
         }
-        match (self.ledger.reservation(&spec.queue), &spec.reservation) {
+        match (self.ledger.reservation_queue(&spec.queue), &spec.reservation) {
             (Some(reservation), _) => {
                 self.may_enter(reservation)?;
                 spec.reservation = Some(spec.queue.clone());
@@ -291,7 +291,10 @@ impl Desk<'_> {
             depend: Wish::default(),
         };
         let context = self.context(&job.owner, job.life.state == State::Running);
-        let after = attribute::alter(&before, settings, &context)?;
+        let mut after = attribute::alter(&before, settings, &context)?;
+        if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
+            after.spec.reservation = Some(reservation.id.clone());
+        }
         let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
         self.ledger.keep_spec_of_begun(id);

@@ -26,6 +26,7 @@ impl Desk<'_> {
     /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
     pub(super) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
         asked.check()?;
+        self.check_number()?;
         if let Some(job) = asked.job {
             let job = self.owned(job)?;
             let id = reserve_nodes_of(self.ledger, &job, asked.name.clone()).ok_or_else(Refusal::bad_state)?;
@@ -59,6 +60,15 @@ impl Desk<'_> {
             mtime: self.ledger.now,
         };
         Ok(self.submitted_reservation(reservation))
+    }
+
+    /// Reservations of nothing cost nobody anything but the scheduler's time.
+    fn check_number(&self) -> Result<(), Refusal> {
+        let own = self.ledger.reservations().filter(|reservation| reservation.owner.uid == self.caller.owner.uid);
+        match own.count() < MOST {
+            true => Ok(()),
+            false => Err(Refusal::too_many_reservations(MOST)),
+        }
     }
 
     fn submitted_reservation(&mut self, reservation: Reservation) -> Granted {
@@ -128,6 +138,9 @@ impl Desk<'_> {
     fn own_reservation(&self, id: &str) -> Result<Arc<Reservation>, Refusal> {
         let found = self.ledger.reservation(id).filter(|reservation| !reservation.is_over());
         let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
+        if !reservation.has_queue() {
+            return Err(Refusal::unsupported("lanai.toml makes this reservation: change it there"));
+        }
         match self.caller.privileged || reservation.owner.uid == self.caller.owner.uid {
             true => Ok(reservation),
             false => Err(Refusal::unauthorized()),
@@ -280,7 +293,9 @@ pub(super) fn attend(ledger: &mut Ledger) {
     for id in ids {
         turn(ledger, &id);
         notice_lost_nodes(ledger, &id);
-        if ledger.reservation(&id).is_some_and(|reservation| reservation.is_over()) && ledger.jobs_in(&id).is_empty() {
+        let is_over = ledger.reservation(&id).is_some_and(|reservation| reservation.is_over());
+        let has_jobs = || ledger.reservation_queue(&id).is_some() && !ledger.jobs_in(&id).is_empty();
+        if is_over && !has_jobs() {
             ledger.happen_to_reservation(&id, Happened::Emptied);
             ledger.drop_reservation(&id);
         }
@@ -365,6 +380,9 @@ fn notice_lost_nodes(ledger: &mut Ledger, id: &str) {
         None => ledger.happen_to_reservation(id, Happened::Lost(lost)),
     }
 }
+
+/// So many reservations may one user have.
+const MOST: usize = 1000;
 
 /// When a reservation that lasts for ever ends.
 pub(super) const NEVER: Wall = Wall(i64::MAX);

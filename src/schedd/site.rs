@@ -135,6 +135,7 @@ fn tell_site_time(ledger: &mut Ledger) {
         .filter(|(_, to)| *to > ledger.now)
         .collect();
     dedicated.sort_unstable();
+    let dedicated = (!config.dedicated.is_empty()).then_some(dedicated);
     let prime = config.primetime.as_ref().zip(Known::Own.civil(ledger.wall())).map(|(hours, now)| {
         let (is_on, until) = hours.at(now);
         Prime { is_on, until: moment(until), may_cross: hours.may_cross }

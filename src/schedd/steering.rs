@@ -132,7 +132,7 @@ impl Desk<'_> {
     }
 
     fn open_queue(&self, name: &str) -> Result<(), Refusal> {
-        if let Some(reservation) = self.ledger.reservation(name) {
+        if let Some(reservation) = self.ledger.reservation_queue(name) {
             self.may_enter(reservation)?;
         }
         match self.ledger.queue(name) {
@@ -144,7 +144,7 @@ impl Desk<'_> {
 
     fn change_queue(&mut self, id: JobId, name: &str) {
         if self.ledger.job(id).is_some_and(|job| job.spec.queue != name) {
-            let reservation = self.ledger.reservation(name).map(|reservation| reservation.id.clone());
+            let reservation = self.ledger.reservation_queue(name).map(|reservation| reservation.id.clone());
             self.ledger.change(id, |job| {
                 let spec = Arc::make_mut(&mut job.spec);
                 (spec.queue, spec.reservation) = (name.to_string(), reservation);

@@ -97,6 +97,8 @@ impl Machine {
             cpus: Vec::new(),
             gpus: Vec::new(),
             gpus_outside: Vec::new(),
+            utilized: Default::default(),
+            load: 0,
             name,
         }
     }

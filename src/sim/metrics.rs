@@ -15,7 +15,7 @@ const SHORTEST_RUN: i64 = 10;
 pub struct Metrics {
     /// How many jobs.
     pub jobs: usize,
-    /// How many of them passed a job that was promised a later start.
+    /// How many of them passed a job that waits.
     pub backfilled: usize,
     /// Of all jobs.
     pub wait: Spread,
@@ -93,8 +93,9 @@ fn area_weighted_wait(outcomes: &[Outcome]) -> f64 {
     if total > 0.0 { weighed / total } else { 0.0 }
 }
 
-/// 0 where all jobs are submitted in one second: there is no time in between.
-fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
+/// The used part of a machine between the first and the last submission, 0 to 1. 0 where all jobs are
+/// submitted in one second: there is no time in between.
+pub fn utilization(outcomes: &[Outcome], processors: u32) -> f64 {
     let submissions = || outcomes.iter().map(|outcome| outcome.job.submit);
     let (Some(first), Some(last)) = (submissions().min(), submissions().max()) else { return 0.0 };
     let within = |outcome: &Outcome| (outcome.end().min(last) - outcome.start.max(first)).max(0) as f64;
@@ -161,7 +162,7 @@ mod tests {
 
     fn outcome(user: i64, submit: i64, start: i64, run: i64, processors: u32) -> Outcome {
         let job = Job { id: submit, submit, run, estimate: run, processors, user };
-        Outcome { job, start, nodes: "n1".to_string(), via: Via::Priority }
+        Outcome { job, start, nodes: "n1".into(), via: Via::Priority }
     }
 
     #[test]

@@ -21,3 +21,7 @@ pub mod shorthand;
 pub mod metrics;
 
 pub mod report;
+
+mod lanes;
+
+pub mod plot;

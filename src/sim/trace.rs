@@ -201,6 +201,6 @@ mod tests {
         };
         assert_eq!(window(3, 6), [3, 4, 5]);
         assert_eq!(window(8, usize::MAX), [8, 9]);
-        assert_eq!(window(20, 30), [0; 0]);
+        assert!(window(20, 30).is_empty());
     }
 }

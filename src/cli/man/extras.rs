@@ -300,6 +300,24 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     Extra {
         on: Programs(&["qsub"]),
+        heading: "MPI",
+        parts: &[
+            Text(
+                "mpiprocs says how many MPI processes a chunk has: 1 if it is not given, none in a chunk of no processors. \
+                  PBS_NODEFILE has a line for each, the name of its host, chunk by chunk; mpirun takes it as it is. \
+                  OMP_NUM_THREADS and NCPUS are the ompthreads of the first chunk, else its ncpus: with several \
+                  processes in a chunk, say ompthreads. mpirun reaches further hosts by ssh; pbsdsh needs none.",
+            ),
+            Example(
+                "Two chunks of four processors, each with two processes of two threads:",
+                &["qsub -l select=2:ncpus=4:mpiprocs=2:ompthreads=2 job.sh"],
+            ),
+            Example("In the script, for Open MPI:", &["mpirun --hostfile $PBS_NODEFILE ./wave"]),
+            Example("For MPICH:", &["mpiexec -f $PBS_NODEFILE ./wave"]),
+        ],
+    },
+    Extra {
+        on: Programs(&["qsub"]),
         heading: "INTERACTIVE JOBS",
         parts: &[
             Text(
@@ -399,6 +417,32 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["qselect"]),
         heading: "EXAMPLES",
         parts: &[Example("Delete all of one's waiting jobs:", &["qdel $(qselect -u $USER -s Q)"])],
+    },
+    Extra {
+        on: Programs(&["qsim"]),
+        heading: "EXIT STATUS",
+        parts: &[
+            Term("0", "Done."),
+            Term(
+                "1",
+                "A file cannot be read or written, a line of it is wrong, or jobs never start: one line says which and why.",
+            ),
+            Term("2", "Wrong command line."),
+        ],
+    },
+    Extra {
+        on: Programs(&["qsim"]),
+        heading: "EXAMPLES",
+        parts: &[
+            Example(
+                "How the jobs of a trace would have fared under EASY backfill, with a picture:",
+                &["qsim replay KTH-SP2-1996-2.1-cln.swf.gz --policy easy --plot kth.svg"],
+            ),
+            Example(
+                "The same under a configuration that is to be tried, on 32 nodes, with every start:",
+                &["qsim replay trace.swf --config new.toml --nodes 32 --cores-per-node 64 --jobs-out starts.csv"],
+            ),
+        ],
     },
     Extra {
         on: Programs(&["schedd"]),

@@ -5,7 +5,7 @@ use super::Ledger;
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId};
 use crate::model::queue::Queue;
-use crate::model::reservation::{Happened, Reservation, State};
+use crate::model::reservation::{Happened, Reservation};
 use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
 use crate::model::window::{Admission, Window};
@@ -37,6 +37,11 @@ impl Ledger {
     /// A reservation.
     pub fn reservation(&self, id: &str) -> Option<&Arc<Reservation>> {
         self.reservations.all.get(id)
+    }
+
+    /// The reservation whose queue has this name.
+    pub fn reservation_queue(&self, name: &str) -> Option<&Arc<Reservation>> {
+        self.reservation(name).filter(|reservation| reservation.has_queue())
     }
 
     /// All reservations, by id.
@@ -78,7 +83,10 @@ impl Ledger {
 
     /// A queue, be it that of a reservation.
     pub fn queue(&self, name: &str) -> Option<Queue> {
-        self.setup.queue(name).cloned().or_else(|| self.reservation(name).and_then(|r| queue_of(r)))
+        self.setup
+            .queue(name)
+            .cloned()
+            .or_else(|| self.reservation_queue(name).and_then(|reservation| reservation.queue()))
     }
 
     /// When a reservation begins or ends next, or something else of the calendar comes.
@@ -121,7 +129,7 @@ impl Ledger {
 
     /// When a job that runs will be over at the latest: it goes with the reservation it is in.
     pub(super) fn end_in_window(&self, reservation: &str, end: Time) -> Time {
-        match self.reservation(reservation).filter(|reservation| reservation.has_queue()) {
+        match self.reservation_queue(reservation) {
             Some(reservation) => end.min(self.clock.table().time(reservation.occurrence().to)),
             None => end,
         }
@@ -142,7 +150,7 @@ impl Ledger {
         let Some(reservation) = self.reservations.all.get(id).cloned() else {
             return self.cluster.remove_queue(id);
         };
-        match queue_of(&reservation) {
+        match reservation.queue() {
             Some(queue) => self.cluster.set_queue(&queue),
             None => self.cluster.remove_queue(id),
         }
@@ -167,7 +175,7 @@ impl Ledger {
 
     /// All queues, those of reservations too.
     pub fn queues(&self) -> Vec<Queue> {
-        let of_reservations = self.reservations().filter_map(|reservation| queue_of(reservation));
+        let of_reservations = self.reservations().filter_map(|reservation| reservation.queue());
         self.setup.queues.iter().cloned().chain(of_reservations).collect()
     }
 
@@ -186,11 +194,4 @@ impl Ledger {
             self.show_windows(&id);
         }
     }
-}
-
-/// The queue of a reservation that has one: started while it runs, there until it is over.
-fn queue_of(reservation: &Reservation) -> Option<Queue> {
-    let has_one = reservation.has_queue() && !reservation.is_over() && reservation.state != State::Unconfirmed;
-    let started = reservation.state == State::Running;
-    has_one.then(|| Queue { name: reservation.id.clone(), priority: 0, enabled: true, started })
 }
