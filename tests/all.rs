@@ -11,6 +11,7 @@ mod dependencies;
 mod disk_full;
 mod faults;
 mod first_light;
+mod forecast;
 mod generated;
 mod gpus;
 mod hostile;

@@ -1,6 +1,7 @@
 complete -c qstat -s u -d 'Jobs of these users: exact names, the host as in Job_Owner' -r
 complete -c qstat -s F -d 'With -f: the format of the attributes, json or dsv' -r
 complete -c qstat -s D -d 'With -F dsv: what sets the values apart' -r
+complete -c qstat -s l -d 'With --holes: for how many of these, select=..., place=... as qsub has them; else for processors' -r
 complete -c qstat -s W -d 'Not accepted, as in PBS' -r
 complete -c qstat -s a -d 'All jobs, with what they asked for'
 complete -c qstat -s i -d 'Jobs that are not running'
@@ -23,3 +24,6 @@ complete -c qstat -s Q -d 'Queues, with their jobs by state'
 complete -c qstat -s q -d 'Queues, with their limits'
 complete -c qstat -s B -d 'The server'
 complete -c qstat -l watch -d 'Show again whenever what is shown has changed, until all jobs named by id are over, or Ctrl-C. JSON is then one document on each line'
+complete -c qstat -l start -d 'When each waiting job starts, and where, if jobs end at their walltimes; with -F json too'
+complete -c qstat -l holes -d 'What is free beside all promises, and for how long; with -F json too'
+complete -c qstat -l why -d 'Why each of these jobs waits, stage by stage, and until when; with -F json too'

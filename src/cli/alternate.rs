@@ -84,13 +84,18 @@ impl List {
     }
 }
 
-/// By number; with `-T` by promised start, then running jobs, then the rest.
+/// By number; with `-T` by promised start, then running jobs, then arrays that have begun, then the rest.
 fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
     let mut order: Vec<&Record> = records.iter().collect();
     if style.starts.is_some() {
         let rank = |record: &&Record| {
-            let started = matches!(record.job.life.state, State::Running | State::Begun);
-            (record.booked.is_none(), record.booked, !started)
+            let promised = record.promise.as_ref().map(|promise| promise.at);
+            let standing = match record.job.life.state {
+                State::Running => 0,
+                State::Begun => 1,
+                _ => 2,
+            };
+            (promised.is_none(), promised, standing)
         };
         order.sort_by_key(rank);
     }
@@ -166,7 +171,7 @@ fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {
 }
 
 fn promised(record: &Record, server: &ServerFacts, now: Wall) -> Option<String> {
-    let start = record.booked.filter(|_| record.job.life.state == State::Queued)?;
+    let start = record.promise.as_ref().filter(|_| record.job.life.state == State::Queued)?.at;
     when::start_column(server.clock.wall(start), now)
 }
 

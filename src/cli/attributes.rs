@@ -368,16 +368,24 @@ impl<'a> View<'a> {
         self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
     }
 
+    /// I29: what is promised, by PBS's names.
+    fn estimated(&mut self) {
+        let job = &self.record.job;
+        let Some(promise) = self.record.promise.as_ref().filter(|_| job.life.state == State::Queued) else { return };
+        let start = Shown::Moment(self.clock.wall(promise.at));
+        let vnodes =
+            Shown::Text(place::planned_vnode(&job.spec.request.select, &promise.nodes, &self.server.resources).into());
+        for (resource, shown) in [("exec_vnode", vnodes), ("start_time", start)] {
+            self.out.0.push(Attribute { name: "estimated", resource: Some(resource), shown });
+        }
+    }
+
     fn end(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         for (name, text) in spec.other.iter().filter(|(name, _)| !PLACED.contains(&name.as_str())) {
             self.out.text(name, text.as_str());
         }
-        let promised = self.record.booked.filter(|_| life.state == State::Queued);
-        if let Some(start) = promised {
-            let shown = Shown::Moment(self.clock.wall(start));
-            self.out.0.push(Attribute { name: "estimated", resource: Some("start_time"), shown });
-        }
+        self.estimated();
         if let Some(end) = life.obittime.filter(|_| life.state == State::Finished) {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }

@@ -106,7 +106,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };
-    Record { job, reason: None, booked: None, waiting_again: 0, environ: None, links: vec![] }
+    Record { job, reason: None, promise: None, waiting_again: 0, environ: None, links: vec![] }
 }
 
 /// A share of node `head`.
@@ -211,7 +211,7 @@ impl System {
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
-            Question::Server | Question::Reservations => {}
+            Question::Server | Question::Reservations | Question::Ahead(_) => {}
         }
         answers
     }

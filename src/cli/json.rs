@@ -41,6 +41,13 @@ impl Document {
         document
     }
 
+    /// Adds a fact that stands beside the things.
+    pub fn fact(&mut self, name: &str, data: &serde_json::Value) {
+        self.close_to(1);
+        self.key(name);
+        self.data(data);
+    }
+
     /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
     /// so that PBS's clients see that nothing was found.
     pub fn section<'a>(&mut self, name: &str, things: impl Iterator<Item = (String, Attributes<'a>)>) {

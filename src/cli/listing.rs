@@ -123,7 +123,8 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
                 jobs.retain(|record| wanted.keeps(record));
                 show.found(Batch::Jobs(jobs))?;
             }
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {}
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
+            Answer::Reservations(_) | Answer::Ahead(_) => {}
         }
         Ok(())
     })?;
@@ -268,8 +269,8 @@ impl Batch {
         match part {
             Answer::Rows(rows) => Some(Batch::Rows(rows)),
             Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
-            Answer::Reservations(_) => None,
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
+            Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
         }
     }
 }

@@ -68,6 +68,10 @@ pub mod each;
 
 pub mod ask;
 
+pub mod ahead;
+
+mod remedy;
+
 pub mod qstat;
 
 pub mod watch;

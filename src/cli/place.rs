@@ -1,7 +1,8 @@
 //! Where a job runs, as PBS writes it: `exec_host` and `exec_vnode`.
 
 use crate::model::job::Share;
-use crate::model::resource::{Size, Value};
+use crate::model::resource::{Resources, Size, Value};
+use crate::model::select::{Chunk, Select};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -27,6 +28,23 @@ pub fn exec_vnode(shares: &[Share]) -> String {
     for share in shares {
         join(&mut text, &format!("({}", share.node));
         for (name, value) in &share.taken {
+            let _ = write!(text, ":{name}={}", in_kilobytes(value));
+        }
+        text.push(')');
+    }
+    text
+}
+
+/// The same of what is promised: the chunks of a request on these nodes, one for each; `(n1)+(n2)`
+/// where the nodes are known and not which chunk is where.
+pub fn planned_vnode(select: &Select, nodes: &[String], resources: &Resources) -> String {
+    let chunks: Vec<&Chunk> = select.chunks.iter().flat_map(|chunk| (0..chunk.count).map(move |_| chunk)).collect();
+    let consumable = |name: &str| resources.get(name).is_some_and(|definition| definition.consumable);
+    let mut text = String::new();
+    for (at, node) in nodes.iter().enumerate() {
+        join(&mut text, &format!("({node}"));
+        let chunk = chunks.get(at).filter(|_| chunks.len() == nodes.len());
+        for (name, value) in chunk.into_iter().flat_map(|chunk| &chunk.resources).filter(|(name, _)| consumable(name)) {
             let _ = write!(text, ":{name}={}", in_kilobytes(value));
         }
         text.push(')');

@@ -1,5 +1,6 @@
 //! `qstat`: jobs, queues and the server, as lists, in full, as dsv or JSON.
 
+use super::ahead;
 use super::alternate::{self, Unit};
 use super::ask::{self, Ask, Feed, Said};
 use super::attributes::Attributes;
@@ -111,6 +112,9 @@ pub struct Args {
     /// JSON is then one document on each line
     #[arg(long)]
     watch: bool,
+    /// What is to come.
+    #[command(flatten)]
+    ahead: ahead::Options,
     /// Not accepted, as in PBS
     #[arg(short = 'W', value_name = "SITE", hide = true)]
     site: Option<OsString>,
@@ -152,7 +156,8 @@ impl Args {
         let lists = [self.all, self.idle, self.running, self.limits, self.finished];
         let conflict = lists.iter().filter(|given| **given).count() > 1
             || (self.gigabytes && self.megawords)
-            || (formatted && (!self.full || self.is_alternate() || self.wide))
+            || (formatted && (!(self.full || self.ahead.are_given()) || self.is_alternate() || self.wide))
+            || self.conflicts_ahead()
             || (self.limits && self.full)
             || (self.one_line && !(self.hosts || self.comment || self.full))
             || (self.server && self.queues);
@@ -164,6 +169,13 @@ impl Args {
             return Err(Failure::new(1, "Express option can only be used with job ids"));
         }
         Ok(self.format())
+    }
+
+    /// Views of what is to come stand alone.
+    fn conflicts_ahead(&self) -> bool {
+        let others = self.is_alternate() || self.full || self.queues || self.limits || self.server || self.watch;
+        let dsv = self.format.as_deref().is_some_and(|format| format != "json");
+        self.ahead.conflict() || (self.ahead.are_given() && (others || dsv))
     }
 
     fn format(&self) -> Format {
@@ -184,6 +196,10 @@ impl Args {
     /// Writes what is asked for, as it comes; the result is what could not be done.
     fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
+        if self.ahead.are_given() {
+            let said = self.ahead.say(&self.operands, *format == Format::Json, out);
+            return said.unwrap_or_else(|failure| vec![failure]);
+        }
         match ask::feed(no_server) {
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
             Err(failure) => self.without_server(format, now, out, failure),

@@ -71,6 +71,9 @@ pub struct Args {
     /// Do not print the job's id
     #[arg(short = 'z')]
     pub quiet: bool,
+    /// Check the job and tell when and where it would start; submit nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// A script file, - or nothing for standard input, or -- and a command with its arguments
     #[arg(value_name = "script")]
     pub operands: Vec<OsString>,
@@ -90,6 +93,9 @@ fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let plan = plan(&args, env::args().skip(1).collect(), &Here::find()?)?;
     let home = Home::find()?;
+    if args.dry_run {
+        return super::ahead::trial::run(plan.submission, &home);
+    }
     if plan.interactive {
         return interactive::run(plan.submission, &home);
     }

@@ -246,7 +246,7 @@ impl Moment {
             Moment::Modified => Some(life.mtime),
             Moment::Queued => Some(life.qtime),
             Moment::Started => life.run.as_ref().map(|run| run.started),
-            Moment::Promised => record.booked,
+            Moment::Promised => record.promise.as_ref().map(|promise| promise.at),
         };
         time.map(|time| clock.wall(time))
     }

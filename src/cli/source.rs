@@ -9,6 +9,7 @@ use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use crate::sys::{filesystem, record};
+use crate::wire::ahead::Told;
 use crate::wire::client::{Client, More};
 use crate::wire::message::{Answer, NodeRecord, Question, QueueCounts, Record, Row, ServerFacts};
 use anyhow::Context;
@@ -53,13 +54,15 @@ pub struct Answers {
     pub events: Vec<(Time, Event)>,
     /// The most characters of an id, where that is told.
     pub longest: Option<u32>,
+    /// For a question about what is to come.
+    pub ahead: Vec<Told>,
 }
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (reservations, events) = (Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None }
+        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new() }
     }
 }
 
@@ -181,8 +184,8 @@ fn last_id(part: &Answer) -> Option<JobId> {
     match part {
         Answer::Rows(rows) => rows.last().map(|row| row.id),
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
-        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
-        Answer::Reservations(_) => None,
+        Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
+        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
     }
 }
 
@@ -248,6 +251,7 @@ impl Answers {
             Answer::Reservations(reservations) => self.reservations.extend(reservations),
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
+            Answer::Ahead(told) => self.ahead.push(told),
         }
     }
 }

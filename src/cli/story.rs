@@ -1,9 +1,11 @@
 //! A job's events in words, as `tracejob` tells them: when, on whose word, what.
 
 use super::place;
+use super::when;
 use crate::model::depend::{Edge, Kind};
 use crate::model::event::Event;
 use crate::model::job::{How, Outcome, Share, Usage};
+use crate::model::promise::Cause;
 use crate::model::signal;
 use crate::model::state::State;
 use crate::model::time::{Time, Wall};
@@ -135,6 +137,7 @@ impl Teller<'_> {
                 self.asked("failed_rerun", "The elements that failed to be run again", by);
             }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares } => self.started(*attempt, shares),
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
@@ -200,6 +203,12 @@ impl Teller<'_> {
     fn depends(&mut self, event: &'static str, what: &str, edge: Edge) {
         let text = format!("{what} {}:{}", edge.kind.name(), edge.job.full(&self.server.name));
         self.say(Server, "job", event, text);
+    }
+
+    fn slipped(&mut self, from: Time, to: Time, cause: &Cause) {
+        let moment = |time| when::ctime(self.server.clock.wall(time)).to_string();
+        let (from, to, cause) = (moment(from), moment(to), cause.told(|job| job.full(&self.server.name)));
+        self.say(Scheduler, "sched", "slipped", format!("Promised start moved from {from} to {to}: {cause}"));
     }
 
     fn started(&mut self, attempt: u32, shares: &[Share]) {

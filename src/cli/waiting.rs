@@ -253,7 +253,8 @@ fn may_pass(refusal: &Refusal) -> bool {
 /// Why the job waits and, where that is promised, until when; both within the width of a terminal.
 fn why(record: &Record, server: &ServerFacts) -> String {
     let why = comment::of(record, server);
-    let booked = record.booked.filter(|_| record.job.life.state == State::Queued).map(|start| server.clock.wall(start));
+    let promise = record.promise.as_ref().filter(|_| record.job.life.state == State::Queued);
+    let booked = promise.map(|promise| server.clock.wall(promise.at));
     match booked.and_then(|start| when::start_column(start, wall())) {
         Some(start) => format!("{}; starts by {start}", why.trim_start_matches("Not Running: ")),
         None => why.into_owned(),

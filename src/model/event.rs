@@ -3,8 +3,9 @@
 use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
+use super::promise::Cause;
 use super::state::Holds;
-use super::time::Span;
+use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
 /// A fact about one job, in the past tense.
@@ -34,6 +35,15 @@ pub enum Event {
         by: String,
         /// Which attributes.
         attributes: Vec<String>,
+    },
+    /// Promised a later start than before.
+    Slipped {
+        /// What was promised.
+        from: Time,
+        /// What is promised now.
+        to: Time,
+        /// Why.
+        cause: Cause,
     },
     /// Given resources by a cycle; the node is told once this is on disk.
     Started {

@@ -132,6 +132,7 @@ impl Job {
             | Event::ElementsDeleted { .. }
             | Event::Reordered { .. }
             | Event::RunWanted { .. }
+            | Event::Slipped { .. }
             | Event::Messaged { .. } => {}
         }
     }

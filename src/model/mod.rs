@@ -74,6 +74,10 @@ pub mod policy;
 
 pub mod reason;
 
+pub mod promise;
+
+pub mod outlook;
+
 pub mod refusal;
 
 pub mod config;

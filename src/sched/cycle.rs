@@ -18,6 +18,11 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
+    decide(state, policy, now).close()
+}
+
+/// The books of a cycle that has decided all there is to decide.
+pub(super) fn decide<'s>(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, now);
     let mut ranking = priority::rank(state, policy.order);
 
@@ -38,7 +43,7 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
             }
         }
     }
-    ledger.close()
+    ledger
 }
 
 fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {

@@ -155,8 +155,8 @@ impl<'s> Ledger<'s> {
         }
     }
 
-    /// Where a job fits beside promises and windows, or within one.
-    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
+    /// Where a job that is promised nothing fits beside promises and windows, or within one.
+    pub fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let until = self.end_of(class);
         match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),

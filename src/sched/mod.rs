@@ -80,6 +80,15 @@ pub mod window;
 // An operator's order to start one job now.
 pub mod forced;
 
+// The same cycle run forward: what becomes of the queue?
+pub mod forecast;
+
+// What is free, and for how long?
+pub mod holes;
+
+// Why does this job wait?
+pub mod why;
+
 // What comes out.
 pub mod plan;
 

@@ -5,6 +5,7 @@ use super::shape::{ClassId, ClassKey, Shape, Tenancy};
 use super::snapshot::State;
 use super::space::may_join;
 use crate::model::job::{JobId, Share};
+pub use crate::model::promise::Cause;
 use crate::model::reason::Reason;
 use crate::model::select::Arrangement;
 use crate::model::time::Time;
@@ -62,45 +63,6 @@ impl Booking {
     pub fn distinct_nodes(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         self.nodes.iter().filter(|node| seen.insert(*node)).cloned().collect()
-    }
-}
-
-/// Why a promise was not kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A node on which it stood takes no jobs any more.
-    NodeLost {
-        /// Which.
-        node: String,
-    },
-    /// A job runs on past its walltime.
-    Overdue {
-        /// Which.
-        job: JobId,
-    },
-    /// The place is set aside by a reservation.
-    Window {
-        /// Which, as its window is called.
-        id: String,
-    },
-    /// A job that is now ahead in the order has the place.
-    Overtaken {
-        /// Which.
-        by: JobId,
-    },
-    /// Jobs, nodes or the policy were changed by hand.
-    Changed,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Cause::NodeLost { node } => write!(f, "node {node} takes no jobs now"),
-            Cause::Overdue { job } => write!(f, "job {job} runs on past its walltime"),
-            Cause::Window { id } => write!(f, "reservation {id} has the place"),
-            Cause::Overtaken { by } => write!(f, "job {by} is ahead of it now"),
-            Cause::Changed => f.write_str("jobs, nodes or the policy were changed"),
-        }
     }
 }
 

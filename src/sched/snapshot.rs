@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy};
 use super::standing::Standing;
-use crate::model::array::{Elements, Indices};
+use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
@@ -292,6 +292,25 @@ impl State {
             Some(released) => subtract(released, taken),
             None => (),
         }
+    }
+
+    /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
+    pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
+        let Some((parent, index)) = id.parent().zip(id.index()) else { return };
+        let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
+        let jobs = self.classes.get_mut(&class).map(|class| &mut class.jobs);
+        let Some(array) = jobs.and_then(|jobs| jobs.get_mut(&(rank, parent))?.as_mut()) else { return };
+        let Some(position) = array.indices.position(index) else { return };
+        let elements = Arc::make_mut(&mut array.elements);
+        elements.mark(position, position, standing);
+        if elements.waiting().is_empty() {
+            self.withdraw(parent);
+        }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// The jobs that have their allocation.

@@ -72,10 +72,11 @@ impl Clients {
         Ok(())
     }
 
-    fn keep(&mut self, link: Link, caller: Caller) {
+    fn keep(&mut self, link: Link, caller: Caller) -> Token {
         self.last += 1;
         self.connections
             .insert(self.last, Connection { link, caller, awaits: None, watches: false, active: clock::monotonic() });
+        self.last
     }
 
     /// What to watch for reading, and whether also for writing.
@@ -189,11 +190,9 @@ impl Clients {
         Some((stream, client.caller))
     }
 
-    /// Takes a connection back from a reader: it may ask for more.
-    pub fn take_back(&mut self, stream: UnixStream, caller: Caller) {
-        if let Ok(link) = Link::new(stream) {
-            self.keep(link, caller);
-        }
+    /// Takes a connection back from a reader: it may ask for more. None for a broken one.
+    pub fn take_back(&mut self, stream: UnixStream, caller: Caller) -> Option<Token> {
+        Link::new(stream).ok().map(|link| self.keep(link, caller))
     }
 
     /// Lets go of those that have been silent too long.

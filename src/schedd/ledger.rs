@@ -215,6 +215,28 @@ impl Ledger {
         self.cycle_due = true;
     }
 
+    /// Whether a job waits for the scheduler, or for its begin time alone.
+    pub fn is_candidate(&self, id: JobId) -> bool {
+        self.known(id).is_some_and(|job| waits(&job) || job.life.state == State::Waiting)
+    }
+
+    /// The number that the next new job gets.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// The scheduler's view with the jobs besides that wait for their begin time alone: what a
+    /// forecast begins with.
+    pub fn cluster_ahead(&self) -> snapshot::State {
+        let mut cluster = self.cluster.clone();
+        for (begin, id) in &self.waiting {
+            let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
+            job.life.not_before = Some(self.clock.table().time(*begin));
+            cluster.enqueue(&job);
+        }
+        cluster
+    }
+
     /// The number for a new job.
     pub fn take_number(&mut self, is_array: bool) -> JobId {
         self.tick.next.get_or_insert(self.next);

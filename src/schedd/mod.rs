@@ -44,6 +44,8 @@ pub mod limbo;
 
 pub mod verdicts;
 
+pub mod promises;
+
 pub mod tick;
 
 pub mod clients;
@@ -53,6 +55,10 @@ pub mod watchers;
 pub mod attach;
 
 pub mod readers;
+
+pub mod scene;
+
+mod ahead;
 
 pub mod nodes;
 
@@ -78,8 +84,9 @@ use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
 use crate::sys::signals::Signals;
 use crate::sys::{clock as machine, record};
-use crate::wire::message::{self, Reply, Request, Status};
+use crate::wire::message::{self, Question, Reply, Request, Status};
 use crate::wire::order::Report;
+use ahead::Aside;
 use anyhow::Result;
 use attach::Calls;
 use checkpoints::Checkpoints;
@@ -92,6 +99,7 @@ use postman::Postman;
 use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
+use scene::Scenes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -110,6 +118,8 @@ pub struct Schedd {
     watchers: Watchers,
     calls: Calls,
     readers: Readers,
+    scenes: Scenes,
+    aside: Aside,
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
@@ -141,7 +151,7 @@ enum Watched {
 
 impl Schedd {
     fn new(recovered: Recovered, listener: Listener, signals: Signals) -> Result<Schedd> {
-        let Recovered { lock, spool, ledger, epoch, verdicts } = recovered;
+        let Recovered { lock, spool, ledger, epoch, verdicts, promises } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
@@ -149,9 +159,11 @@ impl Schedd {
             watchers: Watchers::new(epoch),
             calls: Calls::default(),
             readers: Readers::start(crate::spool::file(home))?,
+            scenes: Scenes::default(),
+            aside: Aside::default(),
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
-            verdicts: Verdicts::new(verdicts),
+            verdicts: Verdicts::new(verdicts, promises),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),
             clients: Clients::default(),
@@ -176,6 +188,7 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.answer_watchers();
+            self.take_up_again();
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
@@ -254,7 +267,8 @@ impl Schedd {
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let first = timers.into_iter().flatten().chain(self.watchers.next()).chain(fixed).min().unwrap_or(now);
+        let others = self.watchers.next().into_iter().chain(self.aside.due);
+        let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
     }
@@ -287,6 +301,7 @@ impl Schedd {
     /// Requests that change nothing are served at once, the others wait for the tick.
     fn hear(&mut self, token: Token, caller: caller::Caller, request: Request) {
         match request {
+            Request::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
             Request::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {
                     self.readers.serve(stream, caller, question);

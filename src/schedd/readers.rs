@@ -5,13 +5,14 @@
 //! and in how many of them one user occupies: who reads slowly keeps only himself waiting.
 
 use super::caller::Caller;
+use super::scene::Study;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::spool::query::Viewer;
 use crate::spool::{Reader, SpoolError};
 use crate::sys::clock;
 use crate::wire::frame::{self, FrameError};
-use crate::wire::message::{Question, Reply};
+use crate::wire::message::{Answer, Question, Reply};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,6 +28,8 @@ const THREADS_OF_ONE: usize = 2;
 /// Questions that wait for a reader in all, and those of one user.
 const QUEUED: usize = 256;
 const QUEUED_OF_ONE: usize = 64;
+/// Those of one user that look ahead: only one of these is answered at a time.
+const STUDIES_OF_ONE: usize = 4;
 /// How long a client may take to read a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
@@ -36,7 +39,21 @@ const LONGEST: Span = Span::seconds(60);
 struct Asking {
     stream: UnixStream,
     caller: Caller,
-    question: Question,
+    asked: Asked,
+}
+
+/// What is asked.
+enum Asked {
+    /// Something the spool knows.
+    Spool(Question),
+    /// Something that has to be worked out.
+    Ahead(Study),
+}
+
+impl Asking {
+    fn is_study(&self) -> bool {
+        matches!(self.asked, Asked::Ahead(_))
+    }
 }
 
 /// The readers.
@@ -59,6 +76,8 @@ struct Queue {
     waiting: VecDeque<Asking>,
     /// How many readers each user occupies.
     occupied: BTreeMap<u32, usize>,
+    /// Whether one of them looks ahead.
+    studies: bool,
     /// Connections that have their answer.
     answered: Vec<(UnixStream, Caller)>,
 }
@@ -79,14 +98,26 @@ impl Readers {
 
     /// Hands a connection over.
     pub fn serve(&self, stream: UnixStream, caller: Caller, question: Question) {
+        self.take_in(Asking { stream, caller, asked: Asked::Spool(question) });
+    }
+
+    /// Hands a connection over whose question is about what is to come.
+    pub fn study(&self, stream: UnixStream, caller: Caller, study: Study) {
+        self.take_in(Asking { stream, caller, asked: Asked::Ahead(study) });
+    }
+
+    fn take_in(&self, asking: Asking) {
         let mut queue = self.desk.queue();
-        let own = queue.waiting.iter().filter(|asking| asking.caller.owner.uid == caller.owner.uid).count();
-        if queue.waiting.len() >= QUEUED || (own >= QUEUED_OF_ONE && !caller.privileged) {
+        let uid = asking.caller.owner.uid;
+        let own = || queue.waiting.iter().filter(|asking| asking.caller.owner.uid == uid);
+        let studies = own().filter(|asking| asking.is_study()).count();
+        let is_too_much = own().count() >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
+        if queue.waiting.len() >= QUEUED || (is_too_much && !asking.caller.privileged) {
             let busy = Reply::Refused(Refusal::spool("too many questions at once; try again in a moment"));
-            let _ = frame::write(&mut &stream, &busy);
+            let _ = frame::write(&mut &asking.stream, &busy);
             return;
         }
-        queue.waiting.push_back(Asking { stream, caller, question });
+        queue.waiting.push_back(asking);
         self.desk.changed.notify_one();
     }
 
@@ -128,8 +159,9 @@ impl Desk {
     }
 
     /// A reader is free again; the connection is the loop's, unless it is broken.
-    fn finish(&self, uid: u32, connection: Option<(UnixStream, Caller)>) {
+    fn finish(&self, uid: u32, was_study: bool, connection: Option<(UnixStream, Caller)>) {
         let mut queue = self.queue();
+        queue.studies &= !was_study;
         match queue.occupied.get_mut(&uid) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(queue.occupied.remove(&uid)),
@@ -145,8 +177,10 @@ impl Queue {
     fn take(&mut self) -> Option<Asking> {
         let occupied = &self.occupied;
         let free = |asking: &Asking| occupied.get(&asking.caller.owner.uid).is_none_or(|&count| count < THREADS_OF_ONE);
-        let at = self.waiting.iter().position(free)?;
+        let may = |asking: &Asking| free(asking) && !(self.studies && asking.is_study());
+        let at = self.waiting.iter().position(may)?;
         let asking = self.waiting.remove(at)?;
+        self.studies |= asking.is_study();
         *self.occupied.entry(asking.caller.owner.uid).or_default() += 1;
         Some(asking)
     }
@@ -156,7 +190,7 @@ fn read(desk: &Desk, file: &Path) {
     let mut reader = None;
     loop {
         let asking = desk.next();
-        let uid = asking.caller.owner.uid;
+        let (uid, is_study) = (asking.caller.owner.uid, asking.is_study());
         if reader.is_none() {
             reader = Reader::open(file)
                 .inspect_err(|error| tracing::error!("the spool cannot be read: {error}"))
@@ -167,7 +201,7 @@ fn read(desk: &Desk, file: &Path) {
             Some(reader) => answer(reader, asking),
             None => refuse(asking),
         };
-        desk.finish(uid, answered.inspect_err(log).ok());
+        desk.finish(uid, is_study, answered.inspect_err(log).ok());
     }
 }
 
@@ -182,17 +216,24 @@ fn refuse(asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
 }
 
 fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), FrameError> {
-    let Asking { mut stream, caller, question } = asking;
+    let Asking { mut stream, caller, asked } = asking;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let viewer = Viewer { uid: caller.owner.uid, privileged: caller.privileged };
     let until = clock::monotonic() + LONGEST;
-    let answered = reader.answer(&question, viewer, &mut |part| {
+    let each = &mut |part| {
         if clock::monotonic() > until {
             return Err(SpoolError::Io(ErrorKind::TimedOut.into()));
         }
         frame::write(&mut stream, &Reply::Part(part)).map_err(|error| SpoolError::Io(io::Error::other(error)))
-    });
+    };
+    let answered = match asked {
+        Asked::Spool(question) => reader.answer(&question, viewer, each),
+        Asked::Ahead(study) => {
+            let server = reader.answer(&Question::Server, viewer, each);
+            server.and_then(|()| study.tell(&mut |told| each(Answer::Ahead(told))))
+        }
+    };
     let last = match answered {
         Ok(()) => Reply::Done,
         Err(error) => Reply::Refused(Refusal::spool(error)),

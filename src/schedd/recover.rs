@@ -4,11 +4,14 @@ use super::clock::{Clock, Saved};
 use super::ledger::Ledger;
 use super::setup::Setup;
 use super::timers;
+use crate::model::job::JobId;
+use crate::model::promise::Promise;
 use crate::model::reservation::Reservation;
 use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
 use anyhow::{Context, Result};
+use std::collections::BTreeMap;
 
 /// What a start comes to.
 pub struct Recovered {
@@ -22,6 +25,8 @@ pub struct Recovered {
     pub epoch: u64,
     /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
     pub verdicts: Vec<u64>,
+    /// The starts promised.
+    pub promises: BTreeMap<JobId, Promise>,
 }
 
 /// Takes the spool of `setup` and reads it.
@@ -47,12 +52,12 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut nodes = spool.nodes()?;
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
-    let verdicts = spool.verdicts()?;
+    let (verdicts, promises) = (spool.verdicts()?, spool.promises()?);
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
     ledger.load_reservations(reservations);
-    Ok(Recovered { lock, spool, ledger, epoch, verdicts })
+    Ok(Recovered { lock, spool, ledger, epoch, verdicts, promises })
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {

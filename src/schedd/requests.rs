@@ -101,12 +101,7 @@ impl Desk<'_> {
         if let Some(granted) = self.submitted(submission)? {
             return Ok(granted);
         }
-        let origin = self.origin(submission)?;
-        let mut draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
-        self.grant_group(&owner, None, &draft.spec)?;
-        self.check_hosts(None, &draft.spec)?;
-        self.enter(&mut draft.spec)?;
-        let bonds = self.bonds(None, &draft.depend)?;
+        let (draft, bonds) = self.draft(&owner, submission)?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }
@@ -120,6 +115,17 @@ impl Desk<'_> {
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         asked::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id))
+    }
+
+    /// What a submission asks for, and what its job would wait for, if it may be submitted.
+    pub(super) fn draft(&self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds), Refusal> {
+        let origin = self.origin(submission)?;
+        let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false))?;
+        self.grant_group(owner, None, &draft.spec)?;
+        self.check_hosts(None, &draft.spec)?;
+        self.enter(&mut draft.spec)?;
+        let bonds = self.bonds(None, &draft.depend)?;
+        Ok((draft, bonds))
     }
 
     /// Lets a job into its queue: that of a reservation makes it run there and nowhere else.
@@ -154,7 +160,7 @@ impl Desk<'_> {
     }
 
     /// Root's jobs, and those of system accounts, are not run for many users.
-    fn admit(&self) -> Result<Owner, Refusal> {
+    pub(super) fn admit(&self) -> Result<Owner, Refusal> {
         let owner = self.caller.owner.clone();
         let setup = &self.ledger.setup;
         match setup.shared && owner.uid < setup.config.server.min_uid.max(1) {

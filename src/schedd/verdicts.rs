@@ -4,34 +4,33 @@
 //! A new kind of reason is written soon; one whose figures alone have moved is written at leisure:
 //! on a busy machine figures move with every start.
 
+use super::promises::Promises;
 use super::timers::{FIGURES, SOON};
 use crate::model::job::JobId;
+use crate::model::promise::Promise;
 use crate::model::reason::Reason;
-use crate::model::time::{Span, Time};
+use crate::model::time::Span;
 use crate::sched::plan::Plan;
 use crate::spool::commit::Change;
 use std::collections::{BTreeMap, BTreeSet};
-
-type Booking = (JobId, Time, Vec<String>);
 
 /// The verdicts of the latest cycle, and which of them the spool does not have yet.
 #[derive(Default)]
 pub struct Verdicts {
     reasons: BTreeMap<u64, Reason>,
-    bookings: Vec<Booking>,
     unwritten: BTreeSet<u64>,
-    bookings_unwritten: bool,
+    promises: Promises,
     /// When the unwritten ones are to be written at the latest.
     pub due: Option<Span>,
 }
 
 impl Verdicts {
     /// `written` are the classes the spool has a verdict of, from an earlier schedd: forgotten
-    /// unless a cycle says so again.
-    pub fn new(written: Vec<u64>) -> Verdicts {
+    /// unless a cycle says so again. `promises` are those it made.
+    pub fn new(written: Vec<u64>, promises: BTreeMap<JobId, Promise>) -> Verdicts {
         Verdicts {
             unwritten: written.into_iter().collect(),
-            bookings_unwritten: true,
+            promises: Promises::new(promises),
             due: Some(Span(0)),
             ..Verdicts::default()
         }
@@ -50,13 +49,8 @@ impl Verdicts {
             }
         }
         self.reasons = reasons;
-        let bookings: Vec<Booking> =
-            plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.distinct_nodes())).collect();
-        if bookings != self.bookings {
-            self.bookings = bookings;
-            self.bookings_unwritten = true;
-            self.by(now + SOON);
-        }
+        let haste = self.promises.take_in(&plan.bookings, plan.now);
+        haste.into_iter().for_each(|haste| self.by(now + haste));
     }
 
     fn by(&mut self, when: Span) {
@@ -66,17 +60,13 @@ impl Verdicts {
     /// The rows to write.
     pub fn changes(&self) -> Vec<Change> {
         let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
-        let mut changes: Vec<Change> = self.unwritten.iter().map(row).collect();
-        if self.bookings_unwritten {
-            changes.push(Change::Bookings(self.bookings.clone()));
-        }
-        changes
+        self.unwritten.iter().map(row).chain(self.promises.changes()).collect()
     }
 
     /// The rows are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
-        self.bookings_unwritten = false;
+        self.promises.written();
         self.due = None;
     }
 }

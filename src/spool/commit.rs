@@ -6,6 +6,7 @@ use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
+use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::{Happened, Reservation};
@@ -51,8 +52,8 @@ pub enum Change {
     Tie(Tie, ties::Standing),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<Reason>),
-    /// All promised starts there are: job, when, where.
-    Bookings(Vec<(JobId, Time, Vec<String>)>),
+    /// The start promised to a job, or that none is any more.
+    Promise(JobId, Option<Promise>),
     /// A node.
     Node(Node),
     /// All queues there are.
@@ -119,7 +120,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Event(at, job, event) => write_event(transaction, *at, *job, event)?,
         Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
         Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
-        Change::Bookings(bookings) => write_bookings(transaction, bookings)?,
+        Change::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
@@ -254,12 +255,15 @@ fn write_verdict(transaction: &Transaction, class: u64, reason: Option<&Reason>)
     Ok(())
 }
 
-fn write_bookings(transaction: &Transaction, bookings: &[(JobId, Time, Vec<String>)]) -> Result<(), SpoolError> {
-    transaction.execute("DELETE FROM booking", [])?;
-    for (job, at, nodes) in bookings {
-        let sql = "INSERT OR REPLACE INTO booking (job, idx, at, nodes) VALUES (?1, ?2, ?3, ?4)";
-        transaction.prepare_cached(sql)?.execute(params![job.number, load::index(*job), at.0, json(nodes)?])?;
-    }
+fn write_promise(transaction: &Transaction, job: JobId, promise: Option<&Promise>) -> Result<(), SpoolError> {
+    let key = params![job.number, load::index(job)];
+    let Some(promise) = promise else {
+        transaction.prepare_cached("DELETE FROM promise WHERE job = ?1 AND idx = ?2")?.execute(key)?;
+        return Ok(());
+    };
+    let sql = "INSERT OR REPLACE INTO promise (job, idx, at, first, nodes) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let (at, first, nodes) = (promise.at.0, promise.first.0, json(&promise.nodes)?);
+    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at, first, nodes])?;
     Ok(())
 }
 

@@ -4,9 +4,11 @@ use super::{Spool, SpoolError};
 use crate::model::array::{Elements, Standing};
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
 use crate::model::node::Node;
+use crate::model::promise::Promise;
 use crate::model::time::{ClockTable, Time};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Spool {
@@ -68,6 +70,24 @@ impl Spool {
         let classes = statement.query_map([], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
         Ok(classes.into_iter().map(|class| class as u64).collect())
     }
+
+    /// The starts promised.
+    pub fn promises(&self) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
+        promises(&self.connection)
+    }
+}
+
+/// The starts promised, each to a job or to an element of an array.
+pub(super) fn promises(connection: &Connection) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
+    let mut statement = connection.prepare("SELECT job, idx, at, first, nodes FROM promise")?;
+    let (mut rows, mut promises) = (statement.query([])?, BTreeMap::new());
+    while let Some(row) = rows.next()? {
+        let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
+        let id = u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index));
+        let nodes = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
+        promises.insert(id, Promise { at: Time(row.get(2)?), first: Time(row.get(3)?), nodes });
+    }
+    Ok(promises)
 }
 
 /// A job's number as the spool has it: SQLite's integers are signed.

@@ -72,6 +72,11 @@ const STEPS: &[&str] = &[
     // A verdict may be one for all that ask for the same.
     "ALTER TABLE job ADD COLUMN shape INTEGER;
      ALTER TABLE element ADD COLUMN shape INTEGER;",
+    // The promises in force, each with the start that was promised first.
+    "DROP TABLE booking;
+     CREATE TABLE promise (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
+         PRIMARY KEY (job, idx)) WITHOUT ROWID;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -40,7 +40,8 @@ impl Reader {
         let shown = if history { "1" } else { "state <> 'F'" };
         each(Answer::Server(Box::new(server)))?;
         match question {
-            Question::Server => Ok(()),
+            // What is to come is not in the spool.
+            Question::Server | Question::Ahead(_) => Ok(()),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),

@@ -2,12 +2,14 @@
 //! comes from the kernel ([`super::peer`]). What schedd and noded tell each other is in
 //! [`super::order`].
 
+use super::ahead::{Ahead, Told};
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::Node;
+use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
@@ -211,7 +213,7 @@ pub enum Placing {
 }
 
 /// A new job, before the server has looked at it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     /// Made up by the client, at random: two submissions of one user with one token are one job,
     /// so one that got no answer can be repeated.
@@ -258,6 +260,8 @@ pub enum Question {
     Trace(JobId),
     /// All reservations.
     Reservations,
+    /// What is to come.
+    Ahead(Ahead),
 }
 
 impl Question {
@@ -273,8 +277,8 @@ impl Question {
                 let only = only.map_or(Some(rest), |only| only.common(rest))?;
                 Some(Question::Elements(*array, Some(only), *detail))
             }
-            Question::JobsById(..) | Question::Trace(_) | Question::Queues | Question::Nodes | Question::Server => None,
-            Question::Reservations => None,
+            Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
+            Question::Queues | Question::Nodes | Question::Server | Question::Reservations => None,
         }
     }
 }
@@ -382,6 +386,8 @@ pub enum Answer {
     Server(Box<ServerFacts>),
     /// For [`Question::Reservations`].
     Reservations(Vec<Reservation>),
+    /// For [`Question::Ahead`].
+    Ahead(Told),
 }
 
 /// The columns of a plain `qstat`.
@@ -409,7 +415,7 @@ pub struct Record {
     /// Why it does not start, for a queued job.
     pub reason: Option<Reason>,
     /// The start promised to it.
-    pub booked: Option<Time>,
+    pub promise: Option<Promise>,
     /// Of an array: elements that have begun and wait to be started again.
     pub waiting_again: u32,
     /// The environment, where asked for and the caller may see it.

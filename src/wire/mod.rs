@@ -2,6 +2,8 @@
 
 pub mod message;
 
+pub mod ahead;
+
 pub mod order;
 
 pub mod task;

@@ -357,6 +357,44 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Two nodes of their own, with all that is on them:",
                 &["qsub -l select=2:ncpus=8 -l place=scatter:excl job.sh"],
             ),
+            Example(
+                "Is this job valid, and when and where would it start? Nothing is submitted:",
+                &["qsub --dry-run -l select=2:ncpus=8 -l walltime=2:00:00 job.sh"],
+            ),
+        ],
+    },
+    Extra {
+        on: Programs(&["qstat"]),
+        heading: "WHAT IS TO COME",
+        parts: &[
+            Text(
+                "Some waiting jobs are promised a start: qstat -f shows it as estimated.start_time and \
+                  estimated.exec_vnode, qstat -T in a column of its own. A promise holds if jobs end by their \
+                  walltimes and nobody interferes; when it slips all the same, tracejob and qstat --why tell from \
+                  when to when, and why.",
+            ),
+            Text(
+                "--start, --holes and --why ask schedd, which runs its own scheduling forward on a copy of all jobs \
+                  and nodes: jobs are taken to end at their walltimes, later submissions are not known. An answer is \
+                  shared for about a second. How far is looked is bounded; a job that has not started by then is \
+                  told so, with the moment and the number of cycles.",
+            ),
+            Text(
+                "--holes lists windows, widest first: so many processors (with -l, copies of the request) on so many \
+                  nodes are free now for a job with a walltime of at most so long.",
+            ),
+        ],
+    },
+    Extra {
+        on: Programs(&["qstat"]),
+        heading: "FOR USERS OF MAUI AND MOAB",
+        parts: &[
+            Term("showq", "qstat -a; qstat -i for what waits, qstat -r for what runs"),
+            Term("checkjob ID", "qstat --why ID, and qstat -f ID for all that is known of it"),
+            Term("showstart ID", "qstat --start ID; without an id, for every job that waits"),
+            Term("showbf", "qstat --holes; with -l select=... for how many of these there is room"),
+            Term("diagnose -j, diagnose -n", "qstat -s for why each job waits, pbsnodes -a for the nodes"),
+            Term("showhist, tracejob", "tracejob ID"),
         ],
     },
     Extra {
@@ -366,6 +404,12 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("All jobs, and why the waiting ones wait:", &["qstat -s"]),
             Example("All that is known of a job, also when it is over:", &["qstat -x -f 17"]),
             Example("The exit status of a job, for a program:", &["qstat -x -f -F json 17"]),
+            Example("Why does it wait, stage by stage, who is in its way, and until when:", &["qstat --why 17"]),
+            Example("When does each waiting job start, for a program:", &["qstat --start -F json"]),
+            Example(
+                "Room for how many tasks of 4 processors, and for how long:",
+                &["qstat --holes -l select=1:ncpus=4"],
+            ),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],
     },

@@ -7,10 +7,11 @@ use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::array::Indices;
 use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::state::State;
 use crate::model::text::Text;
-use crate::model::time::{Span, Time};
+use crate::model::time::Span;
 use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Record, Row};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ impl Search<'_> {
         history: bool,
     ) -> Result<Search<'_>, SpoolError> {
         let tied = ties::exist(connection)?;
-        let waits = Waits { bookings: bookings(connection)?, reasons: BTreeMap::new(), tied };
+        let waits = Waits { promises: load::promises(connection)?, reasons: BTreeMap::new(), tied };
         let (rows, records) = (Vec::new(), Vec::new());
         Ok(Search { connection, detail, viewer, history, waits, rows, records, bytes: 0, environ: None, array: None })
     }
@@ -226,7 +227,7 @@ impl Search<'_> {
     fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
         let queued = job.life.state == State::Queued;
         let reason = if queued { self.waits.reason(self.connection, kin)? } else { None };
-        let booked = self.waits.booked(job.id).filter(|_| queued);
+        let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
             Detail::Environment if may_see => self.environ(job.spec.environ)?,
@@ -238,7 +239,7 @@ impl Search<'_> {
         let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
         let tied = self.waits.tied && job.id.index().is_none();
         let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
-        Ok(Record { job, reason, booked, waiting_again, environ, links })
+        Ok(Record { job, reason, promise, waiting_again, environ, links })
     }
 
     fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
@@ -280,8 +281,7 @@ pub(super) type Kin = (Option<i64>, Option<i64>);
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
 struct Waits {
-    /// By number, with the index of the element that is meant.
-    bookings: BTreeMap<u64, (i64, Time)>,
+    promises: BTreeMap<JobId, Promise>,
     reasons: BTreeMap<i64, Option<Reason>>,
     /// Whether any job is bound to another.
     tied: bool,
@@ -289,9 +289,12 @@ struct Waits {
 
 impl Waits {
     /// The start promised to a job, or to the next element of an array.
-    fn booked(&self, id: JobId) -> Option<Time> {
-        let meant = |(index, _): &&(i64, Time)| id.is_array() || *index == load::index(id);
-        self.bookings.get(&id.number).filter(meant).map(|&(_, at)| at)
+    fn promise(&self, id: JobId) -> Option<&Promise> {
+        let elements = JobId::element(id.number, 0)..=JobId::element(id.number, u32::MAX);
+        match id.is_array() {
+            true => self.promises.range(elements).map(|(_, promise)| promise).min_by_key(|promise| promise.at),
+            false => self.promises.get(&id),
+        }
     }
 
     /// The verdict of its class, else that of all that ask for the same.
@@ -329,10 +332,4 @@ fn verdict(connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolE
     let mut statement = connection.prepare_cached("SELECT reason FROM verdict WHERE class = ?1")?;
     let text: Option<String> = statement.query_row([class], |row| row.get(0)).optional()?;
     Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
-}
-
-fn bookings(connection: &Connection) -> Result<BTreeMap<u64, (i64, Time)>, SpoolError> {
-    let mut statement = connection.prepare("SELECT job, idx, at FROM booking")?;
-    let bookings = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, Time(row.get(2)?)))))?;
-    Ok(bookings.collect::<Result<_, _>>()?)
 }

@@ -1,0 +1,182 @@
+//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`. These ask schedd
+//! itself, whoever asks: the spool does not know.
+
+use super::exit::{self, Failure};
+use super::json::{Document, Preamble};
+use super::operand::Operand;
+use super::options;
+use super::sheet;
+use super::source::Source;
+use crate::model::attribute::Setting;
+use crate::model::job::JobId;
+use crate::model::refusal::Refusal;
+use crate::model::time::{Time, Wall};
+use crate::sys::clock;
+use crate::sys::home::Home;
+use crate::sys::process::random;
+use crate::wire::ahead::{Ahead, Told};
+use crate::wire::client::Client;
+use crate::wire::message::{Answer, Detail, Payload, Question, Record, Reply, Request, ServerFacts, Submission};
+use clap::Args;
+use std::ffi::OsString;
+use std::io::Write;
+
+mod holes;
+
+mod starts;
+
+pub mod trial;
+
+mod why;
+
+/// Options of qstat about what is to come.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// When each waiting job starts, and where, if jobs end at their walltimes; with -F json too
+    #[arg(long)]
+    start: bool,
+    /// What is free beside all promises, and for how long; with -F json too
+    #[arg(long)]
+    holes: bool,
+    /// Why each of these jobs waits, stage by stage, and until when; with -F json too
+    #[arg(long)]
+    why: bool,
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
+    #[arg(short = 'l', value_name = "resource_list")]
+    resources: Vec<OsString>,
+}
+
+impl Options {
+    /// Whether any is given.
+    pub fn are_given(&self) -> bool {
+        self.start || self.holes || self.why || !self.resources.is_empty()
+    }
+
+    /// Whether they exclude each other.
+    pub fn conflict(&self) -> bool {
+        let views = [self.start, self.holes, self.why].iter().filter(|given| **given).count();
+        views > 1 || (!self.resources.is_empty() && !self.holes)
+    }
+
+    /// Writes what is asked for; the result is what could not be done.
+    pub fn say(&self, operands: &[OsString], json: bool, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
+        let mut inquiry = Inquiry::open()?;
+        if self.holes {
+            let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
+            let text = holes::shown(&inquiry, &windows, &self.resources, json)?;
+            return written(out, text, Vec::new());
+        }
+        let (ids, mut failures) = inquiry.named(operands);
+        if ids.is_empty() && (self.why || !operands.is_empty()) {
+            failures.extend(operands.is_empty().then(|| Failure::usage("--why needs job ids")));
+            return Ok(failures);
+        }
+        let text = match self.why {
+            true => why::shown(&mut inquiry, &ids, json)?,
+            false => starts::shown(&mut inquiry, &ids, json)?,
+        };
+        written(out, text, failures)
+    }
+}
+
+fn written(out: &mut dyn Write, text: Vec<u8>, mut failures: Vec<Failure>) -> Result<Vec<Failure>, Failure> {
+    failures.extend(out.write_all(&text).err().map(Failure::from));
+    Ok(failures)
+}
+
+/// A submission that is never made: it says what to look for room for.
+fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
+    let job = options::JobOptions { resources: resources.to_vec(), ..Default::default() };
+    let place = options::Place { workdir: "/".as_ref(), host: "", now: clock::wall() };
+    let mut settings = job.settings(&place)?;
+    settings.push(Setting::new("Job_Name", "holes"));
+    Ok(Submission {
+        token: random()?,
+        settings,
+        payload: Payload::Command(vec!["true".into()]),
+        environ: Vec::new(),
+        workdir: "/".into(),
+        submit_host: String::new(),
+        arguments: "".into(),
+    })
+}
+
+/// Asks schedd, and the spool where that is as good.
+struct Inquiry {
+    client: Client,
+    source: Source,
+    server: ServerFacts,
+    now: Wall,
+}
+
+impl Inquiry {
+    fn open() -> Result<Inquiry, Failure> {
+        let home = Home::find()?;
+        let client = Client::connect(&home)?;
+        let mut source = Source::open(&home)?;
+        let server = source.ask(&Question::Server)?.server;
+        Ok(Inquiry { client, source, server, now: clock::wall() })
+    }
+
+    fn ask(&mut self, ahead: Ahead) -> Result<Vec<Told>, Failure> {
+        ask(&mut self.client, ahead).map(|(_, told)| told)
+    }
+
+    /// The jobs that words name, and what is wrong with the others.
+    fn named(&self, words: &[OsString]) -> (Vec<JobId>, Vec<Failure>) {
+        let (mut ids, mut failures) = (Vec::new(), Vec::new());
+        for word in words {
+            let unknown =
+                |operand: &Operand| Failure::of_job("qstat", &Refusal::unknown_job(), &operand.full(&self.server.name));
+            match Operand::parse(word)
+                .and_then(|operand| operand.job(&self.server.name).ok_or_else(|| unknown(&operand)))
+            {
+                Ok(id) => ids.push(id),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        (ids, failures)
+    }
+
+    fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {
+        Ok(self.source.ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?.jobs)
+    }
+
+    fn wall(&self, time: Time) -> Wall {
+        self.server.clock.wall(time)
+    }
+
+    fn preamble(&self) -> Preamble<'_> {
+        sheet::preamble(&self.server, self.now)
+    }
+
+    fn document(&self) -> Document {
+        Document::begin(&self.preamble())
+    }
+}
+
+/// Asks schedd what is to come.
+fn ask(client: &mut Client, ahead: Ahead) -> Result<(Option<ServerFacts>, Vec<Told>), Failure> {
+    let (mut server, mut told) = (None, Vec::new());
+    let mut reply = client.call(&Request::Ask(Question::Ahead(ahead)))?;
+    loop {
+        match reply {
+            Reply::Part(Answer::Server(facts)) => server = Some(*facts),
+            Reply::Part(Answer::Ahead(part)) => told.push(part),
+            Reply::Done => return Ok((server, told)),
+            Reply::Refused(refusal) => return Err(refusal.into()),
+            _ => return Err(exit::garbled()),
+        }
+        reply = client.reply()?;
+    }
+}
+
+/// `n1,n2 and 5 more`: so many nodes are named in a line.
+fn nodes(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let named = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(",");
+    match names.len().saturating_sub(MOST) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

@@ -1,0 +1,105 @@
+//! What is foreseen of jobs that wait: when, where, or why not. Told to whoever asks, never kept.
+
+use super::job::JobId;
+use super::reason::Reason;
+use super::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// What is foreseen of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Foreseen {
+    /// Which job; of an array, each element that is foreseen to start, and the array for the rest.
+    pub job: JobId,
+    /// What becomes of it.
+    pub prospect: Prospect,
+}
+
+/// What becomes of a job if nobody does anything and jobs end at their walltimes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prospect {
+    /// It starts.
+    Starts {
+        /// When.
+        at: Time,
+        /// When its walltime is over.
+        end: Time,
+        /// On which nodes, each once.
+        nodes: Vec<String>,
+    },
+    /// Nothing that happens by itself lets it start.
+    Waits(Reason),
+    /// Not as far as was looked: the [`Horizon`] tells how far that is.
+    Beyond,
+}
+
+/// How far the cycle was run forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Horizon {
+    /// From when.
+    pub from: Time,
+    /// Up to when.
+    pub until: Time,
+    /// How many cycles that took.
+    pub cycles: u64,
+    /// Whether there was nothing more to be seen; else the allowance was used up.
+    pub is_whole: bool,
+}
+
+/// So much is free for so long from now on, beside all promises.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// How often what was asked for fits; processors if nothing was.
+    pub copies: u64,
+    /// On how many nodes.
+    pub nodes: u64,
+    /// A job started now must be over by then; None if it may stay for ever.
+    pub lasts: Option<Span>,
+}
+
+/// A job that has what another needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Occupant {
+    /// Which.
+    pub job: JobId,
+    /// When its walltime is over.
+    pub end: Time,
+    /// The nodes that both are, or will be, on.
+    pub nodes: Vec<String>,
+}
+
+/// A job that came later and started earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overtaker {
+    /// Which.
+    pub job: JobId,
+    /// When it started.
+    pub started: Time,
+    /// When its walltime is over.
+    pub end: Time,
+}
+
+/// Why a job waits, stage by stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Which job.
+    pub job: JobId,
+    /// The first refusal; None if the next cycle starts it.
+    pub reason: Option<Reason>,
+    /// What becomes of it.
+    pub prospect: Prospect,
+    /// How far was looked for that.
+    pub horizon: Horizon,
+    /// How many jobs that wait start before it.
+    pub ahead: u64,
+    /// Whose ends it waits for, soonest first; at most [`Explanation::MOST`].
+    pub occupants: Vec<Occupant>,
+    /// How many more they are.
+    pub more: u64,
+    /// Running jobs that came later, latest start first; at most [`Explanation::MOST`].
+    pub overtakers: Vec<Overtaker>,
+}
+
+impl Explanation {
+    /// How many other jobs are named at most.
+    pub const MOST: usize = 20;
+}

@@ -1,0 +1,124 @@
+//! Questions about what is to come: what the loop has to add before a reader can answer them.
+
+use super::Schedd;
+use super::caller::Caller;
+use super::clients::Token;
+use super::ledger::Ledger;
+use super::requests::Desk;
+use super::scene::{Study, Task};
+use crate::model::job::{Job, JobId, Life};
+use crate::model::outlook::{Explanation, Overtaker};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::time::Span;
+use crate::spool::Spool;
+use crate::sys::clock::monotonic;
+use crate::wire::ahead::Ahead;
+use crate::wire::message::{Reply, Submission};
+use std::cmp::Reverse;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// Questions that wait for a newer copy of the state.
+#[derive(Default)]
+pub struct Aside {
+    questions: Vec<(UnixStream, Caller, Ahead)>,
+    /// When they are asked again.
+    pub due: Option<Span>,
+}
+
+impl Schedd {
+    /// A client asks what is to come.
+    pub(super) fn look_ahead(&mut self, token: Token, ahead: Ahead) {
+        if let Some((stream, caller)) = self.clients.take(token) {
+            self.study(stream, caller, ahead);
+        }
+    }
+
+    /// Asks again what was put aside.
+    pub(super) fn take_up_again(&mut self) {
+        let now = monotonic();
+        self.scenes.expire(now);
+        if self.aside.due.take_if(|due| *due <= now).is_some() {
+            for (stream, caller, ahead) in std::mem::take(&mut self.aside.questions) {
+                self.study(stream, caller, ahead);
+            }
+        }
+    }
+
+    fn study(&mut self, stream: UnixStream, caller: Caller, ahead: Ahead) {
+        let scene = match self.scenes.with(jobs_of(&ahead), &self.ledger, monotonic()) {
+            Ok(scene) => scene,
+            Err(due) => {
+                self.aside.due = Some(due);
+                self.aside.questions.push((stream, caller, ahead));
+                return;
+            }
+        };
+        match task(&mut self.ledger, &self.spool, &caller, ahead) {
+            Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
+            Err(refusal) => {
+                let token = self.clients.take_back(stream, caller);
+                token.into_iter().for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
+            }
+        }
+    }
+}
+
+/// The jobs that have to be known.
+fn jobs_of(ahead: &Ahead) -> &[JobId] {
+    match ahead {
+        Ahead::Starts(jobs) => jobs,
+        Ahead::Why(job) => std::slice::from_ref(job),
+        Ahead::Windows(_) | Ahead::Trial(_) => &[],
+    }
+}
+
+fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
+    Ok(match ahead {
+        Ahead::Starts(jobs) => Task::Starts(jobs),
+        Ahead::Why(job) => Task::Why(job, overtakers(ledger, job)),
+        Ahead::Windows(submission) => {
+            let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
+            Task::Windows(Box::new(job))
+        }
+        Ahead::Trial(submission) => {
+            let desk = Desk { ledger, spool, caller };
+            desk.admit()?;
+            let (job, held) = imagined(&desk, &submission)?;
+            Task::Trial(Box::new(job), held)
+        }
+    })
+}
+
+/// The job that a submission would make, free to start at its time; and whether it would be held.
+fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal> {
+    let owner = desk.caller.owner.clone();
+    let (draft, bonds) = desk.draft(&owner, submission)?;
+    let elements = draft.spec.array.map(|indices| desk.elements(indices)).transpose()?;
+    let (ledger, number) = (&desk.ledger, desk.ledger.next_number());
+    let held = !draft.holds.is_none() || !bonds.bars().are_open();
+    let mut life = Life::new(draft.holds, draft.run_count, ledger.now);
+    life.state = State::Queued;
+    life.not_before = draft.spec.begin.map(|begin| ledger.clock().table().time(begin));
+    let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
+    Ok((Job { id, owner, spec: Arc::new(draft.spec), life, elements }, held))
+}
+
+/// I9: the running jobs that came after this one and have started since it could, latest start first.
+fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
+    let Some((job, since)) = ledger.known(id).and_then(|job| job.life.etime.map(|since| (job, since))) else {
+        return Vec::new();
+    };
+    let place = (job.rank(), job.id.number);
+    let passed = |other: &Arc<Job>| {
+        let run = other.life.open_run().filter(|run| run.started > since)?;
+        let end = run.started + other.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
+        let came_later = (other.rank(), other.id.number) > place;
+        came_later.then_some(Overtaker { job: other.id, started: run.started, end })
+    };
+    let mut overtakers: Vec<Overtaker> = ledger.holders().filter_map(passed).collect();
+    overtakers.sort_by_key(|overtaker| (Reverse(overtaker.started), overtaker.job));
+    overtakers.truncate(Explanation::MOST);
+    overtakers
+}

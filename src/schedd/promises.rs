@@ -1,0 +1,162 @@
+//! The starts promised, with what was promised first, and every slip with its cause.
+//!
+//! A slip becomes an event of its job. On a busy machine promises move with every cycle: only rows
+//! that differ are written, and a slip that goes on for one cause is told again only once it has
+//! doubled.
+
+use super::timers::{FIGURES, SOON};
+use crate::model::event::Event;
+use crate::model::job::JobId;
+use crate::model::promise::{Cause, Promise};
+use crate::model::time::{Span, Time};
+use crate::sched::plan::Booking;
+use crate::spool::commit::Change;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is shorter is no slip worth a word.
+const LEAST: Span = Span::seconds(1);
+/// A slip that goes on is told again after this long at the earliest.
+const AGAIN: Span = Span::seconds(60);
+/// How many slips of one promise are told at most.
+const MOST: u32 = 100;
+
+/// The promises of the latest cycle, and what the spool does not have of them yet.
+#[derive(Default)]
+pub struct Promises {
+    in_force: BTreeMap<JobId, Kept>,
+    /// Rows to be written, or taken away.
+    unwritten: BTreeSet<JobId>,
+    /// Slips to be written: when they were found, of which job.
+    slips: Vec<(Time, JobId, Slip)>,
+}
+
+/// A promise, and what has been told of its slips.
+struct Kept {
+    promise: Promise,
+    /// The start told last: the first one, or to which it had slipped.
+    told: Time,
+    /// The cause of the slips told last, and how long they are together.
+    latest: Option<(Cause, Span)>,
+    slips: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Slip {
+    from: Time,
+    to: Time,
+    cause: Cause,
+}
+
+impl Promises {
+    /// Those of an earlier schedd.
+    pub fn new(written: BTreeMap<JobId, Promise>) -> Promises {
+        let in_force = written.into_iter().map(|(job, promise)| (job, Kept::new(promise))).collect();
+        Promises { in_force, ..Promises::default() }
+    }
+
+    /// Takes in what a cycle promises; how soon that is to be written, if at all.
+    pub fn take_in(&mut self, bookings: &[Booking], now: Time) -> Option<Span> {
+        let booked: BTreeSet<JobId> = bookings.iter().map(|booking| booking.job).collect();
+        let gone: Vec<JobId> = self.in_force.keys().filter(|job| !booked.contains(job)).copied().collect();
+        let haste = gone.first().map(|_| FIGURES);
+        for job in gone {
+            self.in_force.remove(&job);
+            self.unwritten.insert(job);
+        }
+        bookings.iter().filter_map(|booking| self.keep(booking, now)).chain(haste).min()
+    }
+
+    /// Takes in one promise.
+    fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
+        let promise = |first| Promise { at: booking.at, first, nodes: booking.nodes.to_vec() };
+        let Some(kept) = self.in_force.get_mut(&booking.job) else {
+            self.in_force.insert(booking.job, Kept::new(promise(booking.at)));
+            self.unwritten.insert(booking.job);
+            return Some(SOON);
+        };
+        let promise = promise(kept.promise.first);
+        if kept.promise == promise {
+            return None;
+        }
+        kept.promise = promise;
+        self.unwritten.insert(booking.job);
+        let slip = kept.slipped(booking.at, booking.cause.clone().unwrap_or(Cause::Changed));
+        let haste = if slip.is_some() { SOON } else { FIGURES };
+        self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
+        Some(haste)
+    }
+
+    /// The rows to write.
+    pub fn changes(&self) -> impl Iterator<Item = Change> {
+        let row = |job: &JobId| Change::Promise(*job, self.in_force.get(job).map(|kept| kept.promise.clone()));
+        let event = |(at, job, slip): &(Time, JobId, Slip)| {
+            let Slip { from, to, cause } = slip.clone();
+            Change::Event(*at, *job, Event::Slipped { from, to, cause })
+        };
+        self.unwritten.iter().map(row).chain(self.slips.iter().map(event))
+    }
+
+    /// The rows are on disk.
+    pub fn written(&mut self) {
+        self.unwritten.clear();
+        self.slips.clear();
+    }
+}
+
+impl Kept {
+    fn new(promise: Promise) -> Kept {
+        Kept { told: promise.at, promise, latest: None, slips: 0 }
+    }
+
+    /// What is to be told of a move.
+    fn slipped(&mut self, to: Time, cause: Cause) -> Option<Slip> {
+        if to <= self.told {
+            (self.told, self.latest) = (to, None);
+            return None;
+        }
+        let before = self.latest.as_ref().filter(|(before, _)| *before == cause).map(|&(_, length)| length);
+        let length = to.since(self.told);
+        if length < before.map_or(LEAST, |before| before.max(AGAIN)) || self.slips >= MOST {
+            return None;
+        }
+        let from = std::mem::replace(&mut self.told, to);
+        self.latest = Some((cause.clone(), length + before.unwrap_or_default()));
+        self.slips += 1;
+        Some(Slip { from, to, cause })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(at: i64) -> Kept {
+        Kept::new(Promise { at: Time(at * 1000), first: Time(at * 1000), nodes: vec![] })
+    }
+
+    /// The slips told when a promise for 100 s moves there, one after the other, in seconds.
+    fn told(moves: &[(i64, Cause)]) -> Vec<(i64, i64)> {
+        let mut kept = kept(100);
+        let slips = moves.iter().filter_map(|(to, cause)| kept.slipped(Time(*to), cause.clone()));
+        slips.map(|slip| (slip.from.0 / 1000, slip.to.0 / 1000)).collect()
+    }
+
+    fn overdue(job: u64) -> Cause {
+        Cause::Overdue { job: JobId::job(job) }
+    }
+
+    #[test]
+    fn each_slip_is_told_with_its_cause_and_a_move_forward_is_none() {
+        let lost = Cause::NodeLost { node: "n1".into() };
+        let moves = [(200_000, overdue(1)), (300_000, lost), (250_000, Cause::Changed), (260_000, overdue(1))];
+        assert_eq!(told(&moves), [(100, 200), (200, 300), (250, 260)]);
+    }
+
+    #[test]
+    fn an_overdue_job_does_not_fill_the_spool() {
+        let moves: Vec<_> = (0..100_000).map(|step| (100_000 + step * 100, overdue(1))).collect();
+        let told = told(&moves);
+        assert_eq!(told[..3], [(100, 101), (101, 161), (161, 222)]);
+        assert!(told.len() < 15, "{told:?}");
+    }
+}

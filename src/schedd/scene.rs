@@ -1,0 +1,151 @@
+//! What readers look ahead in: a copy of the scheduler's view, shared by all who ask within a second.
+//!
+//! Copying takes the loop as long as it takes (milliseconds, with a hundred thousand jobs); all else
+//! is done by readers, one at a time, and what one of them has worked out the next one uses.
+
+use super::ledger::Ledger;
+use crate::model::job::{Job, JobId};
+use crate::model::outlook::{Explanation, Overtaker};
+use crate::model::policy::Policy;
+use crate::model::time::{Span, Time};
+use crate::sched::forecast::{self, Budget, Outlook};
+use crate::sched::holes;
+use crate::sched::snapshot::State;
+use crate::sched::why;
+use crate::wire::ahead::Told;
+use std::sync::{Arc, OnceLock};
+
+/// A copy is good for this long, and for this long at least: one that lacks a job asked for is
+/// replaced no sooner.
+const SHARED: Span = Span::seconds(1);
+const KEPT: Span = Span(250);
+
+/// How many jobs one part of an answer holds.
+const PART: usize = 500;
+
+/// The state at one moment.
+pub struct Scene {
+    state: State,
+    policy: Policy,
+    now: Time,
+    outlook: OnceLock<Outlook>,
+}
+
+impl Scene {
+    /// The scene as it stands.
+    fn of(ledger: &Ledger) -> Scene {
+        let (state, policy) = (ledger.cluster_ahead(), ledger.setup.policy.clone());
+        Scene { state, policy, now: ledger.now, outlook: OnceLock::new() }
+    }
+
+    /// What becomes of all jobs: worked out by the first who asks.
+    fn outlook(&self) -> &Outlook {
+        self.outlook.get_or_init(|| forecast::run(self.state.clone(), &self.policy, self.now, Budget::default()))
+    }
+
+    fn knows(&self, job: JobId) -> bool {
+        self.state.class_of(job).is_some()
+    }
+}
+
+/// The latest scene.
+#[derive(Default)]
+pub struct Scenes {
+    latest: Option<(Arc<Scene>, Span)>,
+}
+
+impl Scenes {
+    /// A scene in which these jobs wait, if they do; `now` is on the clock that no step moves. Else
+    /// when to ask again.
+    pub fn with(&mut self, jobs: &[JobId], ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
+        if let Some((scene, made)) = &self.latest {
+            let has_all = jobs.iter().all(|job| scene.knows(*job) || !ledger.is_candidate(*job));
+            match has_all {
+                true if now < *made + SHARED => return Ok(scene.clone()),
+                false if now < *made + KEPT => return Err(*made + KEPT),
+                _ => {}
+            }
+        }
+        let scene = Arc::new(Scene::of(ledger));
+        self.latest = Some((scene.clone(), now));
+        Ok(scene)
+    }
+
+    /// Lets go of a scene that nobody may use any more.
+    pub fn expire(&mut self, now: Span) {
+        self.latest.take_if(|(_, made)| now >= *made + SHARED);
+    }
+}
+
+/// A question about a scene, ready to be answered without the loop.
+pub struct Study {
+    /// In which it is answered.
+    pub scene: Arc<Scene>,
+    /// What is asked.
+    pub task: Task,
+}
+
+/// What is asked.
+pub enum Task {
+    /// When these start; all, if none are named.
+    Starts(Vec<JobId>),
+    /// What is free for jobs like this one.
+    Windows(Box<Job>),
+    /// Why a job waits, and which running jobs have passed it.
+    Why(JobId, Vec<Overtaker>),
+    /// What would become of this job, which is held if the latter is true.
+    Trial(Box<Job>, bool),
+}
+
+impl Study {
+    /// Tells the answer part by part.
+    pub fn tell<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let scene = &*self.scene;
+        match &self.task {
+            Task::Starts(jobs) => self.starts(jobs, each),
+            Task::Windows(job) => each(Told::Windows(holes::windows(&scene.state, &scene.policy, scene.now, job))),
+            Task::Why(job, overtakers) => {
+                let why = explain(scene, &scene.state, *job, scene.outlook());
+                let why = why.map(|why| Box::new(Explanation { overtakers: overtakers.clone(), ..why }));
+                each(Told::Explained(why))
+            }
+            Task::Trial(job, held) => match self.trial(job) {
+                Some(explanation) => each(Told::Tried { explanation: Box::new(explanation), held: *held }),
+                None => each(Told::Explained(None)),
+            },
+        }
+    }
+
+    fn starts<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let outlook = self.scene.outlook();
+        each(Told::Horizon(outlook.horizon))?;
+        let is_asked =
+            |job: JobId| jobs.is_empty() || jobs.contains(&job) || job.parent().is_some_and(|of| jobs.contains(&of));
+        let all = outlook.starts.iter().chain(&outlook.rest).filter(|foreseen| is_asked(foreseen.job));
+        let mut part = Vec::new();
+        for foreseen in all {
+            part.push(foreseen.clone());
+            if part.len() == PART {
+                each(Told::Foreseen(std::mem::take(&mut part)))?;
+            }
+        }
+        // An element not seen to start is told of as its array is.
+        let seen = |job: &JobId| outlook.of(*job).filter(|foreseen| foreseen.job == *job).is_some();
+        let elements = jobs.iter().filter(|job| job.index().is_some() && !seen(job));
+        part.extend(elements.filter_map(|job| outlook.of(*job)).cloned());
+        each(Told::Foreseen(part))
+    }
+
+    fn trial(&self, job: &Job) -> Option<Explanation> {
+        let scene = &*self.scene;
+        let mut state = scene.state.clone();
+        state.enqueue(job);
+        let budget = Budget::default();
+        let outlook = forecast::run_until(state.clone(), &scene.policy, scene.now, budget, job.id);
+        explain(scene, &state, job.id, &outlook)
+    }
+}
+
+fn explain(scene: &Scene, state: &State, job: JobId, outlook: &Outlook) -> Option<Explanation> {
+    why::explain(state, &scene.policy, scene.now, job, outlook)
+}

@@ -1,0 +1,229 @@
+//! When will it start? The forecast against what then happens, and the commands that tell it.
+
+use crate::support::sandbox::Sandbox;
+use lanai::model::job::JobId;
+use lanai::model::outlook::Prospect;
+use lanai::model::time::Time;
+use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::forecast::{self, Budget};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A job: chunks, processors of each, place, walltime in seconds.
+type Made = (u32, u32, &'static str, i64);
+
+fn made() -> impl Strategy<Value = Made> {
+    let place = prop_oneof![4 => Just("free"), 1 => Just("scatter"), 1 => Just("free:excl"), 1 => Just("pack")];
+    (1..4u32, 1..6u32, place, (1..20i64).prop_map(|tens| tens * 10))
+}
+
+fn text((count, ncpus, place, walltime): &Made) -> String {
+    format!("select={count}:ncpus={ncpus} place={place} walltime={walltime}")
+}
+
+/// What starts when and where, if jobs end at their walltimes: carried on cycle by cycle, also at
+/// moments at which nothing happens.
+fn carried_on(mut scene: Scene, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>)> {
+    let (mut started, mut ends) = (BTreeMap::new(), BTreeMap::new());
+    loop {
+        let plan = scene.plan();
+        scene.apply(&plan);
+        for start in &plan.starts {
+            let mut nodes: Vec<String> = start.shares.iter().map(|share| share.node.clone()).collect();
+            nodes.sort();
+            nodes.dedup();
+            started.insert(start.job, (scene.now, nodes));
+            ends.insert((start.until, start.job), ());
+        }
+        let Some(((end, _), ())) = ends.first_key_value() else { return started };
+        scene.now = Time(end.0.min(scene.now.0 + idle));
+        while let Some(entry) = ends.first_entry().filter(|entry| entry.key().0 <= scene.now) {
+            scene.state.vacate(entry.remove_entry().0.1);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_foreseen_is_what_then_happens(
+        nodes in prop::collection::vec(1..9u32, 1..5), jobs in prop::collection::vec(made(), 1..16),
+        idle in 7_000..100_000i64, strictly: bool, array in prop::option::of(2..6u32),
+    ) {
+        let nodes: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
+        let mut scene = cluster(&nodes.join(", "));
+        for (place, job) in jobs.iter().enumerate() {
+            let array = array.filter(|_| place == 0).map_or(String::new(), |last| format!(" array=1-{last}"));
+            scene = scene.queued(place as u64 + 1, &format!("{}{array}", text(job)));
+        }
+        if strictly {
+            scene = scene.strictly();
+        }
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        prop_assert!(outlook.horizon.is_whole);
+        let mut foreseen = BTreeMap::new();
+        for told in &outlook.starts {
+            let Prospect::Starts { at, nodes, .. } = &told.prospect else { panic!("{told:?}") };
+            let mut nodes = nodes.clone();
+            nodes.sort();
+            foreseen.insert(told.job, (*at, nodes));
+        }
+        prop_assert_eq!(foreseen, carried_on(scene, idle));
+    }
+}
+
+const NCPUS: u64 = 8;
+
+/// A sandbox with one node, of which job 1 has all processors but `spare` for an hour.
+fn occupied(spare: u64) -> (Sandbox, String) {
+    let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = node.split('.').next().unwrap();
+    let sandbox = Sandbox::configured(&format!("[[node]]\nname = \"{node}\"\nncpus = {NCPUS}\nmem = \"64gb\"\n"));
+    let request = format!("select=1:ncpus={}", NCPUS - spare);
+    let first = sandbox.submit(&["-l", &request, "-l", "walltime=1:00:00"], "sleep 600\n");
+    sandbox.running(&first);
+    (sandbox, first)
+}
+
+fn json_of(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+    let out = sandbox.run("qstat", &[arguments, &["-F", "json"]].concat()).ok();
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
+/// M52, I29: every job that waits is told its start, and the promised one has it in its attributes.
+#[test]
+fn every_waiting_job_is_told_when_it_starts() {
+    let (sandbox, first) = occupied(0);
+    let all = format!("select=1:ncpus={NCPUS}");
+    let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
+    let third = sandbox.submit(&["-l", &all, "-l", "walltime=300"], "true\n");
+    let never = sandbox.submit(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)], "true\n");
+    let told = json_of(&sandbox, &["--start"]);
+    let estimated = |id: &str| told["Jobs"][id]["estimated"].clone();
+    let start = |id: &str| estimated(id)["start"].as_i64().unwrap_or_else(|| panic!("{id}: {told}"));
+    assert_eq!(start(&third), start(&second) + 600, "{told}");
+    assert_eq!(estimated(&third)["end"].as_i64().unwrap(), start(&third) + 300);
+    assert_eq!(told["Jobs"][&never]["code"], "never_enough");
+    assert_eq!(told["horizon"]["whole"], true);
+    let stime = sandbox.job(&first)["stime"].as_str().unwrap().to_string();
+    let text = sandbox.run("qstat", &["--start", &second, &never, &first]).ok();
+    assert!(text.lines().count() == 5 && text.contains("Can Never Run") && text.contains(&stime), "{text}");
+    let promised =
+        sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
+    let node = estimated(&second)["nodes"][0].as_str().unwrap().to_string();
+    assert_eq!(promised["exec_vnode"], json!(format!("({node}:ncpus={NCPUS})")));
+    assert_eq!(promised["start_time"], estimated(&second)["start_time"]);
+    let list = sandbox.run("qstat", &["-T"]).ok();
+    let place = |id: &str| list.find(id).unwrap_or_else(|| panic!("{id}: {list}"));
+    assert!(place(&second) < place(&first) && place(&first) < place(&third), "{list}");
+}
+
+#[test]
+fn a_job_that_waits_is_told_why_and_who_passed_it() {
+    let (sandbox, first) = occupied(1);
+    let waits = sandbox.submit(&["-l", &format!("select=1:ncpus={NCPUS}"), "-l", "walltime=600"], "true\n");
+    sandbox.until("the promise", || Some(sandbox.job(&waits)["estimated"].clone()).filter(|e| !e.is_null()));
+    let filler = sandbox.submit(&["-l", "select=1:ncpus=1", "-l", "walltime=600"], "sleep 600\n");
+    sandbox.running(&filler);
+    let why = sandbox.until("a fresh answer", || {
+        let why = json_of(&sandbox, &["--why", &waits])["Jobs"][&waits]["why"].clone();
+        (why["passed_by"].as_array().is_some_and(|passed| !passed.is_empty())).then_some(why)
+    });
+    assert_eq!(why["reason"]["code"], "busy", "{why}");
+    assert_eq!(why["passed_by"][0]["job"], json!(filler));
+    let verdicts: Vec<&str> =
+        why["stages"].as_array().unwrap().iter().map(|s| s["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["passed", "passed", "refused", "not reached"]);
+    assert_eq!(why["estimated"]["start"], why["promise"]["start"]);
+    let text = sandbox.run("qstat", &["--why", &waits]).ok();
+    for part in [
+        format!("Job {filler} passed you: it ends at "),
+        format!("Waits for:  job {first} on "),
+        "before your promised start ".to_string(),
+        "Insufficient amount of resource: ncpus".to_string(),
+    ] {
+        assert!(text.contains(&part), "{part}: {text}");
+    }
+    let runs = sandbox.run("qstat", &["--why", &first]).ok();
+    assert!(runs.contains("Job run at") && runs.lines().count() == 1, "{runs}");
+    let unknown = sandbox.run("qstat", &["--why", "9999"]);
+    assert!(unknown.err.contains("Unknown Job Id 9999"), "{}", unknown.err);
+}
+
+/// M29.
+#[test]
+fn free_windows_are_told_widest_first() {
+    let (sandbox, _) = occupied(2);
+    let told = json_of(&sandbox, &["--holes"]);
+    assert_eq!(told["Windows"], json!([{"nodes": 1, "processors": 2, "seconds": null, "until": null}]));
+    sandbox.submit(&["-l", &format!("select=1:ncpus={}", NCPUS - 1), "-l", "walltime=600"], "true\n");
+    let told = sandbox.until("a fresh answer", || {
+        Some(json_of(&sandbox, &["--holes"])).filter(|told| told["Windows"].as_array().is_some_and(|w| w.len() == 2))
+    });
+    let (wide, long) = (&told["Windows"][0], &told["Windows"][1]);
+    assert_eq!((&wide["processors"], &long["processors"], &long["seconds"]), (&json!(2), &json!(1), &Value::Null));
+    let seconds = wide["seconds"].as_i64().unwrap();
+    assert!((3300..=3600).contains(&seconds), "{told}");
+    let copies = json_of(&sandbox, &["--holes", "-l", "select=1:ncpus=2"]);
+    assert_eq!(copies["Windows"][0]["copies"], 1, "{copies}");
+    let text = sandbox.run("qstat", &["--holes"]).ok();
+    assert!(text.starts_with("   Nodes Processors") && text.contains("unlimited"), "{text}");
+    let never = sandbox.run("qstat", &["--holes", "-l", &format!("select=1:ncpus={}", NCPUS + 1)]).ok();
+    assert!(never.starts_with("Can Never Run"), "{never}");
+    assert_eq!(sandbox.run("qstat", &["--holes", "--start"]).code, 2);
+    assert_eq!(sandbox.run("qstat", &["-l", "ncpus=1"]).code, 2);
+}
+
+#[test]
+fn a_dry_run_says_when_and_where_and_leaves_nothing() {
+    let (sandbox, _) = occupied(1);
+    let all = format!("select=1:ncpus={NCPUS}");
+    let tried = |arguments: &[&str]| {
+        let line = [&["--dry-run"], arguments, &["--", "true"]].concat();
+        sandbox.run("qsub", &line).ok()
+    };
+    assert!(tried(&["-l", "select=1:ncpus=1"]).contains("It would start now on "));
+    let later = tried(&["-l", &all, "-l", "walltime=60"]);
+    assert!(later.contains("It would start at ") && later.contains("Insufficient amount of resource"), "{later}");
+    assert!(tried(&["-l", &all, "-h"]).contains("It would be held; free to start, it would start at "));
+    assert!(tried(&["-l", "select=1:ncpus=1", "-J", "1-3"]).contains("It would start now"));
+    let never = tried(&["-l", &format!("select=1:ncpus={}", NCPUS + 1)]);
+    assert!(never.contains("It would not start.") && never.contains("Can Never Run"), "{never}");
+    let wrong = sandbox.run("qsub", &["--dry-run", "-q", "nosuch", "--", "true"]);
+    assert!(wrong.code != 0 && wrong.err.contains("Unknown queue"), "{}", wrong.err);
+    let jobs = json_of(&sandbox, &["-x", "-f"]);
+    assert_eq!(jobs["Jobs"].as_object().unwrap().len(), 1, "{jobs}");
+    assert!(sandbox.submit(&[], "true\n").starts_with("2."), "no number was used");
+}
+
+#[test]
+fn a_promise_that_slips_is_told_with_its_cause() {
+    let (sandbox, first) = occupied(0);
+    let second = sandbox.submit(&["-l", &format!("select=1:ncpus={NCPUS}"), "-l", "walltime=600"], "true\n");
+    let promised =
+        sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
+    sandbox.run("qalter", &["-l", "walltime=2:00:00", &first]).ok();
+    let why = sandbox.until("the slip", || {
+        let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
+        why["slips"].as_array().is_some_and(|slips| !slips.is_empty()).then_some(why)
+    });
+    let slip = &why["slips"][0];
+    assert_eq!(slip["to"].as_i64().unwrap() - slip["from"].as_i64().unwrap(), 3600, "{why}");
+    assert_eq!((&why["promise"]["first"], &why["promise"]["start"]), (&slip["from"], &slip["to"]));
+    let cause = slip["cause"].as_str().unwrap();
+    let text = sandbox.run("qstat", &["--why", &second]).ok();
+    assert!(text.contains(&format!(": {cause}")) && text.contains("first promised for"), "{text}");
+    let story = sandbox.run("tracejob", &[&second]).ok();
+    let start = promised["start_time"].as_str().unwrap();
+    assert!(story.contains(&format!("Promised start moved from {start} to ")) && story.contains(cause), "{story}");
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    let kept = sandbox.until("the answer", || {
+        Some(json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone())
+            .filter(|why| why["promise"].is_object())
+    });
+    assert_eq!(kept["promise"]["first"], slip["from"], "{kept}");
+    assert_eq!(kept["slips"].as_array().unwrap().len(), 1, "{kept}");
+}
