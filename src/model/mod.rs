@@ -53,11 +53,16 @@ pub mod event;
 
 pub mod life;
 
+#[macro_use]
+pub mod policy;
+
+pub mod geometry;
+
+pub mod wishes;
+
 pub mod node;
 
 pub mod queue;
-
-pub mod policy;
 
 pub mod reason;
 

@@ -25,7 +25,7 @@ fn share(cluster: &Cluster, node: NodeIx, chunk: &ChunkShape) -> Share {
         taken: taken.collect(),
         cpus: Vec::new(),
         gpus: Vec::new(),
-        mpiprocs: chunk.mpiprocs,
+        mpiprocs: chunk.mpiprocs, pooled: vec![], ranks: vec![],
     }
 }
 

@@ -275,7 +275,7 @@ fn share(chunk: &Chunk, node: &str) -> Share {
         taken: chunk.resources.clone(),
         cpus: Vec::new(),
         gpus: Vec::new(),
-        mpiprocs: 1,
+        mpiprocs: 1, pooled: vec![], ranks: vec![],
     }
 }
 
@@ -317,6 +317,7 @@ fn spec(request: Request, queue: String) -> Spec {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        wishes: Default::default(),
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
