@@ -132,7 +132,9 @@ impl Node {
             taken: vec![("ncpus".into(), Value::Long(1))],
             cpus: Vec::new(),
             gpus: Vec::new(),
-            mpiprocs: 2, pooled: vec![], ranks: vec![],
+            mpiprocs: 2,
+            pooled: vec![],
+            ranks: vec![],
         };
         Launch {
             job: JobId::job(job),

@@ -113,7 +113,16 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
 pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
     let mem = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
     let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus))).chain(mem).collect();
-    Share { node: "head".into(), host: "head".into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 , pooled: vec![], ranks: vec![]}
+    Share {
+        node: "head".into(),
+        host: "head".into(),
+        taken,
+        cpus: vec![],
+        gpus: vec![],
+        mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
+    }
 }
 
 /// The job, running on `shares` for 301 seconds.

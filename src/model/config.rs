@@ -40,7 +40,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("launch", &["login", "grace", "max_failed_starts", "retry", "gpu_tool", "gpu_look"]),
     ("cycle", &["poll_interval", "default_walltime"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
-    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets"]),
+    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets", "veto"]),
     ("queue", &["name", "priority", "enabled", "started"]),
     ("resource", &["name", "type", "consumable", "host_level"]),
     ("node", &["name", "socket", "gpus", "exclude_gpus"]),

@@ -274,6 +274,8 @@ mod tests {
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs,
+            pooled: vec![],
+            ranks: vec![],
         };
         assert_eq!(node_file(&[share("n1", 2), share("n2", 1)]), "n1\nn1\nn2\n");
     }

@@ -102,7 +102,9 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         taken: Vec::new(),
         cpus: Vec::new(),
         gpus: Vec::new(),
-        mpiprocs: 1, pooled: vec![], ranks: vec![],
+        mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
     };
     crate::wire::order::Launch {
         job: JobId::job(1),

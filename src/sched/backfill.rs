@@ -47,6 +47,7 @@ impl<'s> Fence<'s> {
         then.claim(&claim);
         let spare = claim.holds.keys().map(|&ix| (ix, then.room(ix).clone())).collect();
         let mut beside = Beside { spare, space: now.clone() };
+        beside.space.narrow_pools(&then);
         claim.holds.keys().for_each(|&ix| beside.settle(ix, now));
         Fence { holder, at: opening.at, beside: Some(beside) }
     }
@@ -65,9 +66,11 @@ impl<'s> Fence<'s> {
     /// Another job has started: what it took is gone, and if it stays, is gone then, too.
     pub fn account(&mut self, claim: &Claim, until: Time, now: &Space<'s>) {
         let Some(beside) = &mut self.beside else { return };
+        claim.holds.values().filter(|_| until > self.at).for_each(|taken| beside.space.take_pools(taken));
+        beside.space.narrow_pools(now);
         for (ix, taken) in &claim.holds {
             if let Some(room) = beside.spare.get_mut(ix).filter(|_| until > self.at) {
-                room.admit(taken, claim.alone);
+                room.admit(taken, claim.tenant);
             }
             beside.settle(*ix, now);
         }
@@ -78,9 +81,7 @@ impl<'s> Beside<'s> {
     fn settle(&mut self, ix: NodeIx, now: &Space<'s>) {
         let mut room = now.room(ix).clone();
         if let Some(spare) = self.spare.get(&ix) {
-            room.free.iter_mut().zip(&spare.free).for_each(|(free, spare)| *free = (*free).min(*spare));
-            room.tenants = room.tenants.max(spare.tenants);
-            room.alone = room.alone.max(spare.alone);
+            room.narrow(spare);
         }
         self.space.refile(ix, room);
     }

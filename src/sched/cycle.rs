@@ -8,7 +8,7 @@ use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
 use super::snapshot::State;
 use super::space::Claim;
-use super::{allocation, distribution, feasibility, launch, throttling};
+use super::{feasibility, launch, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -34,12 +34,9 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
 }
 
 fn place(job: Candidate, ledger: &mut Ledger) -> Result<(Start, Claim), Reason> {
-    let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
-    feasibility::screen(shape, ledger)?;
+    let shape = ledger.shape_of(&job);
+    feasibility::screen(&shape, ledger)?;
     throttling::admit(job, ledger)?;
-    let placement = ledger.place(job.class)?;
-    let claim = allocation::claim(cluster, shape, &placement);
-    let shares = distribution::lay_out(cluster, shape, &placement);
-    let start = launch::order(job, shares, ledger.end_of(job.class), cluster, &mut ledger.numbers);
-    Ok((start, claim))
+    let placement = ledger.place(job.class, &shape)?;
+    Ok(launch::start(job, &shape, &placement, ledger))
 }

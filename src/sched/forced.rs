@@ -6,7 +6,7 @@ use super::plan::Start;
 use super::priority::Candidate;
 use super::shape::ClassKey;
 use super::snapshot::State;
-use super::{distribution, feasibility, launch};
+use super::{feasibility, launch};
 use crate::model::job::Job;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
@@ -25,15 +25,15 @@ pub fn start(
     let cluster = &state.cluster;
     let class = ClassKey::of(job, &cluster.catalog);
     let mut ledger = Ledger::open(state, policy, now);
-    feasibility::screen(&class.shape, &mut ledger)?;
+    let candidate = Candidate::alone(job.id, &class);
+    let shape = ledger.shape_of(&candidate);
+    feasibility::screen(&shape, &mut ledger)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
-    let placement = ledger.place(&class)?;
-    let shares = distribution::lay_out(cluster, &class.shape, &placement);
-    let candidate = Candidate::alone(job.id, &class);
-    Ok(launch::order(candidate, shares, ledger.end_of(&class), cluster, &mut ledger.numbers))
+    let placement = ledger.place(&class, &shape)?;
+    Ok(launch::start(candidate, &shape, &placement, &mut ledger).0)
 }
 
 #[cfg(test)]

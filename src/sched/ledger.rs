@@ -4,17 +4,20 @@ use super::backfill::Fence;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Booking, Plan, Start};
+use super::preference::Guide;
 use super::priority::Candidate;
+use super::resolution::Resolution;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::Timeline;
+use super::{availability, shortage};
 use crate::model::job::JobId;
 use crate::model::policy::{Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The books of one cycle.
 pub struct Ledger<'s> {
@@ -29,6 +32,7 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    resolution: Resolution,
     started: BTreeMap<JobId, (Claim, Time)>,
     /// Starts of classes that limit themselves.
     counted: BTreeMap<ClassId, u32>,
@@ -47,12 +51,18 @@ pub struct Ledger<'s> {
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
+        let placement = &policy.placement;
+        let guide = Arc::new(Guide::new(placement, &state.cluster));
+        let mut space = Space::now(&state.cluster).guided(guide.clone());
+        availability::observe(&mut space, placement);
+        let by_use = availability::by_use(&state.cluster, placement);
         Ledger {
             state,
             policy,
             now,
-            space: Space::now(&state.cluster),
-            vacant: Space::vacant(&state.cluster),
+            space,
+            vacant: Space::vacant(&state.cluster).guided(guide),
+            resolution: Resolution::new(placement, &state.cluster),
             numbers: Numbers::default(),
             started: BTreeMap::new(),
             counted: BTreeMap::new(),
@@ -61,13 +71,24 @@ impl<'s> Ledger<'s> {
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
             fenced: BTreeSet::new(),
-            plan: Plan::new(now),
+            plan: Plan { by_use, ..Plan::new(now) },
         }
     }
 
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
         self.now + class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// What a job asks for, with what the policy adds to it.
+    pub fn shape_of(&mut self, job: &Candidate) -> Arc<Shape> {
+        let since = self.state.waits_since(job.job);
+        let end = self.end_of(job.class);
+        let shape = self.resolution.shape(job.class, since, self.now, end);
+        if let Some(from) = self.resolution.spans_from(since).filter(|from| *from > self.now) {
+            self.plan.look_again(from);
+        }
+        shape
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -78,8 +99,7 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
-        let shape = &class.shape;
+    pub fn place(&mut self, class: &ClassKey, shape: &Shape) -> Result<Placement, Reason> {
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
         }
@@ -134,7 +154,11 @@ impl<'s> Ledger<'s> {
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) {
         let is_blocked = matches!(
             reason,
-            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes
+            Reason::Busy { .. }
+                | Reason::Scattered { .. }
+                | Reason::UsedOutside { .. }
+                | Reason::NoNodes
+                | Reason::Unsuitable { never: false, .. }
         );
         if is_blocked && self.fence.is_none() {
             self.book(candidate, &mut reason);
@@ -146,8 +170,8 @@ impl<'s> Ledger<'s> {
     }
 
     fn book(&mut self, candidate: Candidate<'s>, reason: &mut Reason) {
-        let shape = &candidate.class.shape;
-        let at = self.promise(candidate.job, shape);
+        let shape = self.shape_of(&candidate);
+        let at = self.promise(candidate.job, &shape);
         match (at, self.policy.backfill.policy) {
             (None, Filling::None) => self.fence = Some(Fence::closed(candidate.job, Time::NEVER)),
             (Some(at), Filling::None) => self.fence = Some(Fence::closed(candidate.job, at)),
@@ -173,6 +197,7 @@ impl<'s> Ledger<'s> {
         };
         let at = opening.at;
         let nodes: BTreeSet<_> = opening.placement.picks.iter().map(|&(ix, _)| ix).collect();
+        nodes.iter().for_each(|&ix| self.space.promise(ix, at));
         let nodes = nodes.into_iter().map(|ix| self.state.cluster.node(ix).name.clone()).collect();
         self.plan.bookings.push(Booking { job, at, nodes });
         // A job that is overdue ends when it ends: to look again at once would help nobody.

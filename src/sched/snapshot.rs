@@ -7,8 +7,9 @@
 use super::allocation;
 use super::amounts::{Catalog, add};
 use super::cluster::{Cluster, Hold, NodeIx};
+use super::pools::Pool;
 use super::shape::ClassKey;
-pub use super::shape::{ClassId, Tenancy};
+pub use super::shape::{ClassId, Tenancy, Tenant, User};
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -29,6 +30,8 @@ pub struct State {
     pub(super) ends: BTreeSet<(Time, JobId)>,
     /// Each candidate's class, and its place in the order.
     jobs: BTreeMap<JobId, (ClassId, u64)>,
+    /// Since when each waits.
+    since: BTreeMap<JobId, Time>,
 }
 
 /// Jobs alike, waiting.
@@ -85,12 +88,64 @@ impl State {
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
             jobs: BTreeMap::new(),
+            since: BTreeMap::new(),
         }
+    }
+
+    /// Since when a candidate waits; an element as long as its array.
+    pub fn waits_since(&self, id: JobId) -> Option<Time> {
+        self.since.get(&id).or_else(|| self.since.get(&id.parent()?)).copied()
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
         self.cluster.set(facts, usable);
+        self.put_in_order();
+    }
+
+    /// Gives these nodes the first places in the order of the nodes, whether they are there or not; all
+    /// others come by name.
+    pub fn list_nodes(&mut self, names: &[String]) {
+        self.cluster.list(names);
+        self.put_in_order();
+    }
+
+    fn put_in_order(&mut self) {
+        if let Some(moves) = self.cluster.put_in_order() {
+            let nodes = self.running.values_mut().flat_map(|running| &mut running.nodes);
+            nodes.for_each(|ix| *ix = moves.of(*ix));
+        }
+    }
+
+    /// Says what the whole system has of a resource (Q21). One that is not consumable, or that nodes
+    /// have, is passed over.
+    pub fn set_pool(&mut self, resource: &str, pool: Pool) {
+        let catalog = &self.cluster.catalog;
+        if let Some(index) = catalog.index(resource).filter(|index| catalog.pooled().contains(index)) {
+            self.cluster.pools.set(index, pool);
+        }
+    }
+
+    /// Says what there is now of a resource that the whole system has, and how much of that is in use
+    /// elsewhere; what it is configured with stays. Jobs that have of it keep it.
+    pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
+        let index = self.cluster.catalog.index(resource);
+        if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
+            self.cluster.pools.set(index, Pool { missing: pool.total - total, elsewhere, ..pool });
+        }
+    }
+
+    /// What is in use of a resource that the whole system has, what is not there included, of how much.
+    pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
+        let index = self.cluster.catalog.index(resource)?;
+        Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
+    }
+
+    /// A user by name, whose name expressions can ask for from now on.
+    pub fn user(&mut self, name: &str) -> User {
+        let user = User::of(name);
+        self.cluster.users.entry(user).or_insert_with(|| name.to_string());
+        user
     }
 
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
@@ -107,6 +162,7 @@ impl State {
     /// candidate already is read anew.
     pub fn enqueue(&mut self, job: &Job) {
         self.withdraw(job.id);
+        self.user(&job.owner.user);
         let id = ClassKey::id_of(job);
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(id);
@@ -114,10 +170,12 @@ impl State {
         let array = job.indices().zip(job.elements.clone());
         class.jobs.insert((job.rank(), job.id), array.map(|(indices, elements)| Array { indices, elements }));
         self.jobs.insert(job.id, (id, job.rank()));
+        self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
+        self.since.remove(&id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         if let Some(class) = self.classes.get_mut(&class_id) {
             class.jobs.remove(&(rank, id));
@@ -128,12 +186,13 @@ impl State {
     }
 
     /// A job has these shares until then: it was started, or found running at recovery. It is no
-    /// longer a candidate. `exclusive` takes a `Start`'s, a job's `Place`, or `true` for the nodes
-    /// of the shares alone. `Time::NEVER` for a job without an end.
-    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenancy>, until: Time) {
+    /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or `true` for
+    /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
+    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
         self.withdraw(id);
         self.vacate(id);
         self.cluster.reserve_slots(shares);
+        self.put_in_order();
         // Every share's node has a slot now.
         let holds = self.holds_of(shares, exclusive.into()).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
@@ -148,12 +207,10 @@ impl State {
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
     /// their other nodes, which bars all others from them.
-    pub(super) fn holds_of(&self, shares: &[Share], tenancy: Tenancy) -> Result<BTreeMap<NodeIx, Hold>, String> {
-        let mut holds = self.cluster.holds(shares, tenancy.is_exclusive())?;
-        if tenancy == Tenancy::Hosts {
-            for neighbour in allocation::neighbours(&self.cluster, holds.keys()) {
-                holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(true));
-            }
+    pub(super) fn holds_of(&self, shares: &[Share], tenant: Tenant) -> Result<BTreeMap<NodeIx, Hold>, String> {
+        let mut holds = self.cluster.holds(shares, tenant)?;
+        for neighbour in allocation::neighbours(&self.cluster, tenant, holds.keys()) {
+            holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(tenant));
         }
         Ok(holds)
     }
@@ -198,11 +255,12 @@ impl State {
         let mut sum = self.cluster.catalog.nothing();
         node.tenants.values().for_each(|hold| add(&mut sum, &hold.taken));
         let catalog = &self.cluster.catalog;
-        let taken = catalog.names().iter().enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
+        let of_nodes = catalog.names()[..catalog.pooled().start].iter();
+        let taken = of_nodes.enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
         Assigned {
             taken: taken.collect(),
             jobs: node.tenants.keys().copied().collect(),
-            exclusive: node.tenants.values().any(|hold| hold.alone),
+            exclusive: node.room.alone > 0,
         }
     }
 }
