@@ -60,6 +60,8 @@ pub mod geometry;
 
 pub mod wishes;
 
+pub mod pool;
+
 pub mod node;
 
 pub mod queue;

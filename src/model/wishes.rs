@@ -142,7 +142,7 @@ mod tests {
     fn what_is_no_wish_is_told() {
         let mut wishes = Wishes::default();
         let said = |wishes: &mut Wishes, name, text| wishes.set(name, text).unwrap_err();
-        assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of firstavailable, "));
+        assert!(said(&mut wishes, "nalloc", "best").starts_with("`best` is none of minresource, "));
         assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
         assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));
         assert!(said(&mut wishes, "cluster", "post").contains("`post` is no cluster"));

@@ -354,6 +354,9 @@ impl<'a> Trial<'a> {
         if candidates.supply() < count {
             return 0;
         }
+        if self.shape.is_spread() {
+            return self.spread(chunk, count, &candidates);
+        }
         let dealt = {
             let trial = &*self;
             let nodes = candidates.nodes(self.space).map(|(node, _)| (node, trial.times(node, chunk)));
@@ -364,6 +367,20 @@ impl<'a> Trial<'a> {
             self.put(run[0], chunk, run.len() as u64);
         }
         dealt.len() as u64
+    }
+
+    /// The same where each chunk stands in the way of the next.
+    fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
+        let mut wanted = count;
+        for (node, _) in candidates.nodes(self.space) {
+            let take = self.times(node, chunk).min(wanted);
+            self.put(node, chunk, take);
+            wanted -= take;
+            if wanted == 0 {
+                break;
+            }
+        }
+        count - wanted
     }
 
     /// How many chunks of a kind go on a node, besides those that are there.

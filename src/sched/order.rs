@@ -101,11 +101,12 @@ mod tests {
     #[test]
     fn nodes_come_as_configured_then_as_people_count() {
         let scene = ["n10", "n2", "b", "n1", "a"].iter().fold(cluster(""), |s, name| s.node(name, "ncpus=1", true));
-        let wide = |scene: &crate::sched::fixture::Scene| scene.clone().queued(1, "select=5 place=scatter").starts();
+        let wide =
+            |scene: &crate::sched::fixture::Scene| scene.clone().queued(1, "select=5:ncpus=1 place=scatter").starts();
         assert_eq!(wide(&scene), "1 on a,b,n1,n2,n10");
         let mut scene = scene.running(9, "select=2:ncpus=1", "n10,a", 60);
         scene.state.list_nodes(&["n2".to_string(), "nosuch".to_string(), "b".to_string()]);
-        assert_eq!(scene.clone().queued(1, "select=3").starts(), "1 on n2,b,n1");
+        assert_eq!(scene.clone().queued(1, "select=3:ncpus=1").starts(), "1 on n2,b,n1");
         scene.state.vacate(crate::model::job::JobId::job(9));
         assert_eq!(wide(&scene), "1 on n2,b,a,n1,n10");
     }

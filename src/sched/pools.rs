@@ -4,23 +4,8 @@
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, NodeIx};
 use super::shape::Shape;
-use crate::model::host_list::HostList;
+pub use crate::model::pool::Pool;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// One of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pool {
-    /// How much there is, as configured.
-    pub total: i64,
-    /// How much of that is not there now.
-    pub missing: i64,
-    /// How much is in use where we do not see.
-    pub elsewhere: i64,
-    /// Counted once for each host of a job, however many chunks are there, and not once for the job.
-    pub per_host: bool,
-    /// The hosts on which it can be used.
-    pub scope: HostList,
-}
 
 /// All of them.
 #[derive(Clone, Debug)]
@@ -68,6 +53,14 @@ impl Pools {
     }
 }
 
+impl Cluster {
+    /// Says what there is of a resource that the whole system has.
+    pub fn set_pool(&mut self, index: usize, pool: Pool) {
+        self.capacity[index] = pool.total;
+        self.pools.set(index, pool);
+    }
+}
+
 /// What a job of this shape takes of the whole system's resources when it is on these nodes.
 pub fn amounts(cluster: &Cluster, shape: &Shape, nodes: impl Iterator<Item = NodeIx>) -> Vec<(usize, i64)> {
     if shape.pooled.is_empty() {
@@ -102,7 +95,7 @@ mod tests {
             .queued(3, "site_lic=1")
             .queued(4, "select=1");
         assert_eq!(scene.starts(), "1 on n1; 3 on n1; 4 on n1");
-        let why = "Not Running: Insufficient amount of resource: site_lic (R: 2 A: 0 T: 3)";
+        let why = "Not Running: Insufficient amount of resource: site_lic (R: 2 A: 1 T: 3)";
         assert_eq!(scene.why(2), why);
         let plan = scene.plan();
         scene.apply(&plan);
@@ -145,7 +138,7 @@ mod tests {
     /// Q21: a resource of some hosts only.
     #[test]
     fn what_is_bound_to_hosts_draws_its_jobs_there() {
-        let mut scene = cluster("3 x ncpus=4").queued(1, "select=1 site_lic=1").queued(2, "select=1");
+        let mut scene = cluster("3 x ncpus=4").queued(1, "select=1:ncpus=1 site_lic=1").queued(2, "select=1:ncpus=1");
         let scope = "hosts=n3".parse().unwrap();
         scene.state.set_pool("site_lic", Pool { total: 5, scope, ..Pool::default() });
         assert_eq!(scene.starts(), "1 on n3; 2 on n1");

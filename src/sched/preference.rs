@@ -239,7 +239,7 @@ mod tests {
         let idle = "select=1:ncpus=0";
         let scene = scene.running(91, idle, "n2", 600).running(92, idle, "n3", 600).running(93, idle, "n3", 600);
         let starts = (1..=4).fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4")).starts();
-        assert_eq!(starts, "1 on n3; 2 on n2; 3 on n4; 4 on n1");
+        assert_eq!(starts, "1 on n3; 2 on n2; 3 on n2; 4 on n4");
         let mut packing = scene;
         packing.policy.placement.rank = Some("JOBCOUNT".to_string());
         assert_eq!(packing.queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1").starts(), "1 on n3; 2 on n3");

@@ -170,15 +170,13 @@ mod tests {
         let starts = |scene: &Scene, text: &str| scene.clone().queued(1, &format!("requirements={text}")).starts();
         assert_eq!(starts(&scene, "\"gpu\"in(host.groups)"), "1 on n2");
         assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n1");
-        let scene = scene.running(9, "select=1:ncpus=1:mem=2000mb", "n1", 600);
+        let scene = scene.owned("bob").running(9, "select=1:ncpus=1:mem=2000mb", "n1", 600).owned("ann");
         assert_eq!(starts(&scene, "host.memory.avail/2>1000"), "1 on n2");
         assert_eq!(starts(&scene, "host.jobs>0"), "1 on n1");
         assert_eq!(starts(&scene, "host.name==\"n2\""), "1 on n2");
         assert_eq!(starts(&scene, "job.user==\"ann\""), "1 on n1");
         assert_eq!(starts(&scene, "job.user==\"bob\""), "");
-        let mut scene = scene;
-        scene.state.user("ann");
-        let scene = scene.owned("ann").running(8, "select=1:ncpus=1", "n2", 600);
+        let scene = scene.running(8, "select=1:ncpus=1", "n2", 600);
         assert_eq!(starts(&scene, "host.duty.user==\"ann\""), "1 on n2");
     }
 
@@ -192,7 +190,9 @@ mod tests {
             ["/post", "/post/x", "/promo", "/promo/y"].map(|c| !starts(c).is_empty()),
             [true, true, true, false]
         );
-        assert!(scene.clone().queued(1, "select=1").why(1).contains("restriction: the node takes no jobs of /"));
+        assert!(
+            scene.clone().queued(1, "select=1:ncpus=1").why(1).contains("restriction: the node takes no jobs of /")
+        );
         let post = Terms { cluster: "/post".parse().unwrap(), ..Terms::default() };
         let scene = cluster("1 x ncpus=9").terms("n2", "ncpus=9", post);
         assert_eq!(scene.clone().queued(1, "restrictions=/post/+").starts(), "1 on n2");
@@ -217,10 +217,10 @@ mod tests {
     fn the_site_may_veto() {
         let mut scene = cluster("2 x ncpus=1");
         scene.policy.placement.veto = Some("job.user==\"guest\" && host.name==\"n1\"".to_string());
-        let guest = scene.clone().owned("guest").queued(1, "select=1");
+        let guest = scene.clone().owned("guest").queued(1, "select=1:ncpus=1");
         assert_eq!(guest.starts(), "1 on n2");
-        assert_eq!(scene.clone().queued(1, "select=1").starts(), "1 on n1");
-        let full = scene.running(9, "select=1", "n2", 600).owned("guest").queued(1, "select=1");
+        assert_eq!(scene.clone().queued(1, "select=1:ncpus=1").starts(), "1 on n1");
+        let full = scene.running(9, "select=1:ncpus=1", "n2", 600).owned("guest").queued(1, "select=1:ncpus=1");
         assert!(full.why(1).starts_with("Not Running: vetoed: "), "{}", full.why(1));
         assert!(full.why(1).ends_with(" on n1"));
     }

@@ -73,7 +73,7 @@ mod tests {
     use crate::sched::fixture::{Scene, cluster};
 
     fn scene(choice: SetChoice, delay: Option<i64>) -> Scene {
-        let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(9, "select=1", "n7", 3600);
+        let mut scene = cluster("3 x ncpus=1:color=a, 4 x ncpus=1:color=b").running(9, "select=1:ncpus=1", "n7", 3600);
         let delay = delay.map(Span::seconds);
         let values = vec!["a".to_string(), "b".to_string()];
         scene.policy.placement.sets = Some(NodeSets { choice, by: "color".to_string(), values, delay });
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(starts(SetChoice::OneOf, "select=3:ncpus=1"), "1 on n1,n2,n3");
         assert_eq!(starts(SetChoice::FirstOf, "select=3:ncpus=1"), "1 on n1,n2,n3");
         assert_eq!(starts(SetChoice::AnyOf, "select=5:ncpus=1"), "1 on n1,n2,n3,n4,n5");
-        let first = scene(SetChoice::FirstOf, None).running(8, "select=1", "n1", 60);
+        let first = scene(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
         assert_eq!(first.queued(1, "select=3:ncpus=1").starts(), "1 on n4,n5,n6");
     }
 }

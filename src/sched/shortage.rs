@@ -275,7 +275,7 @@ mod tests {
         let full = scene.clone().running(1, "select=1:ngpus=1", "n1", 60);
         assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
         assert_eq!(why(&full, "select=2:ngpus=1"), format!("{}{outside}", busy(2, 1)));
-        assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n1");
+        assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n2");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl State {
     pub fn set_pool(&mut self, resource: &str, pool: Pool) {
         let catalog = &self.cluster.catalog;
         if let Some(index) = catalog.index(resource).filter(|index| catalog.pooled().contains(index)) {
-            self.cluster.pools.set(index, pool);
+            self.cluster.set_pool(index, pool);
         }
     }
 
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_class_has_the_same_name_in_every_process() {
         let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
-        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "e4fcebdb706cb2a0");
+        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "76f8d144b6bca994");
     }
 
     #[test]

@@ -19,9 +19,6 @@ pub struct NodeView<'a> {
     job: Option<&'a JobFacts>,
 }
 
-/// Names of `host.` that are the same for all nodes of a kind.
-const OF_KIND: [&str; 6] = ["os", "arch", "groups", "cluster", "processor_speed", "speed"];
-
 /// How a resource is asked for.
 #[derive(Clone, Copy, PartialEq)]
 enum Aspect {
@@ -32,13 +29,14 @@ enum Aspect {
 
 /// Whether a name means the same for all nodes of a kind.
 pub fn is_of_kind(name: &str) -> bool {
-    let Some(name) = name.strip_prefix("host.") else { return name.starts_with("job.") };
-    OF_KIND.contains(&name) || name.starts_with("flag.") || name.ends_with(".total")
+    name != "host.name" && !is_changing(name)
 }
 
 /// Whether a name's value may change while a job waits.
 pub fn is_changing(name: &str) -> bool {
-    name.starts_with("host.") && !is_of_kind(name) && name != "host.name"
+    let Some(name) = name.strip_prefix("host.") else { return false };
+    let is_amount = name.ends_with(".used") || name.ends_with(".avail");
+    is_amount || name.starts_with("duty.") || ["jobs", "load", "state"].contains(&name)
 }
 
 impl<'a> NodeView<'a> {

@@ -79,6 +79,9 @@ impl Ledger {
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
         let mut cluster = snapshot::State::new(&setup.resources);
         setup.queues.iter().for_each(|queue| cluster.set_queue(queue));
+        let names: Vec<String> = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
+        cluster.list_nodes(&names);
+        setup.config.pools.iter().for_each(|(name, pool)| cluster.set_pool(name, pool.clone()));
         for node in &nodes {
             cluster.set_node(&node.facts, usable(node));
         }
@@ -368,7 +371,9 @@ impl Ledger {
         let Some(job) = job else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
         self.cluster.vacate(id);
-        self.cluster.occupy(id, &job.held(), &job.spec.request.place, run.started + walltime);
+        self.cluster.user(&job.owner.user);
+        let tenant = snapshot::Tenant::of(job, self.setup.policy.placement.access);
+        self.cluster.occupy(id, &job.held(), tenant, run.started + walltime);
     }
 
     fn note_waiting(&mut self, id: JobId) {
