@@ -7,11 +7,12 @@
 use super::node::{Choice, Node};
 use super::operator::{Binary, Function};
 use super::value::{Scope, Value};
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
 /// What makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wrong {
     /// Division by zero, also for the remainder.
     DivisionByZero,
@@ -30,7 +31,7 @@ pub enum Wrong {
 }
 
 /// What makes no sense, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{wrong} in {part}")]
 pub struct Fault {
     /// What.

@@ -3,6 +3,7 @@
 use super::evaluation::{Fault, truth};
 use super::node::Node;
 use super::value::{Scope, Value};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -31,7 +32,7 @@ impl Verdict {
 }
 
 /// In which way a requirement is not true.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It is false.
     False,
@@ -42,7 +43,7 @@ pub enum Answer {
 }
 
 /// The first part of a requirement that is not true, with what was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The part, in its canonical form.
     pub clause: String,
