@@ -32,7 +32,7 @@ pub fn start(
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
-    let placement = ledger.place(&class, &shape)?;
+    let placement = ledger.place_now(&shape)?;
     Ok(launch::start(candidate, &shape, &placement, &mut ledger).0)
 }
 

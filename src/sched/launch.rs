@@ -34,7 +34,15 @@ pub fn start(job: Candidate, shape: &Shape, placement: &Placement, ledger: &mut 
     let shares = distribution::lay_out(cluster, shape, placement, &grown, distribution);
     let numbers = &mut ledger.numbers;
     let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
-    (Start { job: job.job, shares, exclusive: shape.tenant(), until: ledger.end_of(job.class) }, claim)
+    let start = Start {
+        job: job.job,
+        shares,
+        exclusive: shape.tenant(),
+        until: ledger.end_of(job.class),
+        passed: None,
+        preemptible: false,
+    };
+    (start, claim)
 }
 
 impl Numbers {

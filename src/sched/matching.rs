@@ -505,16 +505,11 @@ impl Candidates {
     }
 
     fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
-        let suits_kind = |ix: NodeIx| {
-            let kind = space.cluster.node(ix).kind;
-            kind.is_some_and(|kind| screen::suits_kind(space, shape, kind))
-        };
         let fits = |ix: &NodeIx| {
             space.is_open(*ix)
                 && space.admits(*ix, shape.tenant())
                 && space.cluster.node_meets(*ix, &chunk.needs)
-                && suits_kind(*ix)
-                && screen::objection(space, shape, *ix).is_none()
+                && screen::suits(space, shape, *ix)
         };
         let trial = Trial::new(space, shape);
         let place = shape.chunks.iter().position(|other| std::ptr::eq(other, chunk)).unwrap_or(0);

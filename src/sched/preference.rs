@@ -9,7 +9,8 @@ use super::shape::Shape;
 use super::space::Space;
 use super::viewpoint::NodeView;
 use crate::model::expression::Expression;
-use crate::model::policy::{Allocation, Distribution, Placement};
+use crate::model::node::Terms;
+use crate::model::policy::{Access, Allocation, Availability, Distribution, Placement};
 use crate::model::resource::Value;
 use crate::sched::amounts::{MOST_OF_A_NODE, counted};
 
@@ -44,6 +45,7 @@ pub struct Guide {
     wealth: Vec<Rank>,
     /// Its speed, in thousandths.
     speed: Vec<i64>,
+    is_indifferent: bool,
 }
 
 impl Guide {
@@ -54,6 +56,7 @@ impl Guide {
             distribution: placement.distribution,
             // An expression that cannot be read is refused with the configuration.
             expression: placement.rank.as_deref().and_then(|text| Expression::parse(text).ok()),
+            is_indifferent: is_indifferent(placement, cluster),
             ..Guide::default()
         };
         let most = most_of_each(cluster);
@@ -65,6 +68,17 @@ impl Guide {
             guide.speed[place] = speed(kind);
         }
         guide
+    }
+
+    /// Whether it matters which places a request gets together, beyond what its chunks say.
+    pub fn is_choosy(&self, shape: &Shape) -> bool {
+        let policy = shape.allocation.unwrap_or(self.allocation);
+        shape.sets.is_some() || matches!(policy, Allocation::Contiguous | Allocation::MaxBalance)
+    }
+
+    /// Whether any place on a node is as good as any other, as far as nodes and the policy say.
+    pub fn is_indifferent(&self) -> bool {
+        self.is_indifferent
     }
 
     /// The speed of a kind of node, in thousandths: its resource `speed`, else 1.
@@ -107,6 +121,18 @@ impl Guide {
         let score = self.expression.as_ref().and_then(|e| e.number(&view).ok().flatten());
         Rank::highest(score.unwrap_or(0.0))
     }
+}
+
+fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
+    let is_choosy = matches!(placement.allocation, Allocation::Contiguous | Allocation::MaxBalance | Allocation::Local);
+    let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
+    !is_choosy
+        && placement.access == Access::Shared
+        && placement.sets.is_none()
+        && placement.veto.is_none()
+        && is_dedicated(&placement.availability)
+        && placement.availabilities.values().all(is_dedicated)
+        && cluster.kinds().all(|(_, kind)| kind.terms == Terms::default())
 }
 
 /// M8b: how long a node would lie idle between the job's end and the next promise.

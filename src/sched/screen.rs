@@ -101,6 +101,12 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar,
     shape.screen.as_ref().and_then(|screen| screen.objection_to_kind(kind))
 }
 
+/// Whether a node suits.
+pub fn suits(space: &Space, shape: &Shape, ix: NodeIx) -> bool {
+    let by_kind = space.cluster.node(ix).kind.is_some_and(|kind| suits_kind(space, shape, kind));
+    by_kind && objection(space, shape, ix).is_none()
+}
+
 /// Why a node does not suit; None for one that does. Of nodes with nobody there, what may change is
 /// not asked.
 pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, String)> {

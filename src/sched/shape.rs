@@ -244,6 +244,12 @@ impl Shape {
         Tenant { tenancy: self.tenancy, user: self.user }
     }
 
+    /// Whether it says nothing of nodes beyond its chunks and its place.
+    pub fn is_unbound(&self) -> bool {
+        let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
+        is_fixed && self.screen.is_none() && self.pooled.is_empty() && self.geometry.is_none() && !self.is_single_task
+    }
+
     /// Whether at most one chunk goes on a node of this kind.
     pub fn is_one_to_a_node(&self, kind: &Kind) -> bool {
         self.is_spread() || self.is_single_task || kind.terms.access == Access::SingleTask

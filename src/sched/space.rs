@@ -103,6 +103,8 @@ pub struct Space<'s> {
     guide: Arc<Guide>,
     /// When somebody is promised a node next.
     promises: Arc<BTreeMap<NodeIx, Time>>,
+    /// What is held back of the whole system's resources.
+    held_back: Amounts,
     free: Amounts,
     idle: Amounts,
 }
@@ -137,6 +139,7 @@ impl<'s> Space<'s> {
             is_later: false,
             guide: Arc::default(),
             promises: Arc::default(),
+            held_back: nothing.clone(),
             free: nothing.clone(),
             idle: nothing,
         };
@@ -272,12 +275,11 @@ impl<'s> Space<'s> {
         self.is_later = true;
     }
 
-    /// Leaves no more of the whole system's resources than there is in `other`.
-    pub fn narrow_pools(&mut self, other: &Space) {
-        for index in self.cluster.catalog.pooled() {
-            self.free[index] = self.free[index].min(other.free[index]);
-            self.idle[index] = self.free[index];
-        }
+    /// Holds back so much of the whole system's resources, instead of what was held back before.
+    pub fn hold_back(&mut self, amounts: Amounts) {
+        let before = std::mem::replace(&mut self.held_back, amounts.clone());
+        self.change_pools(&before, 1);
+        self.change_pools(&amounts, -1);
     }
 
     /// Takes of the whole system's resources alone.

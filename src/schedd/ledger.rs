@@ -20,6 +20,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
 use crate::model::time::{Time, Wall};
+use crate::sched::plan::Plan;
 use crate::sched::snapshot;
 use crate::spool::commit::Change;
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,6 +185,11 @@ impl Ledger {
     /// The scheduler's view.
     pub fn cluster(&self) -> &snapshot::State {
         &self.cluster
+    }
+
+    /// The scheduler is to know of a plan's promises in its next cycle.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.cluster.take_over(plan);
     }
 
     /// Whether something changed that a cycle could act on; asked once.

@@ -258,6 +258,7 @@ impl Schedd {
         }
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
         self.next_cycle = plan.next;
+        self.ledger.take_over(&plan);
         self.verdicts.take_in(&plan, monotonic());
         if plan.starts.is_empty() {
             return false;

@@ -51,7 +51,10 @@ pub(super) const EXTRAS: &[Extra] = &[
                  with .total, .avail or .used; sizes in megabytes. job.user, queue, project, account, qos, group, \
                  cluster and what it asks for. -l requirements= is the same.",
             ),
-            Term("hosts=N1+N2, groups=G, omit_hosts=N3, omit_groups=H", "Only these hosts, or hosts of these groups; never those."),
+            Term(
+                "hosts=N1+N2, groups=G, omit_hosts=N3, omit_groups=H",
+                "Only these hosts, or hosts of these groups; never those.",
+            ),
             Term(
                 "cluster=/A/B, restrictions='/A/+ || /B'",
                 "Where the job stands in the tree of clusters, and whose nodes it takes: /A/B that one, /A/+ that one \

@@ -1,0 +1,46 @@
+//! `qsim`: the scheduler in another world than this one.
+
+use super::exit::{self, Failure, USAGE};
+use crate::sys;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+mod replay;
+
+/// Runs the scheduler on other jobs than those of this moment.
+///
+/// It is the one that runs in schedd, to the letter: only jobs, nodes and clock are made up.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "qsim", version)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum What {
+    Replay(replay::Args),
+}
+
+/// The command line's definition.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Runs qsim.
+pub fn main() -> ExitCode {
+    exit::run("qsim", command, run)
+}
+
+fn run() -> Result<u8, Failure> {
+    let args = match Args::try_parse_from(sys::env::args()) {
+        Ok(args) => args,
+        Err(error) => {
+            error.print()?;
+            return Ok(if error.use_stderr() { USAGE } else { 0 });
+        }
+    };
+    match args.what {
+        What::Replay(args) => replay::run(&args),
+    }
+}
