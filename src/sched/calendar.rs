@@ -114,7 +114,7 @@ impl<'s> Calendar<'s> {
             Books::Pinned(pins) => {
                 let slot = pins.earliest(space, &shape, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                pins.book(job, at, at + span, allocation::claim(space.cluster, &shape, &slot.placement));
+                pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                 (at, Some(slot.placement))
             }
             Books::Shut(_) => return None,
@@ -147,7 +147,7 @@ impl<'s> Calendar<'s> {
                     }
                     None => {
                         let Some(slot) = pins.fits_at(space, shape, at, span) else { return false };
-                        pins.book(job, at, at + span, allocation::claim(space.cluster, &shape, &slot.placement));
+                        pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                         names(self.state, &slot.placement)
                     }
                 }
