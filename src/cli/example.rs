@@ -68,6 +68,7 @@ fn spec(name: &str, list: &str) -> Spec {
         interactive: false,
         qos: None,
         wishes: Default::default(),
+        reservation: None,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
@@ -220,7 +221,7 @@ impl System {
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
-            Question::Server => {}
+            Question::Server | Question::Reservations => {}
         }
         answers
     }

@@ -224,6 +224,7 @@ fn blank(origin: Origin) -> Draft {
         interactive: false,
         qos: None,
         wishes: Default::default(),
+        reservation: None,
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

@@ -245,6 +245,9 @@ pub struct Spec {
     /// Where it is to run, besides.
     #[serde(default)]
     pub wishes: Wishes,
+    /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
+    #[serde(default)]
+    pub reservation: Option<String>,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.

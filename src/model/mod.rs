@@ -64,6 +64,16 @@ pub mod pool;
 
 pub mod node;
 
+pub mod window;
+
+pub mod recurrence;
+
+pub mod reservation;
+
+pub mod reserve;
+
+pub mod site_time;
+
 pub mod queue;
 
 pub mod reason;

@@ -7,13 +7,14 @@
 //! Kept in one of two ways, which give the same moments where both apply: by counting ([`Tally`])
 //! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
 
+use super::admission::Windows;
 use super::allocation;
 use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
-use super::pins::Pins;
+use super::pins::{Pins, Terms};
 use super::preference::Rank;
-use super::shape::Shape;
+use super::shape::{ClassKey, Shape};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::tally::Tally;
@@ -31,20 +32,20 @@ const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 pub struct Calendar<'s> {
     state: &'s State,
     now: Time,
-    promises: BTreeMap<JobId, Promise>,
+    promises: BTreeMap<JobId, Promise<'s>>,
     by_start: BTreeSet<(Time, JobId)>,
     books: Books<'s>,
 }
 
 /// A start promised to a job.
 #[derive(Clone)]
-pub struct Promise {
+pub struct Promise<'s> {
     /// When.
     pub at: Time,
     /// How long it may run.
     pub span: Span,
     /// What it asks.
-    pub shape: Arc<Shape>,
+    pub shape: &'s Shape,
     /// Where, as far as can be told.
     pub nodes: Arc<[String]>,
 }
@@ -66,7 +67,7 @@ impl<'s> Calendar<'s> {
     }
 
     /// What a job is promised.
-    pub fn promise(&self, job: JobId) -> Option<&Promise> {
+    pub fn promise(&self, job: JobId) -> Option<&Promise<'s>> {
         self.promises.get(&job)
     }
 
@@ -100,10 +101,26 @@ impl<'s> Calendar<'s> {
         }
     }
 
+    /// Where a request fits now in what windows leave, beside all promises, for a job that runs until
+    /// then.
+    pub fn within(&mut self, left: &Space<'s>, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        match self.open(space) {
+            Books::Pinned(pins) => pins.within(left, space, shape, until),
+            // Where there are windows, places matter.
+            Books::Counted(..) | Books::Shut(_) => None,
+        }
+    }
+
     /// Promises a job its earliest start that delays no other promise, later than now; None when no
     /// such moment can be told.
-    pub fn book(&mut self, space: &Space<'s>, job: JobId, shape: Arc<Shape>, span: Span) -> Option<&Promise> {
-        let now = self.now;
+    pub fn book(
+        &mut self,
+        space: &Space<'s>,
+        windows: &Windows<'s>,
+        job: JobId,
+        (class, span): (&'s ClassKey, Span),
+    ) -> Option<&Promise<'s>> {
+        let (now, shape) = (self.now, &*class.shape);
         let (at, nodes) = match self.open(space) {
             Books::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
@@ -112,23 +129,27 @@ impl<'s> Calendar<'s> {
                 (at, None)
             }
             Books::Pinned(pins) => {
-                let slot = pins.earliest(space, &shape, span)?;
+                let slot = pins.earliest(space, &Terms { windows, class }, span)?;
                 let at = slot.at.max(now + OVERDUE);
                 pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                 (at, Some(slot.placement))
             }
             Books::Shut(_) => return None,
         };
-        let nodes = nodes.map_or_else(|| self.forecast(space, &shape, at), |placement| names(self.state, &placement));
+        let nodes = nodes.map_or_else(|| self.forecast(space, shape, at), |placement| names(self.state, &placement));
         self.enter(job, Promise { at, span, shape, nodes });
         self.promises.get(&job)
     }
 
     /// Renews a promise as it was given, on other nodes if need be; false when it cannot be kept.
-    pub fn renew(&mut self, space: &Space<'s>, job: JobId, promise: Promise) -> bool {
-        let Promise { at, span, .. } = promise;
-        let shape = promise.shape.clone();
-        let shape = shape.as_ref();
+    pub fn renew(
+        &mut self,
+        space: &Space<'s>,
+        windows: &Windows<'s>,
+        job: JobId,
+        (class, promise): (&'s ClassKey, Promise<'s>),
+    ) -> bool {
+        let Promise { at, span, shape, .. } = promise;
         let nodes = match self.open(space) {
             Books::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
@@ -140,13 +161,14 @@ impl<'s> Calendar<'s> {
             }
             Books::Pinned(pins) => {
                 let same = placement(space, shape, &promise.nodes).map(|p| allocation::claim(space.cluster, shape, &p));
-                match same.filter(|claim| pins.is_free(space, claim, at, span)) {
+                let is_open = windows.in_the_way(class, &promise.nodes, at, at + span).is_none();
+                match same.filter(|claim| is_open && pins.is_free(space, claim, at, span)) {
                     Some(claim) => {
                         pins.book(job, at, at + span, claim);
                         promise.nodes.clone()
                     }
                     None => {
-                        let Some(slot) = pins.fits_at(space, shape, at, span) else { return false };
+                        let Some(slot) = pins.fits_at(space, &Terms { windows, class }, at, span) else { return false };
                         pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                         names(self.state, &slot.placement)
                     }
@@ -158,13 +180,13 @@ impl<'s> Calendar<'s> {
         true
     }
 
-    fn enter(&mut self, job: JobId, promise: Promise) {
+    fn enter(&mut self, job: JobId, promise: Promise<'s>) {
         self.by_start.insert((promise.at, job));
         self.promises.insert(job, promise);
     }
 
     /// Takes a promise back.
-    pub fn cancel(&mut self, job: JobId) -> Option<Promise> {
+    pub fn cancel(&mut self, job: JobId) -> Option<Promise<'s>> {
         let promise = self.promises.remove(&job)?;
         self.by_start.remove(&(promise.at, job));
         match &mut self.books {
@@ -192,7 +214,8 @@ impl<'s> Calendar<'s> {
     fn open(&mut self, space: &Space<'s>) -> &mut Books<'s> {
         if let Books::Shut(started) = &mut self.books {
             let started = std::mem::take(started);
-            self.books = match Measure::of(self.state, space) {
+            let measure = if self.state.windows.is_empty() { Measure::of(self.state, space) } else { None };
+            self.books = match measure {
                 Some((measure, free)) => {
                     let tally = self.count(&measure, free, &started);
                     let begun = started.into_values().map(|(claim, until)| (until, claim)).collect();

@@ -6,19 +6,22 @@
 use super::ledger::Ledger;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
+use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
 use super::{feasibility, filling, launch, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
+use std::sync::Arc;
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
-    let mut ledger = Ledger::open(state, policy, now);
-    let mut ranking = priority::rank(state, policy.order);
+    let resolved = Resolved::new(state, policy, now);
+    let mut ledger = Ledger::open(state, policy, &resolved, now);
+    let mut ranking = priority::rank(state, policy.order, &resolved);
 
     while let Some(job) = ranking.next() {
         ledger.consider();
@@ -38,10 +41,9 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
     ledger.close()
 }
 
-fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Reason> {
-    let shape = ledger.shape_of(&job);
-    feasibility::screen(&shape, ledger)?;
+fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
+    feasibility::screen(&job.class.shape, ledger)?;
     throttling::admit(job, ledger)?;
-    let placement = ledger.place(job, &shape)?;
-    Ok(launch::start(job, &shape, &placement, ledger))
+    let placement = ledger.place(job)?;
+    Ok(launch::start(job, &placement, ledger))
 }

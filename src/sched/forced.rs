@@ -4,6 +4,7 @@
 use super::ledger::Ledger;
 use super::plan::Start;
 use super::priority::Candidate;
+use super::resolution::{Resolution, Resolved};
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::{feasibility, launch};
@@ -24,16 +25,16 @@ pub fn start(
 ) -> Result<Start, Reason> {
     let cluster = &state.cluster;
     let class = ClassKey::of(job, &cluster.catalog);
-    let mut ledger = Ledger::open(state, policy, now);
-    let candidate = Candidate::alone(job.id, &class);
-    let shape = ledger.shape_of(&candidate);
-    feasibility::screen(&shape, &mut ledger)?;
+    let resolved = Resolved::default();
+    let class = Resolution::needed(state, policy, now).map_or(class.clone(), |policy| policy.class(&class, true));
+    let mut ledger = Ledger::open(state, policy, &resolved, now);
+    feasibility::screen(&class.shape, &mut ledger)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
-    let placement = ledger.place_now(&shape)?;
-    Ok(launch::start(candidate, &shape, &placement, &mut ledger).0)
+    let placement = ledger.place_now(&class.shape).map_err(|reason| Reason::clone(&reason))?;
+    Ok(launch::start(Candidate::alone(job.id, &class), &placement, &mut ledger).0)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub fn choose(ranking: &Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
         let may = class.at_once.is_none() && throttling::admit(candidate, ledger).is_ok();
-        let shape = ledger.shape_of(&candidate);
+        let shape = class.shape.clone();
         if may && feasibility::screen(&shape, ledger).is_ok() && matching::fits(&ledger.space, &shape) {
             let worth = filling::worth(ledger.backfill().metric, class, ledger);
             options.push(Choice { class, shape, jobs, worth, until: ledger.end_of(class) });

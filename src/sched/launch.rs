@@ -6,7 +6,6 @@ use super::ledger::Ledger;
 use super::matching::Placement;
 use super::plan::Start;
 use super::priority::Candidate;
-use super::shape::Shape;
 use super::space::Claim;
 use super::{allocation, distribution};
 use crate::model::job::Share;
@@ -26,7 +25,8 @@ struct Free {
 }
 
 /// Takes what a job is given, spreads its chunks over it, and writes down its start.
-pub fn start(job: Candidate, shape: &Shape, placement: &Placement, ledger: &mut Ledger) -> (Start, Claim) {
+pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Start, Claim) {
+    let shape = &job.class.shape;
     let cluster = &ledger.state.cluster;
     let mut claim = allocation::claim(cluster, shape, placement);
     let grown = allocation::grow(&ledger.space, shape, placement, &mut claim);

@@ -1,5 +1,6 @@
 //! What a cycle has decided so far and what that leaves.
 
+use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
 use super::fillers::Borrowed;
@@ -9,7 +10,7 @@ use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
 use super::preference::Guide;
 use super::priority::Candidate;
-use super::resolution::Resolution;
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
@@ -35,12 +36,14 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
-    resolution: Resolution,
+    windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
     gaps: Gaps,
+    /// Whether the job that is considered may have room on loan.
+    may_borrow: bool,
     /// Whether the job that is about to start takes what others are promised.
     borrows: bool,
     /// What has been lent to fillers, once it is wanted back.
@@ -52,7 +55,7 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
-    waiting: BTreeMap<ShapeId, Reason>,
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
     plan: Plan,
@@ -60,27 +63,28 @@ pub struct Ledger<'s> {
 
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
-    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
+    pub fn open(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ledger<'s> {
         let placement = &policy.placement;
         let guide = Arc::new(Guide::new(placement, &state.cluster));
         let mut space = Space::now(&state.cluster).guided(guide.clone());
         availability::observe(&mut space, placement);
         let by_use = availability::by_use(&state.cluster, placement);
-        let mut resolution = Resolution::new(placement, &state.cluster);
         let mut calendar = Calendar::new(state, now);
-        let promises = Promises::open(policy, state, &mut calendar, &mut resolution, &space, now);
+        let windows = Windows::open(state, now);
+        let promises = Promises::open(&policy.backfill, (state, resolved), &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
             now,
             space,
             vacant: Space::vacant(&state.cluster).guided(guide),
-            resolution,
             numbers: Numbers::default(),
+            windows,
             calendar,
             promises,
             gate: None,
             gaps: Gaps::default(),
+            may_borrow: false,
             borrows: false,
             borrowed: None,
             is_filling: false,
@@ -88,19 +92,8 @@ impl<'s> Ledger<'s> {
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
             told: BTreeSet::new(),
-            plan: Plan { by_use, ..Plan::new(now) },
+            plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
-    }
-
-    /// What a job asks for, with what the policy adds to it.
-    pub fn shape_of(&mut self, job: &Candidate) -> Arc<Shape> {
-        let since = self.state.waits_since(job.job);
-        let end = self.end_of(job.class);
-        let shape = self.resolution.shape(job.class, since, self.now, end);
-        if let Some(from) = self.resolution.spans_from(since).filter(|from| *from > self.now) {
-            self.plan.look_again(from);
-        }
-        shape
     }
 
     /// How long a job of this class may run.
@@ -115,7 +108,7 @@ impl<'s> Ledger<'s> {
 
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + self.span_of(class)
+        self.windows.end_of(class, self.now + self.span_of(class))
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -126,70 +119,102 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, candidate: Candidate<'s>, shape: &Shape) -> Result<Placement, Reason> {
+    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
+        self.borrows = false;
+        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
             if self.promises.stands(at, self.now) {
-                return Err(self.not_yet(candidate, shape, at));
+                return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
         }
         if self.promises.blocked.is_some() {
             self.gaps.look(self.backfill())?;
         }
-        self.place_beside(candidate.class, shape)
+        self.place_beside(candidate.class)
     }
 
     /// Why a job waits for the start it was promised.
-    fn not_yet(&mut self, candidate: Candidate, shape: &Shape, at: Time) -> Reason {
-        let promised = Reason::WouldDelayBooking { holder: candidate.job, at };
+    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
+        let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
         match self.told.contains(&candidate.class.id) {
             true => promised,
-            false => self.place_beside(candidate.class, shape).err().unwrap_or(promised),
+            false => self.place_beside(candidate.class).err().unwrap_or(promised),
         }
     }
 
-    fn place_beside(&mut self, class: &ClassKey, shape: &Shape) -> Result<Placement, Reason> {
+    /// Where a job fits beside promises and windows, or within one.
+    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let until = self.end_of(class);
+        match self.windows.fit(&self.space, class, until)? {
+            None => self.place_openly(class),
+            Some(Leave { placement, is_inside: true }) => Ok(placement?),
+            Some(Leave { placement, .. }) => {
+                // What does not fit though nothing were set aside, waits for that.
+                self.place_openly(class)?;
+                self.place_beside_both(class, until, placement?)
+            }
+        }
+    }
+
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Arc<Reason>> {
+        if self.borrows || self.calendar.lets_pass(until) {
+            return Ok(left);
+        }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at })),
+            None => Ok(left),
+        }
+    }
+
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
+        let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at });
+            // Nothing starts any more: so it is for all of this shape.
+            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
+            self.waiting.insert(shape.id, reason.clone());
+            return Err(reason);
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
-            return Err(kept);
+            return Err(kept.into());
         }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
-        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if !borrows && until == Time::NEVER && class.walltime.is_none() {
+        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
-            return Err(Reason::NoWalltime);
+            return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
-        if borrows {
+        if self.may_borrow {
             self.borrows = true;
             return Ok(placement);
         }
         match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
             None => Ok(placement),
         }
     }
 
     /// Where the request fits now, whatever is promised to others.
-    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         matching::fit(&self.space, shape).map_err(|misfit| {
-            let reason = shortage::now(&self.space, shape, misfit);
+            let reason = Arc::new(shortage::now(&self.space, shape, misfit));
             self.waiting.insert(shape.id, reason.clone());
             reason
         })
@@ -230,19 +255,27 @@ impl<'s> Ledger<'s> {
         self.space.claim(&claim);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
-        let at = if reason.is_blocked() { self.promise(candidate) } else { None };
-        if let Reason::Busy { until, .. } = &mut reason {
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> bool {
+        // What waits for room in a reservation is promised none elsewhere.
+        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
+        let at = if is_promised { self.promise(candidate) } else { None };
+        if at.is_some()
+            && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)
+        {
             *until = at;
         }
-        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
+        }
+        if let Some(change) = self.change_awaited(&reason) {
+            self.plan.look_again(change);
         }
         let class = candidate.class.id;
         if !self.told.contains(&class) {
@@ -254,6 +287,17 @@ impl<'s> Ledger<'s> {
             self.told.insert(class);
         }
         goes_on
+    }
+
+    /// When windows or dedicated times change next, for a job that waits for that.
+    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+        match reason {
+            Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
+            Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
+            _ => None,
+        }
     }
 
     /// When a blocked job is promised to start; None when it is promised nothing.
@@ -284,14 +328,14 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            let shape = self.shape_of(&candidate);
-            self.calendar.book(&self.space, job, shape, self.span_of(class))?;
+            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
         }
         let promise = self.calendar.promise(job)?;
+        let at = promise.at;
         for ix in promise.nodes.iter().filter_map(|node| self.state.cluster.find(node)) {
-            self.space.promise(ix, promise.at);
+            self.space.promise(ix, at);
         }
-        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));

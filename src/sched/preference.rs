@@ -280,6 +280,17 @@ mod tests {
     }
 
     #[test]
+    fn m8i_a_program_of_the_site_decides() {
+        let mut scene = four(Allocation::Local).queued(1, JOB);
+        assert_eq!(scene.starts(), "1 on n1", "until it has answered, by what nodes have");
+        let class = scene.state.class_of(crate::model::job::JobId::job(1)).unwrap();
+        assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
+        assert_eq!(scene.starts(), "1 on n2");
+        assert!(!scene.state.set_answer(class, Some(&["nX".to_string()])));
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    #[test]
     fn the_highest_score_has_the_lowest_rank() {
         let scores = [1e9, 2.5, 2.0, 0.0, -0.0, -1.0, -1e9];
         assert!(scores.windows(2).all(|pair| Rank::highest(pair[0]) <= Rank::highest(pair[1])));

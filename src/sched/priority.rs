@@ -1,6 +1,7 @@
 //! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
 //! of each class, because jobs of one class differ in nothing but their place in the queue.
 
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, State};
 use crate::model::job::JobId;
@@ -30,16 +31,29 @@ pub struct Ranking<'s> {
 type Head = (i64, (u64, JobId), usize);
 
 /// Ranks the queue.
-pub fn rank(state: &State, order: Order) -> Ranking<'_> {
+pub fn rank<'s>(state: &'s State, order: Order, resolved: &'s Resolved) -> Ranking<'s> {
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit: 0, chosen: 0 });
+        let merit = merit_of(&class.key, 0);
+        ranking.lines.push(Line {
+            class,
+            key: resolved.of(&class.key),
+            jobs: class.jobs.iter(),
+            array: None,
+            merit,
+            chosen: 0,
+        });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
+}
+
+/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+fn merit_of(key: &ClassKey, merit: i64) -> i64 {
+    if key.asks_for.is_some() { i64::MAX } else { merit }
 }
 
 impl<'s> Candidate<'s> {
@@ -53,8 +67,8 @@ impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let Reverse((_, (_, job), line)) = self.heads.pop()?;
-        let class = self.lines[line].class;
-        Some(Candidate { job, class: &class.key, begun: class.begun(), line })
+        let Line { class, key, .. } = self.lines[line];
+        Some(Candidate { job, class: key, begun: class.begun(), line })
     }
 
     /// Lets the next job of the class stand for it: this one was not refused.
@@ -67,7 +81,8 @@ impl<'s> Ranking<'s> {
     pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
         let heads = std::mem::take(&mut self.heads).into_vec();
         for Reverse((_, head, line)) in heads {
-            let merit = merit(&self.lines[line].class.key);
+            let key = &self.lines[line].class.key;
+            let merit = merit_of(key, merit(key));
             self.lines[line].merit = merit;
             self.heads.push(Reverse((merit.saturating_neg(), head, line)));
         }
@@ -107,6 +122,8 @@ impl<'s> Ranking<'s> {
 #[derive(Clone)]
 struct Line<'s> {
     class: &'s Class,
+    /// As the policy has it.
+    key: &'s ClassKey,
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,

@@ -1,94 +1,118 @@
-//! What the policy adds to a job's request before nodes are looked for: who may share its nodes, sets
+//! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes, sets
 //! of nodes, the site's veto. Most requests stay as they are.
 
 use super::cluster::{Cluster, Condition};
 use super::screen::Screen;
 use super::sets::Sets;
-use super::shape::{ClassKey, Shape, ShapeId, Tenancy, facts};
+use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
+use super::snapshot::State;
 use crate::model::expression::Expression;
-use crate::model::policy::{Access, Allocation, Placement};
+use crate::model::policy::{Access, Allocation, Policy};
 use crate::model::resource::{ResourceList, Value};
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Requests as the policy has them.
-pub struct Resolution {
-    placement: Placement,
-    veto: Option<Expression>,
-    /// Whether it matters whose a job is.
-    is_personal: bool,
-    /// Whether nothing is added to any request that does not ask for it.
-    is_plain: bool,
-    known: BTreeMap<(ShapeId, Marks), Arc<Shape>>,
+/// The classes whose requests the policy adds something to, with that.
+#[derive(Default)]
+pub struct Resolved {
+    classes: BTreeMap<ClassId, ClassKey>,
+    /// When a job need not wait any longer for a set of nodes that holds it.
+    pub next: Option<Time>,
 }
 
-/// What else decides where a request fits.
-type Marks = (Option<super::tenant::User>, Option<Time>, bool, Option<super::shape::ClassId>);
-
-impl Resolution {
-    /// By this policy, on these nodes.
-    pub fn new(placement: &Placement, cluster: &Cluster) -> Resolution {
-        // An expression that cannot be read is refused with the configuration.
-        let veto = placement.veto.as_deref().and_then(|text| Expression::parse(text).ok());
-        let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
-        let is_personal = placement.access == Access::SingleUser
-            || cluster
-                .kinds()
-                .any(|(_, kind)| kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser)
-            || cluster.buckets().any(|(key, _)| is_owned(key.condition));
-        let is_plain = !is_personal
-            && veto.is_none()
-            && placement.access == Access::Shared
-            && placement.allocation != Allocation::LastAvailable
-            && placement.sets.is_none();
-        Resolution { placement: placement.clone(), veto, is_personal, is_plain, known: BTreeMap::new() }
-    }
-
-    /// When a job that waits since then need not wait for a set of nodes any longer.
-    pub fn spans_from(&self, since: Option<Time>) -> Option<Time> {
-        Some(since? + self.placement.sets.as_ref()?.delay?)
-    }
-
-    /// The request of a class, for a job that waits since then and would end at `end`.
-    pub fn shape(&mut self, class: &ClassKey, since: Option<Time>, now: Time, end: Time) -> Arc<Shape> {
-        let shape = &class.shape;
-        if shape.tenancy == Tenancy::User {
-            self.is_personal = true;
+impl Resolved {
+    /// The classes of the jobs that wait.
+    pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
+        let mut resolved = Resolved::default();
+        let Some(resolution) = Resolution::needed(state, policy, now) else { return resolved };
+        for (&id, class) in &state.classes {
+            // Jobs of a class start in their order: the first has waited longest, or stands before those.
+            let first = class.jobs.keys().next().and_then(|&(_, job)| state.waits_since(job));
+            let from = first.and_then(|since| resolution.spans_from(since));
+            resolved.next = resolved.next.into_iter().chain(from.filter(|from| *from > now)).min();
+            let may_span = from.is_some_and(|from| from <= now);
+            let mut class = resolution.class(&class.key, may_span);
+            if let Some(answer) = state.answers.get(&id) {
+                let shape = Shape { answer: Some(answer.clone()), ..Shape::clone(&class.shape) };
+                class.shape = Arc::new(shape.renamed(answer));
+            }
+            resolved.classes.insert(id, class);
         }
-        let asks_gap = shape.allocation.unwrap_or(self.placement.allocation) == Allocation::LastAvailable;
-        if self.is_plain && !self.is_personal && !asks_gap {
-            return shape.clone();
-        }
-        let may_span = self.spans_from(since).is_some_and(|from| from <= now);
-        let user = self.is_personal.then_some(shape.user);
-        let marks = (user, asks_gap.then_some(end), may_span, self.veto.as_ref().map(|_| class.id));
-        if let Some(known) = self.known.get(&(shape.id, marks)) {
-            return known.clone();
-        }
-        let resolved = Arc::new(self.resolve(class, may_span, marks));
-        self.known.insert((shape.id, marks), resolved.clone());
         resolved
     }
 
-    fn resolve(&self, class: &ClassKey, may_span: bool, marks: Marks) -> Shape {
+    /// A class as the policy has it.
+    pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
+        self.classes.get(&class.id).unwrap_or(class)
+    }
+}
+
+/// What the policy adds.
+pub struct Resolution<'a> {
+    policy: &'a Policy,
+    now: Time,
+    veto: Option<Expression>,
+    /// Whether it matters whose a job is.
+    is_personal: bool,
+}
+
+impl<'a> Resolution<'a> {
+    /// None where nothing is added to any request, and it does not matter whose they are.
+    pub fn needed(state: &State, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
+        let placement = &policy.placement;
+        let shapes = || state.classes.values().map(|class| &class.key.shape);
+        let is_personal = is_personal(&state.cluster)
+            || placement.access == Access::SingleUser
+            || shapes().any(|shape| shape.tenancy == Tenancy::User);
+        let asks_gap = |shape: &Arc<Shape>| shape.allocation == Some(Allocation::LastAvailable);
+        let is_needed = is_personal
+            || placement.veto.is_some()
+            || placement.access != Access::Shared
+            || placement.allocation == Allocation::LastAvailable
+            || placement.sets.is_some()
+            || !state.answers.is_empty()
+            || shapes().any(asks_gap);
+        // An expression that cannot be read is refused with the configuration.
+        let veto = placement.veto.as_deref().and_then(|text| Expression::parse(text).ok());
+        is_needed.then_some(Resolution { policy, now, veto, is_personal })
+    }
+
+    /// When a job that waits since then need not wait for a set of nodes any longer.
+    fn spans_from(&self, since: Time) -> Option<Time> {
+        Some(since + self.policy.placement.sets.as_ref()?.delay?)
+    }
+
+    /// A class with what is added to its request.
+    pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
+        let placement = &self.policy.placement;
         let mut shape = Shape::clone(&class.shape);
         if shape.tenancy == Tenancy::Unsaid {
-            shape.tenancy = shape.tenant().by_default(self.placement.access).tenancy;
-            shape.is_single_task |= self.placement.access == Access::SingleTask;
+            shape.tenancy = shape.tenant().by_default(placement.access).tenancy;
+            shape.is_single_task |= placement.access == Access::SingleTask;
         }
-        shape.end = marks.1;
-        shape.sets = self.placement.sets.clone().map(|sets| Arc::new(Sets { sets, may_span }));
+        if shape.allocation.unwrap_or(placement.allocation) == Allocation::LastAvailable {
+            shape.end = Some(self.now + class.walltime.unwrap_or(self.policy.default_walltime));
+        }
+        shape.sets = placement.sets.clone().map(|sets| Arc::new(Sets { sets, may_span }));
         if let Some(veto) = &self.veto {
-            let list: ResourceList = class
-                .walltime
-                .map(|walltime: Span| ("walltime".to_string(), Value::Time(walltime)))
-                .into_iter()
-                .collect();
+            let walltime = class.walltime.map(|walltime| ("walltime".to_string(), Value::Time(walltime)));
+            let list: ResourceList = walltime.into_iter().collect();
             let known = shape.screen.as_deref().cloned();
             let screen = known.unwrap_or_else(|| Screen { job: facts(&class.who, &list, None), ..Screen::default() });
             shape.screen = Some(Arc::new(Screen { veto: Some(veto.clone()), ..screen }));
         }
-        shape.renamed(&marks)
+        let user = self.is_personal.then_some(shape.user);
+        let own = self.veto.as_ref().map(|_| class.id);
+        let besides = (user, shape.end, may_span, own);
+        ClassKey { shape: Arc::new(shape.renamed(&besides)), ..class.clone() }
     }
+}
+
+/// Whether nodes are closed to some users only.
+fn is_personal(cluster: &Cluster) -> bool {
+    let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
+    let by_terms =
+        cluster.kinds().any(|(_, kind)| kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser);
+    by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
 }

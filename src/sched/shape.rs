@@ -18,6 +18,7 @@ use crate::model::policy::{Access, Allocation, Distribution};
 use crate::model::resource::{ResourceList, Size, Value};
 use crate::model::select::{Arrangement, Chunk, Request};
 use crate::model::time::{Span, Time};
+use crate::model::wishes::Wishes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +202,22 @@ pub struct Shape {
 impl Shape {
     /// The shape of a job.
     pub fn new(job: &Job, catalog: &Catalog) -> Shape {
-        let (request, wishes) = (&job.spec.request, &job.spec.wishes);
+        Shape {
+            id: ShapeId(stable_hash(&shape_key(job))),
+            user: User::of(&job.owner.user),
+            screen: screen(job).map(Arc::new),
+            ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
+        }
+    }
+
+    /// The shape of a request that is nobody's.
+    pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
+        let place = &request.place;
+        let key = (&request.select.chunks, place.arrangement, place.sharing, &place.group);
+        Shape { id: ShapeId(stable_hash(&key)), ..Shape::asked(request, &Wishes::default(), catalog) }
+    }
+
+    fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
         let mut chunks: Vec<ChunkShape> =
             request.select.chunks.iter().map(|chunk| ChunkShape::new(chunk, catalog)).filter(|c| c.count > 0).collect();
         let mut arrangement = request.place.arrangement;
@@ -217,16 +233,16 @@ impl Shape {
         pooled.iter().for_each(|&(index, amount)| total[index] = amount);
         let instances = chunks.iter().map(|chunk| chunk.count).fold(0, u64::saturating_add);
         Shape {
-            id: ShapeId(stable_hash(&shape_key(job))),
+            id: ShapeId(0),
             chunks,
             arrangement: if instances == 1 { Arrangement::Free } else { arrangement },
             tenancy: Tenancy::asked(&request.place, wishes),
-            user: User::of(&job.owner.user),
+            user: User::default(),
             is_single_task: wishes.access == Some(Access::SingleTask),
             group: request.place.group.clone(),
             sets: None,
             kinds: None,
-            screen: screen(job).map(Arc::new),
+            screen: None,
             is_welcome_anywhere: false,
             allocation: wishes.allocation,
             answer: None,
@@ -336,6 +352,8 @@ pub struct ClassKey {
     pub walltime: Option<Span>,
     /// Whose they are.
     pub who: Arc<Credentials>,
+    /// The reservation they ask for, and run nowhere else.
+    pub asks_for: Option<String>,
     /// Not to be started before.
     pub not_before: Option<Time>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
@@ -347,10 +365,13 @@ impl ClassKey {
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
         let alike = (shape_key(job), spec.walltime(), Credentials::of(job), job.life.not_before);
-        match at_once(job) {
-            None => ClassId(stable_hash(&alike)),
-            Some(_) => ClassId(stable_hash(&(alike, job.id))),
-        }
+        let id = match (at_once(job), &spec.reservation) {
+            (None, None) => ClassId(stable_hash(&alike)),
+            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
+            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
+        };
+        // What cannot be run again is given nothing on loan.
+        if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) }
     }
 
     /// The class of a job, with its shape.
@@ -360,6 +381,7 @@ impl ClassKey {
             shape: Arc::new(Shape::new(job, catalog)),
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
+            asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),
         }

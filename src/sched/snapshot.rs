@@ -15,7 +15,9 @@ use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources};
+use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
+use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,8 +34,16 @@ pub struct State {
     pub(super) releases: BTreeMap<Time, Amounts>,
     /// What was promised, and what has happened since.
     pub(super) standing: Standing,
+    /// What reservations set aside, now and later, by id; none that is over.
+    pub(super) windows: BTreeMap<String, Window>,
+    /// The jobs that run in a reservation, and its name.
+    pub(super) insiders: BTreeMap<JobId, String>,
+    /// Dedicated time and prime time.
+    pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
+    /// What the site's program says of nodes, by class: places by name.
+    pub(super) answers: BTreeMap<ClassId, Arc<BTreeMap<String, usize>>>,
     /// Since when each waits.
     since: BTreeMap<JobId, Time>,
 }
@@ -104,7 +114,11 @@ impl State {
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
             standing: Standing::default(),
+            windows: BTreeMap::new(),
+            insiders: BTreeMap::new(),
+            site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
+            answers: BTreeMap::new(),
             since: BTreeMap::new(),
         }
     }
@@ -158,6 +172,20 @@ impl State {
         Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
     }
 
+    /// What the site's program says of the nodes that jobs of a class should get, the best first (M8i);
+    /// None when it does not say. False if it names what is no node: then it has said nothing.
+    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
+        let known = |name: &String| self.cluster.find(name).is_some();
+        match nodes.filter(|nodes| nodes.iter().all(known)) {
+            Some(nodes) => {
+                let places = nodes.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+                self.answers.insert(class, Arc::new(places));
+            }
+            None => drop(self.answers.remove(&class)),
+        }
+        nodes.is_none() || self.answers.contains_key(&class)
+    }
+
     /// A user by name, whose name expressions can ask for from now on.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
@@ -175,6 +203,41 @@ impl State {
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
+    /// Jobs in this queue no longer start.
+    pub fn remove_queue(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    /// Sets aside what a window says, or changes that.
+    pub fn set_window(&mut self, window: Window) {
+        self.windows.insert(window.id.clone(), window);
+    }
+
+    /// A window is over, or given up.
+    pub fn remove_window(&mut self, id: &str) {
+        self.windows.remove(id);
+    }
+
+    /// A running job is inside a reservation: what it has is the reservation's.
+    pub fn enclose(&mut self, id: JobId, reservation: &str) {
+        self.insiders.insert(id, reservation.to_string());
+    }
+
+    /// What of the calendar lies ahead, anew.
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        self.site_time = site_time;
+    }
+
+    /// What of the calendar lies ahead.
+    pub fn site_time(&self) -> &SiteTime {
+        &self.site_time
+    }
+
+    /// All windows, by id.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.windows.values()
+    }
+
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
     /// candidate already is read anew.
     pub fn enqueue(&mut self, job: &Job) {
@@ -184,6 +247,7 @@ impl State {
         self.user(&job.owner.user);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
         self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
+        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
@@ -217,10 +281,12 @@ impl State {
     pub fn withdraw(&mut self, id: JobId) {
         self.since.remove(&id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id) {
             class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
                 self.classes.remove(&class_id);
+                self.answers.remove(&class_id);
             }
         }
     }
@@ -264,6 +330,7 @@ impl State {
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         let Some(running) = self.running.remove(&id) else { return };
+        self.insiders.remove(&id);
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }

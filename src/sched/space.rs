@@ -123,6 +123,23 @@ impl<'s> Space<'s> {
         Space::open(cluster, buckets, true)
     }
 
+    /// These rooms alone: no other node takes jobs.
+    pub fn of_rooms(cluster: &'s Cluster, rooms: BTreeMap<NodeIx, Room>) -> Space<'s> {
+        let mut space = Space::open(cluster, Vec::new(), false);
+        rooms.into_iter().for_each(|(ix, room)| space.enter(ix, room));
+        space
+    }
+
+    /// The same, nodes being preferred as in `other`, with what the whole system has there.
+    pub fn like(mut self, other: &Space<'s>) -> Space<'s> {
+        (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
+        self.held_back.clone_from(&other.held_back);
+        for index in self.cluster.catalog.pooled() {
+            (self.free[index], self.idle[index]) = (other.free[index], other.idle[index]);
+        }
+        self
+    }
+
     fn open(cluster: &'s Cluster, buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>, is_vacant: bool) -> Space<'s> {
         let nothing = cluster.catalog.nothing();
         let columns = vec![Vec::with_capacity(buckets.len()); cluster.catalog.pooled().start];
@@ -313,6 +330,11 @@ impl<'s> Space<'s> {
             }
             self.note(place);
         }
+        self.enter(ix, room);
+    }
+
+    /// A node that is in no bucket goes into one.
+    fn enter(&mut self, ix: NodeIx, room: Room) {
         if let Some(after) = self.cluster.key_of(ix, &room) {
             self.count(&after, 1);
             let place = self.place_of(after);

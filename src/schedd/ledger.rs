@@ -6,6 +6,8 @@
 
 mod arrays;
 
+mod windows;
+
 use super::clock::{Clock, Reading};
 use super::dependencies;
 use super::dependencies::ties::Ties;
@@ -19,7 +21,7 @@ use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
-use crate::model::time::{Time, Wall};
+use crate::model::time::{Span, Time, Wall};
 use crate::sched::plan::Plan;
 use crate::sched::snapshot;
 use crate::spool::commit::Change;
@@ -40,6 +42,9 @@ pub struct Ledger {
     nodes: BTreeMap<String, Node>,
     uses: Uses,
     cluster: snapshot::State,
+    reservations: windows::Reservations,
+    /// When this schedd began.
+    began: Time,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
     /// Arrays of which the scheduler's view is behind.
@@ -101,6 +106,8 @@ impl Ledger {
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             uses: Uses::default(),
             cluster,
+            reservations: Default::default(),
+            began: Time::NEVER,
             waiting: BTreeSet::new(),
             stale: BTreeSet::new(),
             next,
@@ -118,15 +125,22 @@ impl Ledger {
     /// Begins a tick at this reading of the clocks.
     pub fn begin(&mut self, reading: &Reading) {
         self.now = self.now.max(self.clock.now(reading));
+        self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
             self.steps.push((since, ahead));
+            self.show_all_windows();
         }
     }
 
     /// The clock, to be saved with the tick.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether this schedd has been there for longer than that: nodes had time to answer.
+    pub fn is_settled(&self, time: Span) -> bool {
+        self.now.since(self.began) > time
     }
 
     /// What a watch shows now.
@@ -327,7 +341,7 @@ impl Ledger {
         let before = self.nodes.get(&name).cloned();
         self.tick.nodes.entry(name.clone()).or_insert(before);
         self.cluster.set_node(&node.facts, usable(&node));
-        self.tick.changes.push(Change::Node(node.clone()));
+        self.tick.changes.push(Change::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
         self.cycle_due = true;
     }
@@ -374,12 +388,18 @@ impl Ledger {
             }
             return;
         };
-        let Some(job) = job else { return };
+        let Some(job) = job.cloned() else { return };
         let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
         self.cluster.vacate(id);
-        self.cluster.user(&job.owner.user);
-        let tenant = snapshot::Tenant::of(job, self.setup.policy.placement.access);
-        self.cluster.occupy(id, &job.held(), tenant, run.started + walltime);
+        let end = run.started + walltime;
+        let end = job.spec.reservation.as_ref().map_or(end, |reservation| self.end_in_window(reservation, end));
+        let tenant = snapshot::Tenant::of(&job, self.setup.policy.placement.access);
+        let (held, user) = (job.held(), job.owner.user.clone());
+        self.cluster.user(&user);
+        self.cluster.occupy(id, &held, tenant, end);
+        if let Some(reservation) = self.reservation_of(&job) {
+            self.cluster.enclose(id, &reservation);
+        }
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -410,6 +430,7 @@ impl Ledger {
                 Change::Life(job.clone(), class)
             });
         }
+        changes.extend(self.unwritten_reservations());
         changes.extend(self.tick.purge.take().map(Change::Purge));
         changes
     }
@@ -419,6 +440,7 @@ impl Ledger {
         let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
         self.ties.settle();
+        self.settle_reservations();
         self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
@@ -438,6 +460,7 @@ impl Ledger {
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
         self.ties.roll_back();
+        self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;
         }

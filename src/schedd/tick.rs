@@ -7,6 +7,7 @@ use super::clients::Token;
 use super::ledger::Ledger;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
+use super::reservations;
 use super::tasks::{self, TaskName};
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
@@ -14,7 +15,7 @@ use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::sched::cycle;
-use crate::sched::plan::Plan;
+use crate::sched::plan::{Plan, Preemption};
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
@@ -99,6 +100,7 @@ impl Schedd {
                 Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
         }
+        reservations::attend(&mut self.ledger);
         tasks::wind_up(&mut self.ledger, &mut effects.orders);
         effects
     }
@@ -260,7 +262,8 @@ impl Schedd {
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
         self.verdicts.take_in(&plan, monotonic());
-        if plan.starts.is_empty() {
+        let makes_way = self.take_preempts(&plan);
+        if plan.starts.is_empty() && !makes_way {
             return false;
         }
         self.take_starts(&plan);
@@ -282,11 +285,21 @@ impl Schedd {
         carried_out
     }
 
+    /// Puts jobs back into the queue that must make way; whether any was not on its way already.
+    fn take_preempts(&mut self, plan: &Plan) -> bool {
+        let by = format!("Scheduler@{}", self.ledger.setup.host);
+        let runs = |job: &&Preemption| self.ledger.job(job.job).is_some_and(|job| job.life.want == Want::Run);
+        let jobs: Vec<JobId> = plan.preempts.iter().filter(runs).map(|preemption| preemption.job).collect();
+        jobs.iter().for_each(|&job| self.ledger.happen(job, Event::RerunWanted { by: by.clone() }));
+        !jobs.is_empty()
+    }
+
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
             self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+            reservations::of_started(&mut self.ledger, start.job);
         }
     }
 }
@@ -324,6 +337,7 @@ impl Effects {
         let reply = match granted {
             Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
             Ok(Granted::Done) => Reply::Done,
+            Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
             Ok(Granted::Altered(id)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
