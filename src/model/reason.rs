@@ -261,10 +261,8 @@ impl fmt::Display for Reason {
             Reason::NeverNodes { requested, total } => {
                 write!(f, "Can Never Run: Not enough total nodes available (R: {requested} T: {total})")
             }
-            Reason::Unsuitable { bar, said, never } => {
-                let start = if *never { "Can Never Run" } else { "Not Running" };
-                write!(f, "{start}: {}: {said}", bar.name())
-            }
+            Reason::Unsuitable { bar, said, never: true } => write!(f, "Can Never Run: {}: {said}", bar.name()),
+            Reason::Unsuitable { bar, said, never: false } => write!(f, "Not Running: {}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Not Running: Queue not started."),
             Reason::ArrayLimit { limit } => {
                 write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")

@@ -51,6 +51,8 @@ mod screen;
 
 mod preference;
 
+mod dealing;
+
 mod matching;
 
 mod sets;
