@@ -17,6 +17,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
         Reason::BackfillDepth { .. } => "the start of jobs ahead of it",
         Reason::NoWalltime => "a walltime (qalter -l walltime=...)",
         Reason::KeptForWider { .. } => "time, or asking for more processors at once",
+        Reason::Unsuitable { .. } => "other wishes (qalter -W ...), or nodes that suit the job",
         Reason::UsedOutside { .. } => "the end of the processes outside the queue, or of jobs that run",
         Reason::NoNodes => "a node that answers and is not offline (pbsnodes -l)",
         Reason::Reserved { .. } => "a walltime short enough to be over before that reservation (pbs_rstat), or its end",

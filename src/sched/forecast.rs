@@ -148,11 +148,12 @@ impl Course {
     /// What is left: for what reason, as long as nothing can change that.
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
         let reasons: BTreeMap<_, &Reason> = last.verdicts.iter().map(|(class, reason)| (*class, &**reason)).collect();
-        let prospect = |class| match reasons.get(&class) {
+        let said = |class: &ClassKey| class.verdict_names().iter().find_map(|name| reasons.get(name));
+        let prospect = |class: &ClassKey| match said(class) {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
             _ => Prospect::Beyond,
         };
-        let classes = self.state.classes.keys().map(|&class| (class, prospect(class)));
+        let classes = self.state.classes.iter().map(|(&id, class)| (id, prospect(&class.key)));
         let jobs = classes.flat_map(|(class, prospect)| {
             self.state.jobs_in(class).map(move |job| Foreseen { job, prospect: prospect.clone() })
         });

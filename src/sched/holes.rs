@@ -7,6 +7,7 @@ use super::cycle;
 use super::ledger::Ledger;
 use super::matching::Placement;
 use super::priority::Candidate;
+use super::resolution::{Resolution, Resolved};
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::{feasibility, throttling};
@@ -34,7 +35,8 @@ const MOST_COPIES: u32 = 1 << 20;
 /// now, and until when they may stay. Empty when nothing fits; a reason when no job like it may
 /// start at all.
 pub fn windows(state: &State, policy: &Policy, now: Time, job: &Job) -> Result<Vec<Window>, Reason> {
-    let mut probe = Probe { ledger: cycle::decide(state, policy, now), job };
+    let resolved = Resolved::new(state, policy, now);
+    let mut probe = Probe { ledger: cycle::decide(state, policy, &resolved, now), policy, job };
     probe.admit()?;
     let (mut windows, mut shortest) = (Vec::new(), Span::seconds(1));
     while windows.len() < MOST
@@ -52,6 +54,7 @@ pub fn windows(state: &State, policy: &Policy, now: Time, job: &Job) -> Result<V
 
 struct Probe<'a> {
     ledger: Ledger<'a>,
+    policy: &'a Policy,
     job: &'a Job,
 }
 
@@ -70,7 +73,9 @@ impl Probe<'_> {
         request.select.chunks.iter_mut().for_each(|chunk| chunk.count = chunk.count.saturating_mul(copies));
         request.list.insert("walltime".to_string(), Value::Time(walltime));
         spec.request = Arc::new(request);
-        ClassKey::of(&job, &self.ledger.state.cluster.catalog)
+        let class = ClassKey::of(&job, &self.ledger.state.cluster.catalog);
+        let resolution = Resolution::needed(self.ledger.state, self.policy, self.ledger.now);
+        resolution.map_or(class.clone(), |resolution| resolution.class(&class, false))
     }
 
     fn fit(&mut self, copies: u32, walltime: Span) -> Option<Placement> {

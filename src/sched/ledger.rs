@@ -8,12 +8,14 @@ use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
+use super::preference::Guide;
 use super::priority::Candidate;
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
+use super::{availability, shortage};
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -54,6 +56,8 @@ pub struct Ledger<'s> {
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
     waiting: BTreeMap<ShapeId, Arc<Reason>>,
+    /// Whether the policy tells classes apart that ask for the same.
+    tells_apart: bool,
     /// Shapes of which nobody can tell when they will fit.
     hopeless: BTreeSet<ShapeId>,
     /// Shapes that would delay a promise if they ran for so long.
@@ -75,17 +79,21 @@ pub enum Refused {
 
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
-    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
-        let space = Space::now(&state.cluster);
+    pub fn open(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ledger<'s> {
+        let placement = &policy.placement;
+        let guide = Arc::new(Guide::new(placement, &state.cluster));
+        let mut space = Space::now(&state.cluster).guided(guide.clone());
+        availability::observe(&mut space, placement);
+        let by_use = availability::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
+        let promises = Promises::open(&policy.backfill, (state, resolved), &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
             now,
             space,
-            vacant: Space::vacant(&state.cluster),
+            vacant: Space::vacant(&state.cluster).guided(guide),
             numbers: Numbers::default(),
             windows,
             calendar,
@@ -99,10 +107,11 @@ impl<'s> Ledger<'s> {
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            tells_apart: resolved.tells_apart(),
             hopeless: BTreeSet::new(),
             fenced: BTreeMap::new(),
             told: BTreeSet::new(),
-            plan: Plan::new(now),
+            plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
     }
 
@@ -306,7 +315,7 @@ impl<'s> Ledger<'s> {
     fn is_for_all(&mut self, candidate: Candidate<'s>, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
         match **reason {
-            _ if candidate.class.asks_for.is_some() => false,
+            _ if candidate.class.asks_for.is_some() || self.tells_apart => false,
             _ if reason.is_never() => true,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
                 self.promises.are_given() && self.would_all_delay(candidate.class, reason)
@@ -395,6 +404,9 @@ impl<'s> Ledger<'s> {
         }
         let promise = self.calendar.promise(job)?;
         let at = promise.at;
+        for ix in promise.nodes.iter().filter_map(|node| self.state.cluster.find(node)) {
+            self.space.promise(ix, at);
+        }
         let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {

@@ -4,6 +4,7 @@
 //! refusals for want of room.
 
 use super::alike::{Classes, Group};
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
 use crate::model::job::JobId;
@@ -27,6 +28,7 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     state: &'s State,
+    resolved: &'s Resolved,
     lines: Vec<Line<'s>>,
     rows: Vec<Row<'s>>,
     /// The best job of each row that is still of interest.
@@ -47,12 +49,12 @@ struct Row<'s> {
 }
 
 /// Ranks the queue.
-pub fn rank(state: &State, order: Order) -> Ranking<'_> {
+pub fn rank<'s>(state: &'s State, order: Order, resolved: &'s Resolved) -> Ranking<'s> {
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
     let rows = state.alike.groups().map(|(group, classes)| Row::new(group, classes)).collect();
-    let mut ranking = Ranking { state, lines: Vec::new(), rows, heads: BinaryHeap::new() };
+    let mut ranking = Ranking { state, resolved, lines: Vec::new(), rows, heads: BinaryHeap::new() };
     ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
     ranking
 }
@@ -75,8 +77,8 @@ impl<'s> Ranking<'s> {
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let Reverse((_, row)) = self.heads.pop()?;
         let (place, line) = self.draw(row)?;
-        let class = self.lines[line].class;
-        Some(Candidate { job: place.1, class: &class.key, begun: class.begun(), line })
+        let Line { class, key, .. } = self.lines[line];
+        Some(Candidate { job: place.1, class: key, begun: class.begun(), line })
     }
 
     /// Goes on with the next job of the class, and with all that ask for the same.
@@ -115,7 +117,7 @@ impl<'s> Ranking<'s> {
         heads.sort_unstable();
         let of = |((_, first), line): (Place, usize)| {
             let later = self.lines[line].clone().map(|(_, job)| job);
-            (&self.lines[line].class.key, std::iter::once(first).chain(later).take(most).collect())
+            (self.lines[line].key, std::iter::once(first).chain(later).take(most).collect())
         };
         heads.into_iter().map(of).collect()
     }
@@ -149,7 +151,8 @@ impl<'s> Ranking<'s> {
         let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
         let Some(class) = class else { return };
         let merit = self.rows[row].merit;
-        self.lines.push(Line { row, class, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
+        let key = self.resolved.of(&class.key);
+        self.lines.push(Line { row, class, key, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
         self.advance(self.lines.len() - 1);
     }
 
@@ -191,6 +194,8 @@ impl<'s> Row<'s> {
 struct Line<'s> {
     row: usize,
     class: &'s Class,
+    /// As the policy has it.
+    key: &'s ClassKey,
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,

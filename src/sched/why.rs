@@ -7,7 +7,6 @@ use super::snapshot::State;
 use crate::model::job::JobId;
 use crate::model::outlook::{Explanation, Foreseen, Occupant, Prospect};
 use crate::model::policy::Policy;
-use crate::model::reason::Reason;
 use crate::model::time::Time;
 
 /// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
@@ -17,7 +16,7 @@ pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &
     let plan = cycle::run(state, policy, now);
     let is_meant = |id: JobId| id == job || (job.is_array() && id.parent() == Some(job));
     let starts = plan.starts.iter().any(|start| is_meant(start.job));
-    let said = plan.verdicts.iter().find(|(of, _)| *of == class).map(|(_, reason)| Reason::clone(reason));
+    let said = state.classes.get(&class).and_then(|class| plan.verdict(&class.key)).cloned();
     let prospect = outlook.of(job).map_or(Prospect::Beyond, |foreseen| foreseen.prospect.clone());
     let place = outlook.starts.iter().position(|foreseen| is_meant(foreseen.job));
     let mut occupants = occupants(state, &prospect);

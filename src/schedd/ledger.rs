@@ -85,6 +85,9 @@ impl Ledger {
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
         let mut cluster = snapshot::State::new(&setup.resources);
         setup.queues.iter().for_each(|queue| cluster.set_queue(queue));
+        let names: Vec<String> = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
+        cluster.list_nodes(&names);
+        setup.config.pools.iter().for_each(|(name, pool)| cluster.set_pool(name, pool.clone()));
         for node in &nodes {
             cluster.set_node(&node.facts, usable(node));
         }
@@ -359,7 +362,7 @@ impl Ledger {
         let before = self.nodes.get(&name).cloned();
         self.tick.nodes.entry(name.clone()).or_insert(before);
         self.cluster.set_node(&node.facts, usable(&node));
-        self.tick.changes.push(Change::Node(node.clone()));
+        self.tick.changes.push(Change::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
         self.cycle_due = true;
     }
@@ -420,8 +423,10 @@ impl Ledger {
         self.cluster.vacate(id);
         let end = run.started + walltime;
         let end = job.spec.reservation.as_ref().map_or(end, |reservation| self.end_in_window(reservation, end));
-        let (held, place) = (job.held(), &job.spec.request.place);
-        self.cluster.occupy(id, &held, place, end);
+        let tenant = snapshot::Tenant::of(&job, self.setup.policy.placement.access);
+        let (held, user) = (job.held(), job.owner.user.clone());
+        self.cluster.user(&user);
+        self.cluster.occupy(id, &held, tenant, end);
         if let Some(reservation) = self.reservation_of(&job) {
             self.cluster.enclose(id, &reservation);
         }

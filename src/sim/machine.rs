@@ -100,6 +100,7 @@ impl Machine {
             utilized: Default::default(),
             load: 0,
             name,
+            ..NodeFacts::default()
         }
     }
 }

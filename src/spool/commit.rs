@@ -55,7 +55,7 @@ pub enum Change {
     /// The start promised to a job, or that none is any more.
     Promise(JobId, Option<Promise>),
     /// A node.
-    Node(Node),
+    Node(Box<Node>),
     /// All queues there are.
     Queues(Vec<Queue>),
     /// A reservation, new or changed.

@@ -35,7 +35,7 @@ fn a_long_job_may_run_beside_the_booking() {
         .queued(2, "select=1:ncpus=14 walltime=1:00:00")
         .queued(3, "select=2:ncpus=1")
         .queued(4, "select=2:ncpus=2");
-    assert_eq!(scene.starts(), "3 on n1,n1");
+    assert_eq!(scene.starts(), "3 on n2,n2");
     assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
 }
 
