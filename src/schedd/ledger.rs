@@ -7,21 +7,25 @@
 mod arrays;
 
 use super::clock::{Clock, Reading};
-use super::dependencies;
-use super::dependencies::ties::Ties;
 use super::mail::{self, Letter};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
+use super::view::View;
+use crate::model::bonds;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
+use crate::model::ties::Ties;
 use crate::model::time::{Time, Wall};
+use crate::sched::change::{Change, is_candidate};
+use crate::sched::plan::Plan;
 use crate::sched::snapshot;
-use crate::spool::commit::Change;
+use crate::spool::commit::Change as Row;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -38,7 +42,7 @@ pub struct Ledger {
     sharing: Sharing,
     nodes: BTreeMap<String, Node>,
     uses: Uses,
-    cluster: snapshot::State,
+    cluster: View,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
     /// Arrays of which the scheduler's view is behind.
@@ -59,7 +63,7 @@ struct Tick {
     jobs: BTreeMap<JobId, Touched>,
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
-    changes: Vec<Change>,
+    changes: Vec<Row>,
     /// Jobs taken out of the history.
     forgotten: BTreeSet<JobId>,
     /// What ended before is taken out of the history, when all else is done.
@@ -77,11 +81,9 @@ struct Touched {
 impl Ledger {
     /// A ledger of what the spool held. `next` is the number of the next job.
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
-        let mut cluster = snapshot::State::new(&setup.resources);
-        setup.queues.iter().for_each(|queue| cluster.set_queue(queue));
-        for node in &nodes {
-            cluster.set_node(&node.facts, usable(node));
-        }
+        let mut cluster = View::open(&setup);
+        setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+        nodes.iter().for_each(|node| cluster.make(seen(node)));
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -183,6 +185,11 @@ impl Ledger {
         &self.cluster
     }
 
+    /// Takes note of what a cycle has decided, where that is recorded.
+    pub fn note_plan(&mut self, plan: &Plan) {
+        self.cluster.note(plan);
+    }
+
     /// Whether something changed that a cycle could act on; asked once.
     pub fn take_cycle_due(&mut self) -> bool {
         for array in std::mem::take(&mut self.stale) {
@@ -216,7 +223,7 @@ impl Ledger {
     /// Takes note of what happened to a job, and of what that means for those that wait for it.
     pub fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
-        dependencies::pass_on(self);
+        bonds::pass_on(self);
     }
 
     /// Takes note of what happened to a job alone.
@@ -237,7 +244,7 @@ impl Ledger {
             job.life.comment = comment;
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));
-        self.tick.changes.push(Change::Event(moment.now, id, event));
+        self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
     }
@@ -245,7 +252,7 @@ impl Ledger {
     /// The attempt that a start of this job would be; None if it cannot be started.
     pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
         let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
-        waits(job).then_some(job.life.attempt + 1)
+        is_candidate(job).then_some(job.life.attempt + 1)
     }
 
     /// Changes a job in another way than by an event.
@@ -271,7 +278,7 @@ impl Ledger {
     /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
     pub fn forget(&mut self, id: JobId) {
         self.tick.forgotten.insert(id);
-        self.also(Change::Forget(id));
+        self.also(Row::Forget(id));
         self.sweep_due = true;
     }
 
@@ -279,7 +286,7 @@ impl Ledger {
     /// once in a while: it looks at every job there is.
     pub fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_due) {
-            self.also(Change::Sweep);
+            self.also(Row::Sweep);
         }
     }
 
@@ -304,7 +311,7 @@ impl Ledger {
     }
 
     /// A change of the spool that memory need not know.
-    pub fn also(&mut self, change: Change) {
+    pub fn also(&mut self, change: Row) {
         self.tick.changes.push(change);
     }
 
@@ -317,8 +324,8 @@ impl Ledger {
         let name = node.facts.name.clone();
         let before = self.nodes.get(&name).cloned();
         self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.cluster.set_node(&node.facts, usable(&node));
-        self.tick.changes.push(Change::Node(node.clone()));
+        self.cluster.make(seen(&node));
+        self.tick.changes.push(Row::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
     }
@@ -356,19 +363,8 @@ impl Ledger {
     }
 
     fn view(&mut self, id: JobId) {
-        self.cluster.withdraw(id);
-        let job = self.jobs.get(&id);
-        let Some(run) = job.and_then(|job| job.life.open_run()) else {
-            self.cluster.vacate(id);
-            if let Some(job) = job.filter(|job| waits(job)) {
-                self.cluster.enqueue(job);
-            }
-            return;
-        };
-        let Some(job) = job else { return };
-        let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        self.cluster.vacate(id);
-        self.cluster.occupy(id, &job.held(), &job.spec.request.place, run.started + walltime);
+        let job = self.jobs.get(&id).map(Arc::as_ref);
+        self.cluster.make(Change::of(id, job, self.setup.policy.default_walltime));
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -381,25 +377,21 @@ impl Ledger {
     }
 
     /// The rows this tick must write, in order.
-    pub fn changes(&mut self) -> Vec<Change> {
-        let steps = self.steps.iter().map(|&(since, ahead)| Change::ClockStep(since, ahead));
-        let mut changes: Vec<Change> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
+    pub fn changes(&mut self) -> Vec<Row> {
+        let steps = self.steps.iter().map(|&(since, ahead)| Row::ClockStep(since, ahead));
+        let mut changes: Vec<Row> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
         if self.tick.next.is_some() {
-            changes.push(Change::Meta("next", self.next.to_string()));
+            changes.push(Row::Meta("next", self.next.to_string()));
         }
         for (id, touched) in &self.tick.jobs {
             let Some(job) = self.jobs.get_mut(id) else { continue };
             if let Some(rewrite) = arrays::unwritten(job) {
-                changes.push(Change::Elements(*id, rewrite));
+                changes.push(Row::Elements(*id, rewrite));
             }
-            let class = waits(job).then(|| snapshot::ClassId::of(job).0);
-            changes.push(if touched.whole {
-                Change::Job(job.clone(), class)
-            } else {
-                Change::Life(job.clone(), class)
-            });
+            let class = is_candidate(job).then(|| snapshot::ClassId::of(job).0);
+            changes.push(if touched.whole { Row::Job(job.clone(), class) } else { Row::Life(job.clone(), class) });
         }
-        changes.extend(self.tick.purge.take().map(Change::Purge));
+        changes.extend(self.tick.purge.take().map(Row::Purge));
         changes
     }
 
@@ -443,11 +435,11 @@ impl Ledger {
         for (name, before) in tick.nodes {
             match before {
                 Some(node) => {
-                    self.cluster.set_node(&node.facts, usable(&node));
+                    self.cluster.make(seen(&node));
                     self.nodes.insert(name, node);
                 }
                 None => {
-                    self.cluster.remove_node(&name);
+                    self.cluster.make(Change::NoNode(Cow::Borrowed(&name)));
                     self.nodes.remove(&name);
                 }
             }
@@ -463,13 +455,8 @@ fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId
     Some(Arc::make_mut(job))
 }
 
-/// Whether a cycle could start it, or elements of it.
-fn waits(job: &Job) -> bool {
-    match (job.life.state, &job.elements) {
-        (State::Queued, None) => true,
-        (State::Queued | State::Begun, Some(elements)) => !elements.waiting().is_empty(),
-        _ => false,
-    }
+fn seen(node: &Node) -> Change<'_> {
+    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
 }
 
 fn usable(node: &Node) -> bool {

@@ -257,6 +257,7 @@ impl Schedd {
             return false;
         }
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
+        self.ledger.note_plan(&plan);
         self.next_cycle = plan.next;
         self.verdicts.take_in(&plan, monotonic());
         if plan.starts.is_empty() {

@@ -119,6 +119,8 @@ fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
     Ok(CycleConfig {
         poll_interval: interval.unwrap_or(default.poll_interval),
         default_walltime: walltime.unwrap_or(default.default_walltime),
+        record: section.read("record", "the absolute path of a file", absolute)?,
+        record_size: section.read("record_size", "a size, as \"64mb\"", size)?.unwrap_or(default.record_size),
     })
 }
 
@@ -158,7 +160,7 @@ fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigEr
     let wanted = "the absolute path of a socket";
     Ok(NodeConfig {
         name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
-        socket: section.read("socket", wanted, socket)?,
+        socket: section.read("socket", wanted, absolute)?,
         available: available(section, resources)?,
         gpus: section.read("gpus", NUMBERS, numbers)?,
         exclude_gpus: section.read("exclude_gpus", NUMBERS, numbers)?.unwrap_or_default(),
@@ -233,6 +235,10 @@ pub(super) fn span_from_a_second(value: &DeValue) -> Option<Span> {
 
 fn span_above_zero(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length > Span(0))
+}
+
+fn size(value: &DeValue) -> Option<Size> {
+    Size::parse(value.as_str()?)
 }
 
 fn script_size(value: &DeValue) -> Option<Size> {
@@ -327,7 +333,7 @@ pub(super) fn program(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || is_name(path))
 }
 
-fn socket(value: &DeValue) -> Option<PathBuf> {
+fn absolute(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

@@ -1,0 +1,154 @@
+//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
+//! a simulated world makes of its own, and what a recorder writes down to be made once more.
+
+use super::snapshot::{State, Tenancy};
+use crate::model::job::{Job, JobId, Share};
+use crate::model::node::NodeFacts;
+use crate::model::policy::Policy;
+use crate::model::queue::Queue;
+use crate::model::resource::Resources;
+use crate::model::state::State as Standing;
+use crate::model::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// A change of a [`State`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change<'a> {
+    /// A node is there, or is another than before.
+    Node {
+        /// What it offers.
+        facts: Cow<'a, NodeFacts>,
+        /// Whether it is up and not offline.
+        usable: bool,
+    },
+    /// A node was never there.
+    NoNode(Cow<'a, str>),
+    /// A queue is there, or is another than before.
+    Queue(Cow<'a, Queue>),
+    /// A job is a candidate and holds nothing.
+    Waits(Cow<'a, Job>),
+    /// A job holds its allocation.
+    Holds {
+        /// Which.
+        job: JobId,
+        /// What it holds.
+        shares: Vec<Share>,
+        /// Who else may be there.
+        tenancy: Tenancy,
+        /// When its walltime is over.
+        until: Time,
+    },
+    /// A job holds nothing, and is no candidate.
+    Gone(JobId),
+}
+
+impl<'a> Change<'a> {
+    /// What the scheduler is to see of a job as it stands; None for one that is no more.
+    /// `default_walltime` is for a job that has none.
+    pub fn of(id: JobId, job: Option<&'a Job>, default_walltime: Span) -> Change<'a> {
+        let open = job.and_then(|job| Some((job, job.life.open_run()?)));
+        match (open, job) {
+            (Some((job, run)), _) => Change::Holds {
+                job: id,
+                shares: job.held(),
+                tenancy: (&job.spec.request.place).into(),
+                until: run.started + job.spec.walltime().unwrap_or(default_walltime),
+            },
+            (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
+            (None, _) => Change::Gone(id),
+        }
+    }
+}
+
+/// Whether a cycle could start a job, or elements of it.
+pub fn is_candidate(job: &Job) -> bool {
+    match (job.life.state, &job.elements) {
+        (Standing::Queued, None) => true,
+        (Standing::Queued | Standing::Begun, Some(elements)) => !elements.waiting().is_empty(),
+        _ => false,
+    }
+}
+
+impl State {
+    /// Makes a change.
+    pub fn make(&mut self, change: &Change) {
+        match change {
+            Change::Node { facts, usable } => self.set_node(facts, *usable),
+            Change::NoNode(name) => self.remove_node(name),
+            Change::Queue(queue) => self.set_queue(queue),
+            Change::Waits(job) => {
+                self.vacate(job.id);
+                self.enqueue(job);
+            }
+            Change::Holds { job, shares, tenancy, until } => self.occupy(*job, shares, *tenancy, *until),
+            Change::Gone(job) => {
+                self.withdraw(*job);
+                self.vacate(*job);
+            }
+        }
+    }
+}
+
+/// A line of a recording: all that its cycles went by, and what came of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry<'a> {
+    /// A schedd has begun: with an empty view, and this policy.
+    Begin {
+        /// What its resources are.
+        resources: Cow<'a, Resources>,
+        /// What its cycles go by.
+        policy: Cow<'a, Policy>,
+    },
+    /// Its view has changed.
+    Change(Change<'a>),
+    /// It has decided.
+    Cycle {
+        /// At this moment.
+        now: Time,
+        /// The plan in words.
+        plan: Cow<'a, str>,
+    },
+    /// The recording was as long as it may be, and ends here.
+    Full,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::life::Moment;
+    use crate::model::time::Wall;
+    use crate::sched::fixture::{cluster, resources};
+
+    #[test]
+    fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
+        let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
+        let start = scene.plan().starts.remove(0);
+        let moment = Moment { now: Time(5_000), wall: Wall(5), max_failed_starts: 3, retry: Span(0) };
+        job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
+        let change = Change::of(job.id, Some(&job), Span::seconds(9));
+        assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
+        scene.state.make(&change);
+        assert_eq!((scene.starts().as_str(), scene.state.assigned("n1").jobs), ("", vec![job.id]));
+        scene.state.make(&Change::of(job.id, None, Span(0)));
+        assert_eq!(scene.state.holders().count(), 0);
+    }
+
+    #[test]
+    fn a_change_is_the_same_after_it_was_written_down() {
+        let scene = cluster("");
+        let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
+        for change in [Change::of(job.id, Some(&job), Span(0)), Change::NoNode("n1".into()), Change::Gone(job.id)] {
+            let text = serde_json::to_string(&Entry::Change(change)).unwrap();
+            let again: Entry = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        }
+        let begin = Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) };
+        let text = serde_json::to_string(&begin).unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), begin);
+    }
+}
