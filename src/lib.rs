@@ -12,6 +12,8 @@ pub mod model;
 
 pub mod sched;
 
+pub mod sim;
+
 pub mod spool;
 
 pub mod wire;

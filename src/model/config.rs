@@ -5,7 +5,7 @@
 //! the manual `lanai.toml(5)` is held to it by a test.
 
 mod sections;
-mod table;
+pub mod table;
 
 pub use table::ConfigError;
 
