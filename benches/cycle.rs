@@ -1,7 +1,10 @@
-//! How long a scheduling cycle takes: with many jobs to start, with none, and for one freed slot.
+//! How long a scheduling cycle takes, and how that grows.
 //!
-//! `cargo bench --bench cycle`. Each figure is the best of several runs; the calibration line
-//! (a walk through a map of a million entries) tells how fast the machine was meanwhile.
+//! `cargo bench --bench cycle`. The cluster is skewed as real ones are: twenty kinds of nodes, seven
+//! of ten busy; requests of which a few are asked often and most seldom; a walltime and an owner of
+//! its own for nearly every job, owners by Zipf's law. Each figure is the best of several runs, in
+//! milliseconds and as a ratio to the calibration (a walk through a map of a million entries), which
+//! tells how fast the machine was meanwhile.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -12,38 +15,67 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 5;
+const SHAPES: usize = 5_000;
+const USERS: u64 = 500;
+
+/// Jobs and nodes.
+const SCALES: [(u64, usize); 5] =
+    [(100_000, 10_000), (10_000, 10_000), (1_000_000, 10_000), (100_000, 1_000), (100_000, 100_000)];
 
 fn main() {
     // Cargo runs benches without this flag only when it means to measure.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
-    println!("calibration: {:.1} ms", milliseconds(best(calibrate)));
+    let unit = milliseconds(best(calibrate));
+    println!("calibration: {unit:.1} ms; {SHAPES} requests, {USERS} users");
     println!(
-        "{:>8} {:>7} {:>7} | {:>8} {:>9} {:>9} {:>9} {:>9}",
-        "jobs", "shapes", "nodes", "starts", "full", "idle", "one slot", "empty"
+        "{:>9} {:>8} {:>8} | {:>24} {:>24} {:>24} {:>24}",
+        "jobs", "nodes", "starts", "full", "nothing new", "one slot free", "no jobs"
     );
-    for (jobs, shapes, nodes) in
-        [(10_000, 5_000, 10_000), (100_000, 5_000, 1_000), (100_000, 5_000, 10_000), (1_000_000, 5_000, 10_000)]
-    {
-        measure(jobs, shapes, nodes);
-    }
+    let measured: Vec<Figures> = SCALES.iter().map(|&(jobs, nodes)| measure(jobs, nodes, unit)).collect();
+    println!("growth (times the cost for ten times as much):");
+    let growth = |name: &str, small: usize, large: usize| {
+        let times = |of: fn(&Figures) -> f64| of(&measured[large]) / of(&measured[small]);
+        println!(
+            "{name:>9} x10 | full {:.1}, nothing new {:.1}, one slot free {:.1}",
+            times(|f| f.full),
+            times(|f| f.idle),
+            times(|f| f.slot)
+        );
+    };
+    growth("jobs", 1, 0);
+    growth("jobs", 0, 2);
+    growth("nodes", 3, 0);
+    growth("nodes", 0, 4);
 }
 
-fn measure(jobs: u64, shapes: usize, nodes: usize) {
+/// Milliseconds.
+struct Figures {
+    full: f64,
+    idle: f64,
+    slot: f64,
+}
+
+fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     let mut scene = busy_cluster(nodes);
-    let empty = best(|| run(&scene));
-    enqueue(&mut scene, jobs, shapes);
-    let full = best(|| run(&scene));
+    let empty = milliseconds(best(|| run(&scene)));
+    enqueue(&mut scene, jobs);
+    let full = milliseconds(best(|| run(&scene)));
     let starts = cycle::run(&scene.state, &scene.policy, scene.now).starts.len();
     saturate(&mut scene);
-    let idle = best(|| run(&scene));
+    let idle = milliseconds(best(|| run(&scene)));
     scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
-    let slot = best(|| run(&scene));
-    let [full, idle, slot, empty] = [full, idle, slot, empty].map(milliseconds);
+    let slot = milliseconds(best(|| run(&scene)));
+    let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
     println!(
-        "{jobs:>8} {shapes:>7} {nodes:>7} | {starts:>8} {full:>6.1} ms {idle:>6.1} ms {slot:>6.1} ms {empty:>6.1} ms"
+        "{jobs:>9} {nodes:>8} {starts:>8} | {:>24} {:>24} {:>24} {:>24}",
+        shown(full),
+        shown(idle),
+        shown(slot),
+        shown(empty)
     );
+    Figures { full, idle, slot }
 }
 
 fn run(scene: &Scene) -> usize {
@@ -76,33 +108,43 @@ fn busy_cluster(nodes: usize) -> Scene {
     for node in 0..nodes {
         let (mut ncpus, mem) = kinds[node / each];
         while ncpus > 0 && node % 10 < 7 {
-            let (take, hours) = (ncpus.min(dice.roll(32) + 1), dice.roll(86_400) as i64);
+            let (take, until) = (ncpus.min(dice.roll(32) + 1), dice.roll(86_400) as i64);
             let share = mem * take / kinds[node / each].0;
             id += 1;
             scene =
-                scene.running(id, &format!("select=1:ncpus={take}:mem={share}gb"), &format!("n{}", node + 1), hours);
+                scene.running(id, &format!("select=1:ncpus={take}:mem={share}gb"), &format!("n{}", node + 1), until);
             ncpus -= if dice.roll(8) == 0 { ncpus } else { take };
         }
     }
     scene
 }
 
-/// Jobs of so many shapes: a few shapes have most of the jobs.
-fn enqueue(scene: &mut Scene, jobs: u64, shapes: usize) {
+/// Jobs of so many shapes: a few shapes have most of the jobs, a few people have most of them.
+fn enqueue(scene: &mut Scene, jobs: u64) {
     let mut dice = Dice(2);
-    let mut distinct = BTreeSet::new();
-    while distinct.len() < shapes {
-        let (count, ncpus) = (1 + dice.roll(4) * dice.roll(3), 1 + dice.roll(64));
-        let (mem, walltime) = (1 + dice.roll(128), 600 * (1 + dice.roll(144)));
-        let place = ["free", "scatter", "pack", "scatter:excl"][dice.roll(30).saturating_sub(26) as usize];
-        distinct.insert(format!("select={count}:ncpus={ncpus}:mem={mem}gb place={place} walltime={walltime}"));
-    }
-    let distinct: Vec<String> = distinct.into_iter().collect();
+    let shapes = shapes(&mut dice);
     for id in 1..=jobs {
-        let skewed = dice.roll(shapes as u64) * dice.roll(1000) / 1000;
-        let job = scene.job(id, &distinct[skewed as usize]);
+        let skewed = dice.roll(shapes.len() as u64) * dice.roll(1000) / 1000;
+        let walltime = 60 + dice.roll(1440) * 60 + dice.roll(60);
+        let mut job = scene.job(id, &format!("{} walltime={walltime}", shapes[skewed as usize]));
+        job.owner.user = format!("user{}", dice.zipf(USERS));
         scene.state.enqueue(&job);
     }
+}
+
+fn shapes(dice: &mut Dice) -> Vec<String> {
+    let mut distinct = BTreeSet::new();
+    while distinct.len() < SHAPES {
+        let (count, ncpus, mem) = (1 + dice.roll(4) * dice.roll(3), 1 + dice.roll(64), 1 + dice.roll(128));
+        let place = ["free", "scatter", "pack", "scatter:excl"][dice.roll(30).saturating_sub(26) as usize];
+        distinct.insert(format!("select={count}:ncpus={ncpus}:mem={mem}gb place={place}"));
+    }
+    let mut shapes: Vec<String> = distinct.into_iter().collect();
+    // As sorted, those asked often would be the small ones.
+    for place in (1..shapes.len()).rev() {
+        shapes.swap(place, dice.roll(place as u64 + 1) as usize);
+    }
+    shapes
 }
 
 /// Numbers that look random and are the same in every run (Knuth's MMIX generator).
@@ -112,6 +154,12 @@ impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
+    }
+
+    /// 1 twice as often as 2, three times as often as 3, and so on, as far as a logarithm does it.
+    fn zipf(&mut self, most: u64) -> u64 {
+        let exponent = self.roll(1 << 20) as f64 / (1 << 20) as f64;
+        (most as f64).powf(exponent) as u64
     }
 }
 

@@ -25,6 +25,14 @@ pub mod spans;
 pub mod array;
 pub mod limits;
 
+pub mod expression;
+
+pub mod cluster_path;
+
+pub mod amount;
+
+pub mod host_list;
+
 pub mod staging;
 
 pub mod hosts;

@@ -1,0 +1,273 @@
+//! What an expression comes to.
+//!
+//! What is undefined makes undefined whatever is computed from it, except that `false and x` is
+//! false and `true or x` is true for any x. What makes no sense at all, as a division by zero or a
+//! sum of a number and a word, is a [`Fault`]. Nothing is allocated, but by the scope and for a fault.
+
+use super::node::{Choice, Node};
+use super::operator::{Binary, Function};
+use super::value::{Scope, Value};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// What makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wrong {
+    /// Division by zero, also for the remainder.
+    DivisionByZero,
+    /// The result is no finite number: `sqrt(-1)`, `10**400`.
+    NotFinite,
+    /// A text or a list where a number is needed.
+    NotNumber,
+    /// A text or a list where true or false is needed.
+    NotTruth,
+    /// Texts are compared with numbers, or lists, by size.
+    NotOrdered,
+    /// What is looked for in a list is a list itself; or what is looked into is neither list nor text.
+    NotList,
+    /// An operation on bits with a number that is not whole, or has more than 53 bits.
+    NotWhole,
+}
+
+/// What makes no sense, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{wrong} in {part}")]
+pub struct Fault {
+    /// What.
+    pub wrong: Wrong,
+    /// The part of the expression, in its canonical form.
+    pub part: String,
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Wrong::DivisionByZero => "division by zero",
+            Wrong::NotFinite => "no finite number",
+            Wrong::NotNumber => "text where a number is needed",
+            Wrong::NotTruth => "text where true or false is needed",
+            Wrong::NotOrdered => "text compared by size with what is not text",
+            Wrong::NotList => "no list where a list is needed, or a list where one value is needed",
+            Wrong::NotWhole => "bits of a number that is not whole or too large",
+        })
+    }
+}
+
+/// The value of a node.
+pub(super) fn evaluate<'a>(node: &'a Node, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
+    match node {
+        Node::Number(number) => Ok(Value::Number(*number)),
+        Node::Boolean(boolean) => Ok(Value::Boolean(*boolean)),
+        Node::Text(text) => Ok(Value::from(text.as_ref())),
+        Node::Name(name) => known(name, scope, node).map(|value| value.unwrap_or(Value::Undefined)),
+        Node::Word(word) => known(word, scope, node).map(|value| value.unwrap_or(Value::from(word.as_ref()))),
+        Node::All(parts) => logic(parts, false, scope),
+        Node::Any(parts) => logic(parts, true, scope),
+        Node::Not(inner) => Ok(truth(inner, scope)?.map_or(Value::Undefined, |truth| Value::Boolean(!truth))),
+        Node::Negative(inner) => Ok(number(inner, scope)?.map_or(Value::Undefined, |number| Value::Number(-number))),
+        Node::Choice(choice) => chosen(choice, scope),
+        Node::Binary(operator, operands) => {
+            let [left, right] = operands.as_ref();
+            let (left, right) = (evaluate(left, scope)?, evaluate(right, scope)?);
+            if left == Value::Undefined || right == Value::Undefined {
+                return Ok(Value::Undefined);
+            }
+            apply(*operator, &left, &right).map_err(|wrong| fault(wrong, node))
+        }
+        Node::Call(function, arguments) => call(*function, arguments, scope, node),
+    }
+}
+
+/// The value of a node as a number; None if it is undefined.
+pub(super) fn number(node: &Node, scope: &dyn Scope) -> Result<Option<f64>, Fault> {
+    match evaluate(node, scope)? {
+        Value::Undefined => Ok(None),
+        value => as_number(&value).map(Some).ok_or_else(|| fault(Wrong::NotNumber, node)),
+    }
+}
+
+/// Whether a node is true; None if that is undefined. A number is true unless it is 0.
+pub(super) fn truth(node: &Node, scope: &dyn Scope) -> Result<Option<bool>, Fault> {
+    match evaluate(node, scope)? {
+        Value::Undefined => Ok(None),
+        Value::Boolean(boolean) => Ok(Some(boolean)),
+        Value::Number(number) => Ok(Some(number != 0.0)),
+        Value::Text(_) | Value::List(_) => Err(fault(Wrong::NotTruth, node)),
+    }
+}
+
+fn fault(wrong: Wrong, node: &Node) -> Fault {
+    Fault { wrong, part: node.to_string() }
+}
+
+fn known<'a>(name: &str, scope: &'a dyn Scope, node: &Node) -> Result<Option<Value<'a>>, Fault> {
+    match scope.value(name) {
+        Some(Value::Number(number)) if !number.is_finite() => Err(fault(Wrong::NotFinite, node)),
+        value => Ok(value),
+    }
+}
+
+/// `and` ends with the first part that is false, `or` with the first that is true: `decided`. What
+/// is undefined decides nothing, but leaves the whole undefined if nothing else decides.
+fn logic(parts: &[Node], decided: bool, scope: &dyn Scope) -> Result<Value<'static>, Fault> {
+    let mut open = false;
+    for part in parts {
+        match truth(part, scope)? {
+            Some(truth) if truth == decided => return Ok(Value::Boolean(decided)),
+            Some(_) => {}
+            None => open = true,
+        }
+    }
+    Ok(if open { Value::Undefined } else { Value::Boolean(!decided) })
+}
+
+fn chosen<'a>(choice: &'a Choice, scope: &'a dyn Scope) -> Result<Value<'a>, Fault> {
+    match truth(&choice.when, scope)? {
+        Some(true) => evaluate(&choice.then, scope),
+        Some(false) => evaluate(&choice.otherwise, scope),
+        None => Ok(Value::Undefined),
+    }
+}
+
+/// A text counts as a number if it reads as one.
+fn as_number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => Some(*number),
+        Value::Boolean(boolean) => Some(f64::from(u8::from(*boolean))),
+        Value::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        Value::List(_) | Value::Undefined => None,
+    }
+}
+
+/// An operator on two values that are both defined.
+fn apply(operator: Binary, left: &Value, right: &Value) -> Result<Value<'static>, Wrong> {
+    let is = |holds: fn(Ordering) -> bool| order(left, right).map(holds).map(Value::Boolean);
+    match operator {
+        Binary::Equal => Ok(Value::Boolean(equal(left, right))),
+        Binary::Unequal => Ok(Value::Boolean(!equal(left, right))),
+        Binary::Less => is(Ordering::is_lt),
+        Binary::LessOrEqual => is(Ordering::is_le),
+        Binary::Greater => is(Ordering::is_gt),
+        Binary::GreaterOrEqual => is(Ordering::is_ge),
+        Binary::In => contains(right, left).map(Value::Boolean),
+        Binary::Has => contains(left, right).map(Value::Boolean),
+        _ => {
+            let numbers = as_number(left).zip(as_number(right));
+            let (left, right) = numbers.ok_or(Wrong::NotNumber)?;
+            compute(operator, left, right).and_then(finite).map(Value::Number)
+        }
+    }
+}
+
+fn compute(operator: Binary, left: f64, right: f64) -> Result<f64, Wrong> {
+    match operator {
+        Binary::Add => Ok(left + right),
+        Binary::Subtract => Ok(left - right),
+        Binary::Multiply => Ok(left * right),
+        Binary::Divide | Binary::Remainder if right == 0.0 => Err(Wrong::DivisionByZero),
+        Binary::Divide => Ok(left / right),
+        Binary::Remainder => Ok(remainder(left, right)),
+        Binary::Power if left == 0.0 && right < 0.0 => Err(Wrong::DivisionByZero),
+        Binary::Power => Ok(left.powf(right)),
+        Binary::Min => Ok(left.min(right)),
+        Binary::Max => Ok(left.max(right)),
+        _ => bits(operator, whole(left)?, whole(right)?),
+    }
+}
+
+/// With the sign of the right side, as in Perl and Python, of which formulas come.
+fn remainder(left: f64, right: f64) -> f64 {
+    let rest = left % right;
+    if rest * right < 0.0 { rest + right } else { rest }
+}
+
+fn bits(operator: Binary, left: i64, right: i64) -> Result<f64, Wrong> {
+    let places = || i32::try_from(right).map_err(|_| Wrong::NotFinite);
+    match operator {
+        Binary::BitAnd => Ok((left & right) as f64),
+        Binary::BitOr => Ok((left | right) as f64),
+        Binary::BitXor => Ok((left ^ right) as f64),
+        // Shifting is multiplying: no bit is lost at the upper end, as the result has no fixed width.
+        Binary::ShiftLeft => Ok((left as f64 * 2f64.powi(places()?)).floor()),
+        _ => Ok((left as f64 / 2f64.powi(places()?)).floor()),
+    }
+}
+
+fn whole(number: f64) -> Result<i64, Wrong> {
+    let is_exact = number.fract() == 0.0 && number.abs() <= (1i64 << 53) as f64;
+    is_exact.then_some(number as i64).ok_or(Wrong::NotWhole)
+}
+
+fn finite(number: f64) -> Result<f64, Wrong> {
+    number.is_finite().then_some(number).ok_or(Wrong::NotFinite)
+}
+
+/// Two texts are compared as texts; where a number stands on one side, as numbers if the other
+/// side reads as one. A list is the text of its parts with commas between them.
+fn equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Text(left), Value::Text(right)) => left == right,
+        (Value::List(left), Value::List(right)) => left == right,
+        (Value::List(list), Value::Text(text)) | (Value::Text(text), Value::List(list)) => {
+            parts(text).eq(list.iter().map(String::as_str))
+        }
+        (Value::Boolean(boolean), Value::Text(text)) | (Value::Text(text), Value::Boolean(boolean)) => {
+            text.eq_ignore_ascii_case(if *boolean { "true" } else { "false" })
+        }
+        _ => as_number(left).is_some_and(|left| as_number(right) == Some(left)),
+    }
+}
+
+fn order(left: &Value, right: &Value) -> Result<Ordering, Wrong> {
+    if let (Value::Text(left), Value::Text(right)) = (left, right) {
+        return Ok(left.cmp(right));
+    }
+    let numbers = as_number(left).zip(as_number(right));
+    numbers.and_then(|(left, right)| left.partial_cmp(&right)).ok_or(Wrong::NotOrdered)
+}
+
+fn contains(list: &Value, sought: &Value) -> Result<bool, Wrong> {
+    match list {
+        _ if matches!(sought, Value::List(_)) => Err(Wrong::NotList),
+        Value::List(list) => Ok(list.iter().any(|part| equal(&Value::from(part.as_str()), sought))),
+        Value::Text(text) => Ok(parts(text).any(|part| equal(&Value::from(part), sought))),
+        _ => Err(Wrong::NotList),
+    }
+}
+
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn call<'a>(function: Function, arguments: &[Node], scope: &dyn Scope, node: &Node) -> Result<Value<'a>, Fault> {
+    let mut result: Option<f64> = None;
+    for argument in arguments {
+        let Some(number) = number(argument, scope)? else { return Ok(Value::Undefined) };
+        result = Some(match (result, function) {
+            (None, _) => number,
+            (Some(so_far), Function::Min) => so_far.min(number),
+            (Some(so_far), Function::Max) => so_far.max(number),
+            (Some(base), _) => compute(Binary::Power, base, number).map_err(|wrong| fault(wrong, node))?,
+        });
+    }
+    let result = finite(of_one(function, result.unwrap_or_default()));
+    result.map(Value::Number).map_err(|wrong| fault(wrong, node))
+}
+
+/// A function of one argument; those of more have been computed when they come here.
+fn of_one(function: Function, number: f64) -> f64 {
+    match function {
+        Function::Abs => number.abs(),
+        Function::Ceil => number.ceil(),
+        Function::Exp => number.exp(),
+        Function::Floor => number.floor(),
+        Function::Log => number.ln(),
+        Function::Log10 => number.log10(),
+        Function::Log2 => number.log2(),
+        Function::Max | Function::Min | Function::Pow => number,
+        Function::Round => number.round(),
+        Function::Sqrt => number.sqrt(),
+        Function::Trunc => number.trunc(),
+    }
+}

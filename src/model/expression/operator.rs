@@ -1,0 +1,266 @@
+//! Operators and functions: their spellings, and how tightly they bind.
+
+/// How tightly something binds, loosest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// `c ? a : b`, `a if c else b`
+    Choice,
+    /// `or`
+    Or,
+    /// `and`
+    And,
+    /// The word `not`; the sign `!` binds as [`Level::Unary`].
+    Not,
+    /// `== != < <= > >= in has`, which do not chain.
+    Comparison,
+    /// `min max` between their operands.
+    Extreme,
+    /// `|`
+    BitOr,
+    /// `xor`
+    BitXor,
+    /// `&`
+    BitAnd,
+    /// `<< >>`
+    Shift,
+    /// `+ -`
+    Sum,
+    /// `* / %`
+    Product,
+    /// `-x !x`
+    Unary,
+    /// `**`, from the right; its right operand may have a sign.
+    Power,
+    /// Names, numbers, texts, calls, parentheses.
+    Atom,
+}
+
+impl Level {
+    /// The next tighter one.
+    pub fn tighter(self) -> Level {
+        match self {
+            Level::Choice => Level::Or,
+            Level::Or => Level::And,
+            Level::And => Level::Not,
+            Level::Not => Level::Comparison,
+            Level::Comparison => Level::Extreme,
+            Level::Extreme => Level::BitOr,
+            Level::BitOr => Level::BitXor,
+            Level::BitXor => Level::BitAnd,
+            Level::BitAnd => Level::Shift,
+            Level::Shift => Level::Sum,
+            Level::Sum => Level::Product,
+            Level::Product => Level::Unary,
+            Level::Unary => Level::Power,
+            Level::Power | Level::Atom => Level::Atom,
+        }
+    }
+}
+
+/// An operator between two operands, other than `and` and `or`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    Has,
+    Min,
+    Max,
+    BitOr,
+    BitXor,
+    BitAnd,
+    ShiftLeft,
+    ShiftRight,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Power,
+}
+
+/// What may stand between operands or in front of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Binary(Binary),
+    And,
+    Or,
+    /// `not`
+    Not,
+    /// `!`
+    Bang,
+    If,
+    Else,
+    Question,
+    Colon,
+    Comma,
+    Open,
+    Close,
+}
+
+/// Signs, a longer one before any that it begins with.
+pub(super) const SYMBOLS: &[(&str, Sign)] = &[
+    ("==", Sign::Binary(Binary::Equal)),
+    ("=", Sign::Binary(Binary::Equal)),
+    ("!=", Sign::Binary(Binary::Unequal)),
+    ("<>", Sign::Binary(Binary::Unequal)),
+    ("<<", Sign::Binary(Binary::ShiftLeft)),
+    (">>", Sign::Binary(Binary::ShiftRight)),
+    ("<=", Sign::Binary(Binary::LessOrEqual)),
+    (">=", Sign::Binary(Binary::GreaterOrEqual)),
+    ("<", Sign::Binary(Binary::Less)),
+    (">", Sign::Binary(Binary::Greater)),
+    ("&&", Sign::And),
+    ("&", Sign::Binary(Binary::BitAnd)),
+    ("||", Sign::Or),
+    ("|", Sign::Binary(Binary::BitOr)),
+    ("^", Sign::Binary(Binary::BitXor)),
+    ("**", Sign::Binary(Binary::Power)),
+    ("*", Sign::Binary(Binary::Multiply)),
+    ("/", Sign::Binary(Binary::Divide)),
+    ("%", Sign::Binary(Binary::Remainder)),
+    ("+", Sign::Binary(Binary::Add)),
+    ("-", Sign::Binary(Binary::Subtract)),
+    ("!", Sign::Bang),
+    ("?", Sign::Question),
+    (":", Sign::Colon),
+    (",", Sign::Comma),
+    ("(", Sign::Open),
+    (")", Sign::Close),
+];
+
+/// Words that are operators wherever they stand alone (Q20), so that a shell can leave them be.
+pub(super) const WORDS: &[(&str, Sign)] = &[
+    ("eq", Sign::Binary(Binary::Equal)),
+    ("ne", Sign::Binary(Binary::Unequal)),
+    ("lt", Sign::Binary(Binary::Less)),
+    ("le", Sign::Binary(Binary::LessOrEqual)),
+    ("gt", Sign::Binary(Binary::Greater)),
+    ("ge", Sign::Binary(Binary::GreaterOrEqual)),
+    ("in", Sign::Binary(Binary::In)),
+    ("has", Sign::Binary(Binary::Has)),
+    ("min", Sign::Binary(Binary::Min)),
+    ("max", Sign::Binary(Binary::Max)),
+    ("xor", Sign::Binary(Binary::BitXor)),
+    ("ls", Sign::Binary(Binary::ShiftLeft)),
+    ("rs", Sign::Binary(Binary::ShiftRight)),
+    ("add", Sign::Binary(Binary::Add)),
+    ("sub", Sign::Binary(Binary::Subtract)),
+    ("mul", Sign::Binary(Binary::Multiply)),
+    ("div", Sign::Binary(Binary::Divide)),
+    ("mod", Sign::Binary(Binary::Remainder)),
+    ("and", Sign::And),
+    ("or", Sign::Or),
+    ("not", Sign::Not),
+    ("if", Sign::If),
+    ("else", Sign::Else),
+];
+
+impl Binary {
+    /// How tightly it binds.
+    pub fn level(self) -> Level {
+        match self {
+            Binary::Equal | Binary::Unequal | Binary::In | Binary::Has => Level::Comparison,
+            Binary::Less | Binary::LessOrEqual | Binary::Greater | Binary::GreaterOrEqual => Level::Comparison,
+            Binary::Min | Binary::Max => Level::Extreme,
+            Binary::BitOr => Level::BitOr,
+            Binary::BitXor => Level::BitXor,
+            Binary::BitAnd => Level::BitAnd,
+            Binary::ShiftLeft | Binary::ShiftRight => Level::Shift,
+            Binary::Add | Binary::Subtract => Level::Sum,
+            Binary::Multiply | Binary::Divide | Binary::Remainder => Level::Product,
+            Binary::Power => Level::Power,
+        }
+    }
+
+    /// How tightly its operands must bind to stand without parentheses: left, right.
+    pub fn operands(self) -> (Level, Level) {
+        match self.level() {
+            Level::Power => (Level::Atom, Level::Unary),
+            Level::Comparison => (Level::Extreme, Level::Extreme),
+            level => (level, level.tighter()),
+        }
+    }
+
+    /// As shown, with the spaces that it needs.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Binary::Equal => "==",
+            Binary::Unequal => "!=",
+            Binary::Less => "<",
+            Binary::LessOrEqual => "<=",
+            Binary::Greater => ">",
+            Binary::GreaterOrEqual => ">=",
+            Binary::In => " in ",
+            Binary::Has => " has ",
+            Binary::Min => " min ",
+            Binary::Max => " max ",
+            Binary::BitOr => "|",
+            Binary::BitXor => " xor ",
+            Binary::BitAnd => "&",
+            Binary::ShiftLeft => "<<",
+            Binary::ShiftRight => ">>",
+            Binary::Add => "+",
+            Binary::Subtract => "-",
+            Binary::Multiply => "*",
+            Binary::Divide => "/",
+            Binary::Remainder => "%",
+            Binary::Power => "**",
+        }
+    }
+}
+
+/// A function of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Abs,
+    Ceil,
+    Exp,
+    Floor,
+    Log,
+    Log10,
+    Log2,
+    Max,
+    Min,
+    Pow,
+    Round,
+    Sqrt,
+    Trunc,
+}
+
+/// All functions, by name.
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("abs", Function::Abs),
+    ("ceil", Function::Ceil),
+    ("exp", Function::Exp),
+    ("floor", Function::Floor),
+    ("log", Function::Log),
+    ("log10", Function::Log10),
+    ("log2", Function::Log2),
+    ("max", Function::Max),
+    ("min", Function::Min),
+    ("pow", Function::Pow),
+    ("round", Function::Round),
+    ("sqrt", Function::Sqrt),
+    ("trunc", Function::Trunc),
+];
+
+impl Function {
+    /// The fewest and the most arguments it takes.
+    pub fn arity(self) -> (usize, usize) {
+        match self {
+            Function::Min | Function::Max => (1, usize::MAX),
+            Function::Pow => (2, 2),
+            _ => (1, 1),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        FUNCTIONS.iter().find(|(_, function)| *function == self).map_or("", |(name, _)| name)
+    }
+}

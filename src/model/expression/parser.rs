@@ -1,0 +1,252 @@
+//! Reads an expression by the levels of its operators (precedence climbing).
+
+use super::node::{Choice, Node};
+use super::operator::{Binary, FUNCTIONS, Function, Level, Sign};
+use super::token::{Placed, Token, Tokens};
+use super::{LONGEST, Syntax};
+
+/// How deep an expression may be nested: far beyond what people write, and far below what a
+/// thread's stack holds. Chains of `and` and of `or` are one level each, however long.
+const DEEPEST: usize = 100;
+
+/// Reads all of `text`.
+pub(super) fn parse(text: &str) -> Result<Node, Syntax> {
+    if text.len() > LONGEST {
+        return Err(Syntax { column: 1, message: format!("longer than an expression may be ({LONGEST} bytes)") });
+    }
+    let mut tokens = Tokens::new(text);
+    let next = tokens.next()?;
+    let mut parser = Parser { tokens, next, nested: 0 };
+    let whole = parser.expression(Level::Choice)?;
+    match parser.next.token {
+        Token::End => Ok(whole.node),
+        _ => Err(unexpected(&parser.next, "an operator or the end")),
+    }
+}
+
+struct Parser<'t> {
+    tokens: Tokens<'t>,
+    next: Placed<'t>,
+    /// Calls of `expression` under way.
+    nested: usize,
+}
+
+/// A node and how many levels it has.
+struct Grown {
+    node: Node,
+    height: usize,
+}
+
+impl Grown {
+    fn leaf(node: Node) -> Grown {
+        Grown { node, height: 1 }
+    }
+}
+
+/// What may stand after an operand.
+#[derive(Clone, Copy)]
+enum Infix {
+    And,
+    Or,
+    If,
+    Question,
+    Binary(Binary),
+}
+
+impl Infix {
+    fn of(token: &Token) -> Option<Infix> {
+        match token {
+            Token::Sign(Sign::Binary(operator)) => Some(Infix::Binary(*operator)),
+            Token::Sign(Sign::And) => Some(Infix::And),
+            Token::Sign(Sign::Or) => Some(Infix::Or),
+            Token::Sign(Sign::If) => Some(Infix::If),
+            Token::Sign(Sign::Question) => Some(Infix::Question),
+            _ => None,
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Infix::And => Level::And,
+            Infix::Or => Level::Or,
+            Infix::If | Infix::Question => Level::Choice,
+            Infix::Binary(operator) => operator.level(),
+        }
+    }
+}
+
+impl<'t> Parser<'t> {
+    /// Reads as much as binds at least as tightly as `loosest`.
+    fn expression(&mut self, loosest: Level) -> Result<Grown, Syntax> {
+        self.nested += 1;
+        self.check_depth(self.nested)?;
+        let mut left = self.operand()?;
+        while let Some(infix) = Infix::of(&self.next.token).filter(|infix| infix.level() >= loosest) {
+            self.advance()?;
+            left = self.beyond(left, infix)?;
+        }
+        self.nested -= 1;
+        Ok(left)
+    }
+
+    /// What `left` becomes with the operator just read and what follows that.
+    fn beyond(&mut self, left: Grown, infix: Infix) -> Result<Grown, Syntax> {
+        match infix {
+            Infix::And => {
+                let right = self.expression(Level::Not)?;
+                let below = |side: &Grown| side.height - usize::from(matches!(side.node, Node::All(_)));
+                self.grow(below(&left).max(below(&right)), Node::all(left.node, right.node))
+            }
+            Infix::Or => {
+                let right = self.expression(Level::And)?;
+                let below = |side: &Grown| side.height - usize::from(matches!(side.node, Node::Any(_)));
+                self.grow(below(&left).max(below(&right)), Node::any(left.node, right.node))
+            }
+            Infix::Question => {
+                let then = self.expression(Level::Choice)?;
+                self.expect(Sign::Colon, "`:` and the value otherwise")?;
+                let otherwise = self.expression(Level::Choice)?;
+                self.choice(left, then, otherwise)
+            }
+            Infix::If => {
+                let when = self.expression(Level::Or)?;
+                self.expect(Sign::Else, "`else` and the value otherwise")?;
+                let otherwise = self.expression(Level::Choice)?;
+                self.choice(when, left, otherwise)
+            }
+            Infix::Binary(operator) => self.binary(left, operator),
+        }
+    }
+
+    fn choice(&self, when: Grown, then: Grown, otherwise: Grown) -> Result<Grown, Syntax> {
+        let height = when.height.max(then.height).max(otherwise.height);
+        let choice = Choice { when: when.node, then: then.node, otherwise: otherwise.node };
+        self.grow(height, Node::Choice(Box::new(choice)))
+    }
+
+    fn binary(&mut self, left: Grown, operator: Binary) -> Result<Grown, Syntax> {
+        let right = self.expression(operator.operands().1)?;
+        let is_comparison = |infix: Infix| infix.level() == Level::Comparison;
+        if operator.level() == Level::Comparison && Infix::of(&self.next.token).is_some_and(is_comparison) {
+            return Err(self.syntax("comparisons do not chain: join them with `and`, or use parentheses".to_string()));
+        }
+        let height = left.height.max(right.height);
+        let (left, right) = words(operator, left.node, right.node);
+        self.grow(height, Node::Binary(operator, Box::new([left, right])))
+    }
+
+    /// Reads a name, a number, a text, a call, something in parentheses, or one of these with a
+    /// sign in front.
+    fn operand(&mut self) -> Result<Grown, Syntax> {
+        let first = self.advance()?;
+        match first.token {
+            Token::Number(number) => Ok(Grown::leaf(Node::Number(number))),
+            Token::Boolean(boolean) => Ok(Grown::leaf(Node::Boolean(boolean))),
+            Token::Text(text) => Ok(Grown::leaf(Node::Text(text.into()))),
+            Token::Name(name) if self.next.token == Token::Sign(Sign::Open) => self.call(&name, first.column),
+            Token::Name(name) => Ok(Grown::leaf(Node::Name(name.into()))),
+            Token::Sign(Sign::Binary(Binary::Min)) => self.call("min", first.column),
+            Token::Sign(Sign::Binary(Binary::Max)) => self.call("max", first.column),
+            Token::Sign(Sign::Open) => {
+                let inner = self.expression(Level::Choice)?;
+                self.expect(Sign::Close, "`)`")?;
+                Ok(inner)
+            }
+            Token::Sign(Sign::Binary(Binary::Add)) => self.expression(Level::Unary),
+            Token::Sign(Sign::Binary(Binary::Subtract)) => self.signed(Level::Unary, Node::Negative),
+            Token::Sign(Sign::Bang) => self.signed(Level::Unary, Node::Not),
+            Token::Sign(Sign::Not) => self.signed(Level::Not, Node::Not),
+            Token::Sign(_) | Token::End => Err(unexpected(&first, "a name, a number or a text in quotes")),
+        }
+    }
+
+    fn signed(&mut self, level: Level, node: fn(Box<Node>) -> Node) -> Result<Grown, Syntax> {
+        let inner = self.expression(level)?;
+        self.grow(inner.height, node(Box::new(inner.node)))
+    }
+
+    /// Reads the arguments of a function.
+    fn call(&mut self, name: &str, column: usize) -> Result<Grown, Syntax> {
+        let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
+        let (_, function) = found.ok_or_else(|| Syntax { column, message: no_function(name) })?;
+        self.expect(Sign::Open, "`(` and the arguments")?;
+        let mut arguments = Vec::new();
+        let mut height = 0;
+        loop {
+            let argument = self.expression(Level::Choice)?;
+            height = argument.height.max(height);
+            arguments.push(argument.node);
+            if self.next.token != Token::Sign(Sign::Comma) {
+                break;
+            }
+            self.advance()?;
+        }
+        self.expect(Sign::Close, "`,` or `)`")?;
+        check_count(*function, arguments.len()).map_err(|message| Syntax { column, message })?;
+        self.grow(height, Node::Call(*function, arguments))
+    }
+
+    /// A node one level higher than the highest below it.
+    fn grow(&self, below: usize, node: Node) -> Result<Grown, Syntax> {
+        let height = below + 1;
+        self.check_depth(height)?;
+        Ok(Grown { node, height })
+    }
+
+    fn check_depth(&self, depth: usize) -> Result<(), Syntax> {
+        let message = || self.syntax(format!("nested deeper than an expression may be ({DEEPEST} levels)"));
+        (depth <= DEEPEST).then_some(()).ok_or_else(message)
+    }
+
+    /// Takes the next token.
+    fn advance(&mut self) -> Result<Placed<'t>, Syntax> {
+        let next = self.tokens.next()?;
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    fn expect(&mut self, sign: Sign, what: &str) -> Result<(), Syntax> {
+        if self.next.token != Token::Sign(sign) {
+            return Err(unexpected(&self.next, what));
+        }
+        self.advance().map(|_| ())
+    }
+
+    fn syntax(&self, message: String) -> Syntax {
+        Syntax { column: self.next.column, message }
+    }
+}
+
+fn unexpected(found: &Placed, wanted: &str) -> Syntax {
+    let message = match found.token {
+        Token::End => format!("{wanted} is missing at the end"),
+        _ => format!("{wanted} should stand here, not `{}`", found.text),
+    };
+    Syntax { column: found.column, message }
+}
+
+/// Where Qube takes a bare word for a text: right of `eq`, `ne` and `has`, and on both sides of `in`.
+fn words(operator: Binary, left: Node, right: Node) -> (Node, Node) {
+    match operator {
+        Binary::Equal | Binary::Unequal | Binary::Has => (left, word(right)),
+        Binary::In => (word(left), word(right)),
+        _ => (left, right),
+    }
+}
+
+fn word(node: Node) -> Node {
+    match node {
+        Node::Name(name) if !name.contains('.') => Node::Word(name),
+        node => node,
+    }
+}
+
+fn no_function(name: &str) -> String {
+    let known: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+    format!("no function `{name}`; there are {}", known.join(" "))
+}
+
+fn check_count(function: Function, count: usize) -> Result<(), String> {
+    let (fewest, most) = function.arity();
+    let message = || format!("`{}` takes {fewest} argument{}", function.name(), if fewest == 1 { "" } else { "s" });
+    (fewest..=most).contains(&count).then_some(()).ok_or_else(message)
+}

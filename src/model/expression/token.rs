@@ -1,0 +1,176 @@
+//! Cuts the text of an expression into tokens.
+
+use super::super::resource::Size;
+use super::Syntax;
+use super::operator::{SYMBOLS, Sign, WORDS};
+
+/// The smallest part of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token<'t> {
+    /// A finite number, never negative: a minus is an operator.
+    Number(f64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// What stood between quotes.
+    Text(&'t str),
+    /// `host.memory.total`; quotes around parts of it are gone.
+    Name(String),
+    /// An operator, a parenthesis and the like.
+    Sign(Sign),
+    /// Nothing more.
+    End,
+}
+
+/// A token with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placed<'t> {
+    pub token: Token<'t>,
+    /// Counted in characters from 1.
+    pub column: usize,
+    /// As typed.
+    pub text: &'t str,
+}
+
+/// Hands out the tokens of a text, one after the other.
+pub(super) struct Tokens<'t> {
+    rest: &'t str,
+    column: usize,
+}
+
+/// The length of what stands at the beginning of a text, and what it is.
+type Cut<'t> = (usize, Token<'t>);
+
+impl<'t> Tokens<'t> {
+    /// The tokens of `text`.
+    pub fn new(text: &'t str) -> Tokens<'t> {
+        Tokens { rest: text, column: 1 }
+    }
+
+    /// The next token, which is [`Token::End`] for ever after the last.
+    pub fn next(&mut self) -> Result<Placed<'t>, Syntax> {
+        let blank = self.rest.len() - self.rest.trim_start().len();
+        self.advance(blank);
+        let column = self.column;
+        let (length, token) = cut(self.rest).map_err(|message| Syntax { column, message })?;
+        let text = self.advance(length);
+        Ok(Placed { token, column, text })
+    }
+
+    fn advance(&mut self, length: usize) -> &'t str {
+        let (passed, rest) = self.rest.split_at(length);
+        self.column += passed.chars().count();
+        self.rest = rest;
+        passed
+    }
+}
+
+fn cut(text: &str) -> Result<Cut<'_>, String> {
+    match text.chars().next() {
+        None => Ok((0, Token::End)),
+        Some('"' | '\'') => quoted(text).map(|inner| (inner.len() + 2, Token::Text(inner))),
+        Some('0'..='9' | '.') => number(text),
+        Some(first) if begins_name(first) => name(text),
+        Some(first) => symbol(text).ok_or_else(|| format!("`{first}` means nothing here; put text in quotes")),
+    }
+}
+
+fn symbol(text: &str) -> Option<Cut<'_>> {
+    let (spelling, sign) = SYMBOLS.iter().find(|(spelling, _)| text.starts_with(spelling))?;
+    Some((spelling.len(), Token::Sign(*sign)))
+}
+
+/// What stands between the quote that `text` begins with and the next such quote.
+fn quoted(text: &str) -> Result<&str, String> {
+    let (quote, inner) = text.split_at(1);
+    let end = inner.find(quote).ok_or_else(|| format!("no {quote} ends the text that begins here"))?;
+    Ok(&inner[..end])
+}
+
+fn number(text: &str) -> Result<Cut<'_>, String> {
+    let length = number_length(text);
+    let tail = text[length..].find(|c: char| !continues_name(c) && c != '.').unwrap_or(text.len() - length);
+    if tail > 0 {
+        return Err(no_number(&text[..length + tail]));
+    }
+    let read: Option<f64> = text[..length].parse().ok();
+    let value = read.filter(|value| value.is_finite());
+    value.map(|value| (length, Token::Number(value))).ok_or_else(|| no_number(&text[..length]))
+}
+
+/// The length of `12`, `.5`, `1.5` or `2e-3` at the beginning of `text`.
+fn number_length(text: &str) -> usize {
+    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let mut length = digits(0);
+    if text[length..].starts_with('.') {
+        length += 1 + digits(length + 1);
+    }
+    if text[length..].starts_with(['e', 'E']) {
+        let sign = usize::from(text[length + 1..].starts_with(['+', '-']));
+        let exponent = digits(length + 1 + sign);
+        length += if exponent > 0 { 1 + sign + exponent } else { 0 };
+    }
+    length
+}
+
+/// Sizes are refused rather than counted in a unit that the other side of a comparison may not use.
+fn no_number(text: &str) -> String {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    match Size::parse(text).filter(|_| !unit.is_empty()) {
+        Some(size) => {
+            let megabytes = size.bytes() as f64 / f64::from(1 << 20);
+            format!("`{text}` has a unit, and numbers here have none; memory counts in MB: {megabytes}")
+        }
+        None => format!("`{text}` is no number; put text in quotes"),
+    }
+}
+
+fn begins_name(c: char) -> bool {
+    c.is_alphabetic() || c == '_'
+}
+
+fn continues_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a part of a name needs no quotes.
+pub(super) fn is_plain(part: &str) -> bool {
+    !part.is_empty() && part.chars().all(continues_name)
+}
+
+/// A word, or words joined by dots, of which all but the first may stand in quotes.
+fn name(text: &str) -> Result<Cut<'_>, String> {
+    let mut length = plain_length(text);
+    let mut whole = text[..length].to_string();
+    while let Some(part) = text[length..].strip_prefix('.') {
+        let plain = plain_length(part);
+        let (inner, typed) = match plain {
+            0 => quoted_part(part).map(|inner| (inner, inner.len() + 2))?,
+            _ => (&part[..plain], plain),
+        };
+        whole.push('.');
+        whole.push_str(inner);
+        length += 1 + typed;
+    }
+    Ok((length, word(&text[..length]).unwrap_or(Token::Name(whole))))
+}
+
+fn plain_length(text: &str) -> usize {
+    text.find(|c| !continues_name(c)).unwrap_or(text.len())
+}
+
+fn quoted_part(text: &str) -> Result<&str, String> {
+    if !text.starts_with(['"', '\'']) {
+        return Err("the name that begins here ends in a dot".to_string());
+    }
+    let inner = quoted(text)?;
+    let is_part = !inner.is_empty() && !inner.contains('.');
+    is_part.then_some(inner).ok_or_else(|| "a quoted part of a name is neither empty nor has it dots".to_string())
+}
+
+fn word(text: &str) -> Option<Token<'_>> {
+    match text {
+        "true" => Some(Token::Boolean(true)),
+        "false" => Some(Token::Boolean(false)),
+        _ => WORDS.iter().find(|(spelling, _)| *spelling == text).map(|(_, sign)| Token::Sign(*sign)),
+    }
+}

@@ -1,0 +1,153 @@
+//! Whether a requirement is met, and what to tell who asks why it is not.
+
+use super::evaluation::{Fault, truth};
+use super::node::Node;
+use super::value::{Scope, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What came of a requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is true.
+    Met,
+    /// It is not true.
+    Refused(Refusal),
+}
+
+impl Verdict {
+    /// Whether it is true.
+    pub fn is_met(&self) -> bool {
+        *self == Verdict::Met
+    }
+
+    /// Why it is not true.
+    pub fn refusal(self) -> Option<Refusal> {
+        match self {
+            Verdict::Met => None,
+            Verdict::Refused(refusal) => Some(refusal),
+        }
+    }
+}
+
+/// In which way a requirement is not true.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is false.
+    False,
+    /// It hangs on what is undefined.
+    Undefined,
+    /// It makes no sense there.
+    Faulty(Fault),
+}
+
+/// The first part of a requirement that is not true, with what was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The part, in its canonical form.
+    pub clause: String,
+    /// What it came to.
+    pub answer: Answer,
+    /// The names in it with their values as shown, in the order of the names.
+    pub found: Vec<(String, String)>,
+}
+
+impl Refusal {
+    /// The refusal as said of one host: `host.memory.total>=32000 false on n1 (16000)`.
+    pub fn on<'r>(&'r self, host: &'r str) -> On<'r> {
+        On { refusal: self, host }
+    }
+
+    /// `false`, `undefined` or `faulty`.
+    fn outcome(&self) -> &'static str {
+        match self.answer {
+            Answer::False => "false",
+            Answer::Undefined => "undefined",
+            Answer::Faulty(_) => "faulty",
+        }
+    }
+
+    /// What was found, in parentheses: the value alone where the clause has one name only.
+    fn show_found(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if let Answer::Faulty(fault) = &self.answer {
+            return write!(f, " ({})", fault.wrong);
+        }
+        match self.found.as_slice() {
+            [] => Ok(()),
+            [_] if self.answer == Answer::Undefined => Ok(()),
+            [(_, value)] => write!(f, " ({value})"),
+            several => {
+                let pairs: Vec<String> = several.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+                write!(f, " ({})", pairs.join(", "))
+            }
+        }
+    }
+}
+
+/// Without a word on where: `host.memory.total>=32000 false (16000)`.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} {}", self.clause, self.outcome())?;
+        self.show_found(f)
+    }
+}
+
+/// A [`Refusal`] as said of one host.
+pub struct On<'r> {
+    refusal: &'r Refusal,
+    host: &'r str,
+}
+
+impl fmt::Display for On<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} {} on {}", self.refusal.clause, self.refusal.outcome(), self.host)?;
+        self.refusal.show_found(f)
+    }
+}
+
+/// Judges a requirement.
+pub(super) fn judge(root: &Node, scope: &dyn Scope) -> Verdict {
+    match answer(root, scope) {
+        None => Verdict::Met,
+        Some(answer) => {
+            let (clause, answer) = clause(root, answer, scope);
+            Verdict::Refused(Refusal { clause: clause.to_string(), answer, found: found(clause, scope) })
+        }
+    }
+}
+
+/// What a node is, if it is not true.
+fn answer(node: &Node, scope: &dyn Scope) -> Option<Answer> {
+    match truth(node, scope) {
+        Ok(Some(true)) => None,
+        Ok(Some(false)) => Some(Answer::False),
+        Ok(None) => Some(Answer::Undefined),
+        Err(fault) => Some(Answer::Faulty(fault)),
+    }
+}
+
+/// The first of the parts joined by `and` that comes to what the whole comes to, if it has such parts.
+fn clause<'n>(node: &'n Node, whole: Answer, scope: &dyn Scope) -> (&'n Node, Answer) {
+    if let Node::All(parts) = node {
+        let guilty = parts.iter().find(|part| answer(part, scope).as_ref() == Some(&whole));
+        return (guilty.unwrap_or(node), whole);
+    }
+    (node, whole)
+}
+
+fn found(clause: &Node, scope: &dyn Scope) -> Vec<(String, String)> {
+    let mut names = BTreeSet::new();
+    clause.visit(&mut |node| {
+        let is_name = match node {
+            Node::Name(_) => true,
+            Node::Word(word) => scope.value(word).is_some(),
+            _ => false,
+        };
+        if let (Node::Name(name) | Node::Word(name), true) = (node, is_name) {
+            names.insert(name.as_ref());
+        }
+    });
+    let shown = |name: &str| scope.value(name).unwrap_or(Value::Undefined).to_string();
+    names.into_iter().map(|name| (name.to_string(), shown(name))).collect()
+}
