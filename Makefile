@@ -11,7 +11,7 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
 PAGES    = $(wildcard man/*.[1-8])
 
-.PHONY: all demo test check bench torture man completions install uninstall clean
+.PHONY: all demo test check bench torture replay-check man completions install uninstall clean
 
 # The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
 # nothing: linked statically they start in two thirds of the time.
@@ -39,6 +39,12 @@ bench: all
 
 torture:
 	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
+
+# Runs all traces in TRACES again and compares each job's start with TRACES/reference. Skipped where
+# there are none; those kept in tests/traces are part of `make test`.
+TRACES ?= ../shared/traces
+replay-check:
+	LANAI_TRACES=$(TRACES) $(CARGO) test --locked --release --test all -- --ignored replay_check --nocapture
 
 man:
 	BLESS=1 $(CARGO) test --locked --test all generated::manual_pages

@@ -21,6 +21,7 @@ mod noded;
 mod nodes;
 mod personal;
 mod recovery;
+mod replay;
 mod sched_properties;
 mod shared;
 mod support;

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("spool/", &["sched", "schedd", "noded", "cli", "sim"]),
     ("sys/", &["sched", "spool", "wire", "schedd", "noded", "cli", "sim"]),
     ("schedd/", &["noded", "cli", "sim"]),
+    ("sim/", &["spool", "wire", "schedd", "noded", "cli"]),
     ("noded/", &["sched", "spool", "schedd", "cli", "sim"]),
 ];
 

@@ -29,6 +29,7 @@ pub fn page(program: &Program) -> io::Result<Vec<u8>> {
     synopsis(program).to_writer(&mut body)?;
     man.render_description_section(&mut body)?;
     man.render_options_section(&mut body)?;
+    commands(program, &mut body)?;
     beyond_options(program).to_writer(&mut body)?;
     let body = String::from_utf8_lossy(&body).replace(PREAMBLE, "");
     Ok(format!("{PREAMBLE}{}\n{body}", title(program)).into_bytes())
@@ -50,6 +51,26 @@ fn synopsis(program: &Program) -> Roff {
         roff.text([bold(name), roman(format!(" {rest}"))]).control("br", []);
     }
     roff
+}
+
+/// What the commands of a program do, a section each with their options.
+fn commands(program: &Program, body: &mut Vec<u8>) -> io::Result<()> {
+    let mut command = (program.command)();
+    command.build();
+    for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+        let mut text = Vec::new();
+        let man = Man::new(command.clone());
+        man.render_description_section(&mut text)?;
+        man.render_options_section(&mut text)?;
+        let usage = command.clone().render_usage().to_string();
+        let mut heading = Roff::new();
+        heading.control("SH", [usage.trim_start_matches("Usage: ").trim()]);
+        heading.to_writer(body)?;
+        let text =
+            String::from_utf8_lossy(&text).replace(".SH DESCRIPTION\n", "").replace(".SH OPTIONS", ".SS Options");
+        body.extend(text.into_bytes());
+    }
+    Ok(())
 }
 
 fn beyond_options(program: &Program) -> Roff {

@@ -110,6 +110,8 @@ pub mod dsv;
 
 pub mod json;
 
+pub mod qsim;
+
 pub mod man;
 
 pub mod completion;
@@ -140,6 +142,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qrun", section: 1, command: qrun::command },
     Program { name: "qselect", section: 1, command: qselect::command },
     Program { name: "qsig", section: 1, command: qsig::command },
+    Program { name: "qsim", section: 1, command: qsim::command },
     Program { name: "qstat", section: 1, command: qstat::command },
     Program { name: "qsub", section: 1, command: qsub::command },
     Program { name: "tracejob", section: 1, command: tracejob::command },

@@ -7,8 +7,7 @@
 use super::allocation;
 use super::amounts::{Catalog, add};
 use super::cluster::{Cluster, Hold, NodeIx};
-use super::shape::ClassKey;
-pub use super::shape::{ClassId, Tenancy};
+pub use super::shape::{ClassId, ClassKey, Tenancy};
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -106,14 +105,37 @@ impl State {
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
     /// candidate already is read anew.
     pub fn enqueue(&mut self, job: &Job) {
-        self.withdraw(job.id);
-        let id = ClassKey::id_of(job);
-        let catalog = &self.cluster.catalog;
-        let class = self.classes.entry(id);
-        let class = class.or_insert_with(|| Class { key: ClassKey::of(job, catalog), jobs: BTreeMap::new() });
         let array = job.indices().zip(job.elements.clone());
-        class.jobs.insert((job.rank(), job.id), array.map(|(indices, elements)| Array { indices, elements }));
-        self.jobs.insert(job.id, (id, job.rank()));
+        let array = array.map(|(indices, elements)| Array { indices, elements });
+        let id = ClassKey::id_of(job);
+        self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+    }
+
+    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
+    pub fn class_key(&self, job: &Job) -> ClassKey {
+        ClassKey::of(job, &self.cluster.catalog)
+    }
+
+    /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
+    /// of a class, the lower rank goes first. Not for arrays.
+    pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey) {
+        self.file(id, rank, class.id, None, |_| class.clone());
+    }
+
+    fn file(
+        &mut self,
+        id: JobId,
+        rank: u64,
+        class_id: ClassId,
+        array: Option<Array>,
+        key: impl FnOnce(&Catalog) -> ClassKey,
+    ) {
+        self.withdraw(id);
+        let catalog = &self.cluster.catalog;
+        let class = self.classes.entry(class_id);
+        let class = class.or_insert_with(|| Class { key: key(catalog), jobs: BTreeMap::new() });
+        class.jobs.insert((rank, id), array);
+        self.jobs.insert(id, (class_id, rank));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.

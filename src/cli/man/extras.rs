@@ -303,6 +303,32 @@ pub(super) const EXTRAS: &[Extra] = &[
         parts: &[Example("Delete all of one's waiting jobs:", &["qdel $(qselect -u $USER -s Q)"])],
     },
     Extra {
+        on: Programs(&["qsim"]),
+        heading: "EXIT STATUS",
+        parts: &[
+            Term("0", "Done."),
+            Term(
+                "1",
+                "A file cannot be read or written, a line of it is wrong, or jobs never start: one line says which and why.",
+            ),
+            Term("2", "Wrong command line."),
+        ],
+    },
+    Extra {
+        on: Programs(&["qsim"]),
+        heading: "EXAMPLES",
+        parts: &[
+            Example(
+                "How the jobs of a trace would have fared under EASY backfill, with a picture:",
+                &["qsim replay KTH-SP2-1996-2.1-cln.swf.gz --policy easy --plot kth.svg"],
+            ),
+            Example(
+                "The same under a configuration that is to be tried, on 32 nodes, with every start:",
+                &["qsim replay trace.swf --config new.toml --nodes 32 --cores-per-node 64 --jobs-out starts.csv"],
+            ),
+        ],
+    },
+    Extra {
         on: Programs(&["schedd"]),
         heading: "EXAMPLES",
         parts: &[

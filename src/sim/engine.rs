@@ -1,0 +1,82 @@
+//! A cluster in its own time: jobs are submitted to it, the scheduler starts them, they end.
+//!
+//! Time goes from one instant to the next at which something happens. All that happens at an instant
+//! is done before the scheduler looks: first the ends, then the submissions; then there is one cycle,
+//! and what it starts runs from that very instant. (Predictions that expire would come between: jobs
+//! are planned with their user's estimate and cut at it, so none does.)
+
+use crate::model::job::JobId;
+use crate::model::policy::Policy;
+use crate::model::time::{Span, Time};
+use crate::sched::cycle;
+use crate::sched::plan::Plan;
+use crate::sched::snapshot::{ClassKey, State};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The cluster, and what is going to happen by itself.
+#[derive(Debug)]
+pub struct World {
+    state: State,
+    policy: Policy,
+    now: Time,
+    ends: BinaryHeap<Reverse<(Time, JobId)>>,
+    waiting: usize,
+    /// When the scheduler wants to look again though nothing happens before.
+    look: Option<Time>,
+}
+
+impl World {
+    /// A cluster that this policy governs, before anything has happened.
+    pub fn new(state: State, policy: Policy) -> World {
+        World { state, policy, now: Time(i64::MIN), ends: BinaryHeap::new(), waiting: 0, look: None }
+    }
+
+    /// What the scheduler sees.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How many jobs wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// When something happens next, if nobody submits anything.
+    pub fn next(&self) -> Option<Time> {
+        let end = self.ends.peek().map(|Reverse((end, _))| *end);
+        let look = self.look.filter(|_| self.waiting > 0);
+        end.into_iter().chain(look).min()
+    }
+
+    /// Lets time pass until `now`, and ends the jobs that are over then.
+    pub fn reach(&mut self, now: Time) {
+        self.now = now;
+        while let Some(Reverse((_, job))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end <= now) {
+            self.ends.pop();
+            self.state.vacate(job);
+        }
+    }
+
+    /// A job is submitted. Of equal rank the lower number goes first, and ranks are numbers here.
+    pub fn submit(&mut self, job: JobId, class: &ClassKey) {
+        self.state.enqueue_as(job, job.number, class);
+        self.waiting += 1;
+    }
+
+    /// Has the scheduler decide, and starts what it starts; `run` tells how long a job will run.
+    /// None when there is nothing to decide about.
+    pub fn decide(&mut self, run: impl Fn(JobId) -> Span) -> Option<Plan> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let plan = cycle::run(&self.state, &self.policy, self.now);
+        for start in &plan.starts {
+            self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
+            self.ends.push(Reverse((self.now + run(start.job), start.job)));
+        }
+        self.waiting -= plan.starts.len();
+        self.look = plan.next.filter(|next| *next > self.now);
+        Some(plan)
+    }
+}

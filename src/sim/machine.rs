@@ -1,0 +1,130 @@
+//! The machine a trace is run on.
+//!
+//! One node that has all processors unless told otherwise: each job is one chunk then, which is
+//! fast. On several nodes a job is as many chunks of one processor, placed freely: any processors
+//! will do in either case, so the starts are the same.
+
+use super::swf::Log;
+use crate::model::config::Config;
+use crate::model::node::NodeFacts;
+use crate::model::resource::Value;
+use crate::sched::snapshot::State;
+use serde::Serialize;
+use std::fmt;
+
+/// Nodes alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    nodes: u32,
+    cores_per_node: u32,
+}
+
+/// `32 x 4`: nodes, and the processors of each.
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} x {}", self.nodes, self.cores_per_node)
+    }
+}
+
+/// Why there is no machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMachine {
+    /// Neither header nor options tell.
+    #[error(
+        "its header has neither MaxProcs nor MaxNodes: say with --nodes and --cores-per-node how large the machine is"
+    )]
+    Unknown,
+    /// The header's processors do not divide so.
+    #[error("{processors} processors do not divide by {parts}: give both --nodes and --cores-per-node")]
+    Uneven {
+        /// What the header says.
+        processors: u32,
+        /// Nodes, or processors of a node.
+        parts: u32,
+    },
+    /// More processors than can be counted.
+    #[error("{nodes} nodes with {cores} processors each are more than {} processors", u32::MAX)]
+    TooLarge {
+        /// How many nodes.
+        nodes: u32,
+        /// How many processors each.
+        cores: u32,
+    },
+}
+
+impl Machine {
+    /// The machine of a log, in so many nodes of so many processors if that is said; what the header
+    /// says only fills in what is not. Both numbers are above zero.
+    pub fn new(log: &Log, nodes: Option<u32>, cores: Option<u32>) -> Result<Machine, NoMachine> {
+        let (nodes, cores) = match (nodes, cores) {
+            (Some(nodes), Some(cores)) => (nodes, cores),
+            (Some(nodes), None) => (nodes, divided(log, nodes)?),
+            (None, Some(cores)) => (divided(log, cores)?, cores),
+            (None, None) => (1, log.processors().ok_or(NoMachine::Unknown)?),
+        };
+        let machine = Machine { nodes, cores_per_node: cores };
+        nodes.checked_mul(cores).map(|_| machine).ok_or(NoMachine::TooLarge { nodes, cores })
+    }
+
+    /// How many processors it has in all.
+    pub fn processors(self) -> u32 {
+        self.nodes * self.cores_per_node
+    }
+
+    /// The `select` of a job that needs so many processors.
+    pub fn select(self, processors: u32) -> String {
+        match self.nodes {
+            1 => format!("1:ncpus={processors}"),
+            _ => format!("{processors}:ncpus=1"),
+        }
+    }
+
+    /// The machine idle, with the queues of a configuration.
+    pub fn state(self, config: &Config) -> State {
+        let mut state = State::new(&config.resources());
+        config.queues().iter().for_each(|queue| state.set_queue(queue));
+        (1..=self.nodes).for_each(|number| state.set_node(&self.node(number), true));
+        state
+    }
+
+    /// A node whose jobs are bound to no processor by number: in a replay nobody looks at these.
+    fn node(self, number: u32) -> NodeFacts {
+        let name = format!("n{number}");
+        NodeFacts {
+            host: name.clone(),
+            available: [("ncpus".to_string(), Value::Long(i64::from(self.cores_per_node)))].into(),
+            pcpus: self.cores_per_node,
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            gpus_outside: Vec::new(),
+            name,
+        }
+    }
+}
+
+/// How often `parts` go into the header's processors.
+fn divided(log: &Log, parts: u32) -> Result<u32, NoMachine> {
+    let processors = log.processors().ok_or(NoMachine::Unknown)?;
+    match processors % parts {
+        0 => Ok(processors / parts),
+        _ => Err(NoMachine::Uneven { processors, parts }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_gives_one_node_and_options_override_it() {
+        let log = Log { max_procs: Some(128), ..Log::default() };
+        let machine = |nodes, cores| Machine::new(&log, nodes, cores).map(|m| (m.nodes, m.cores_per_node, m.select(3)));
+        assert_eq!(machine(None, None), Ok((1, 128, "1:ncpus=3".to_string())));
+        assert_eq!(machine(Some(32), None), Ok((32, 4, "3:ncpus=1".to_string())));
+        assert_eq!(machine(None, Some(64)), Ok((2, 64, "3:ncpus=1".to_string())));
+        assert_eq!(machine(Some(5), Some(7)), Ok((5, 7, "3:ncpus=1".to_string())));
+        assert_eq!(machine(Some(5), None), Err(NoMachine::Uneven { processors: 128, parts: 5 }));
+        assert!(matches!(machine(Some(1 << 20), Some(1 << 20)), Err(NoMachine::TooLarge { .. })));
+        assert_eq!(Machine::new(&Log::default(), Some(2), None), Err(NoMachine::Unknown));
+    }
+}

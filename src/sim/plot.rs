@@ -1,0 +1,309 @@
+//! A schedule as a picture: above which processors were whose, below how much of the machine was
+//! used. Few jobs are drawn one by one; many as a grid of cells, because a job of less than a pixel
+//! shows nothing.
+
+use super::lanes::{self, Piece};
+use super::metrics;
+use super::replay::{Outcome, Via};
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// The size of the picture, in pixels.
+const SIZE: (u32, u32) = (1200, 800);
+
+/// More pieces are not drawn one by one.
+const MOST_PIECES: usize = 4000;
+
+/// Cells of the grid, across and up.
+const CELLS: (usize, usize) = (360, 100);
+
+/// The steps in which utilization is drawn.
+const STEPS: usize = 540;
+
+/// Widths of jobs, as parts of the machine, and their colours, which people who see few colours can
+/// tell apart too.
+const WIDTHS: [(f64, RGBColor); 4] = [
+    (1.0 / 32.0, RGBColor(0x44, 0x77, 0xaa)),
+    (1.0 / 8.0, RGBColor(0x22, 0x88, 0x33)),
+    (1.0 / 2.0, RGBColor(0xcc, 0xa3, 0x20)),
+    (1.0, RGBColor(0xd9, 0x4f, 0x5c)),
+];
+
+/// The colours of utilization: over time, and in the mean.
+const USED: RGBColor = RGBColor(0x55, 0x55, 0x66);
+const MEAN: RGBColor = RGBColor(0x99, 0x33, 0x99);
+
+/// How much of its colour a paler shape keeps.
+const PALE: f64 = 0.5;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Drawn<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The SVG of a schedule on so many processors. The error is that of the drawing library.
+pub fn svg(title: &str, outcomes: &[Outcome], processors: u32) -> Result<String, String> {
+    let mut text = String::new();
+    draw(&mut text, &Schedule::new(title, outcomes, processors)).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// What is drawn.
+struct Schedule<'a> {
+    title: &'a str,
+    outcomes: &'a [Outcome],
+    processors: u32,
+    pieces: Vec<Piece>,
+    /// The first submission and the last end.
+    span: (i64, i64),
+    /// The last submission.
+    last: i64,
+    unit: Unit,
+    /// Of each step of time, how much of the machine was used, 0 to 1.
+    used: Vec<f64>,
+    /// Between the first and the last submission.
+    utilization: f64,
+}
+
+/// A unit of time on an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Unit {
+    name: &'static str,
+    seconds: f64,
+}
+
+impl Unit {
+    /// The unit in which a span reads well.
+    fn of(seconds: i64) -> Unit {
+        const UNITS: [(i64, Unit); 4] = [
+            (300, Unit { name: "seconds", seconds: 1.0 }),
+            (3 * 3600, Unit { name: "minutes", seconds: 60.0 }),
+            (4 * 86_400, Unit { name: "hours", seconds: 3600.0 }),
+            (i64::MAX, Unit { name: "days", seconds: 86_400.0 }),
+        ];
+        UNITS.iter().find(|(most, _)| seconds <= *most).map_or(UNITS[3].1, |(_, unit)| *unit)
+    }
+}
+
+impl<'a> Schedule<'a> {
+    fn new(title: &'a str, outcomes: &'a [Outcome], processors: u32) -> Schedule<'a> {
+        let first = outcomes.iter().map(|outcome| outcome.job.submit).min().unwrap_or(0);
+        let last = outcomes.iter().map(Outcome::end).max().unwrap_or(first).max(first + 1);
+        let mut schedule = Schedule {
+            title,
+            outcomes,
+            processors,
+            pieces: lanes::assign(outcomes, processors),
+            span: (first, last),
+            last: outcomes.iter().map(|outcome| outcome.job.submit).max().unwrap_or(first),
+            unit: Unit::of(last - first),
+            used: Vec::new(),
+            utilization: metrics::utilization(outcomes, processors),
+        };
+        schedule.used = Grid::new(&schedule, (STEPS, 1)).cells.iter().map(|cell| cell.iter().sum()).collect();
+        schedule
+    }
+
+    /// A moment in the axis' unit.
+    fn time(&self, seconds: f64) -> f64 {
+        (seconds - self.span.0 as f64) / self.unit.seconds
+    }
+
+    fn end(&self) -> f64 {
+        self.time(self.span.1 as f64)
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.pieces.len() > MOST_PIECES
+    }
+
+    /// Which of the widths a job has.
+    fn width(&self, outcome: &Outcome) -> usize {
+        let part = f64::from(outcome.job.processors) / f64::from(self.processors);
+        WIDTHS.iter().position(|(most, _)| part <= *most).unwrap_or(WIDTHS.len() - 1)
+    }
+}
+
+fn draw(text: &mut String, schedule: &Schedule) -> Drawn<()> {
+    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let (head, rest) = root.split_vertically(76);
+    let (above, below) = rest.split_vertically(450);
+    headline(&head, schedule)?;
+    let rows = f64::from(schedule.processors);
+    let mut gantt = chart(&above, schedule, rows, ("", "processors"))?;
+    match schedule.is_crowded() {
+        true => cells(&mut gantt, schedule)?,
+        false => jobs(&mut gantt, schedule)?,
+    }
+    let time = format!("time since the first submission ({})", schedule.unit.name);
+    let mut used = chart(&below, schedule, 100.0, (&time, "utilization (%)"))?;
+    utilization(&mut used, schedule)?;
+    root.present()?;
+    Ok(())
+}
+
+/// Axes from zero to the end of the schedule, and to `top`.
+fn chart<'a, 'b>(area: &'a Area<'b>, schedule: &Schedule, top: f64, names: (&str, &str)) -> Drawn<Chart<'a, 'b>> {
+    let mut chart = ChartBuilder::on(area)
+        .margin_left(14)
+        .margin_right(24)
+        .margin_bottom(6)
+        .x_label_area_size(44)
+        .y_label_area_size(66)
+        .build_cartesian_2d(0.0..schedule.end(), 0.0..top)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .x_desc(names.0)
+        .y_desc(names.1)
+        .x_labels(12)
+        .y_labels(6)
+        .label_style(("sans-serif", 14))
+        .axis_desc_style(("sans-serif", 15))
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .draw()?;
+    Ok(chart)
+}
+
+/// A number on an axis, without needless zeros.
+fn short(value: f64) -> String {
+    let rounded = (value * 100.0).round() / 100.0;
+    format!("{rounded}")
+}
+
+/// Each job, in pieces; one that is too short to be seen is drawn a pixel wide.
+fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+    let (wide, high) = chart.plotting_area().dim_in_pixel();
+    let (wide, high) = (schedule.end() / f64::from(wide), f64::from(schedule.processors) / f64::from(high));
+    for piece in &schedule.pieces {
+        let outcome = &schedule.outcomes[piece.job];
+        let colour = WIDTHS[schedule.width(outcome)].1;
+        let colour = if outcome.via == Via::Backfill { colour.mix(PALE) } else { colour.to_rgba() };
+        let left = schedule.time(outcome.start as f64);
+        let right = schedule.time(outcome.end() as f64).max(left + wide);
+        let corners = [(left, f64::from(piece.first)), (right, f64::from(piece.first + piece.count))];
+        chart.draw_series([Rectangle::new(corners, colour.filled())])?;
+        if right - left > 3.0 * wide && f64::from(piece.count) > 3.0 * high {
+            chart.draw_series([Rectangle::new(corners, WHITE.stroke_width(1))])?;
+        }
+    }
+    Ok(())
+}
+
+/// How much of each cell of time and processors jobs of each width have.
+struct Grid {
+    columns: usize,
+    rows: usize,
+    /// Row by row.
+    cells: Vec<[f64; WIDTHS.len()]>,
+}
+
+impl Grid {
+    fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
+        let rows = rows.min(schedule.processors as usize).max(1);
+        let mut grid = Grid { columns, rows, cells: vec![[0.0; WIDTHS.len()]; columns * rows] };
+        let across = columns as f64 / (schedule.span.1 - schedule.span.0) as f64;
+        let up = rows as f64 / f64::from(schedule.processors);
+        for piece in &schedule.pieces {
+            let outcome = &schedule.outcomes[piece.job];
+            let moment = |seconds: i64| (seconds - schedule.span.0) as f64 * across;
+            let time = (moment(outcome.start), moment(outcome.end()));
+            let space = (f64::from(piece.first) * up, f64::from(piece.first + piece.count) * up);
+            grid.add(time, space, schedule.width(outcome));
+        }
+        grid
+    }
+
+    /// Adds a rectangle, given in cells.
+    fn add(&mut self, time: (f64, f64), space: (f64, f64), width: usize) {
+        for (row, high) in overlaps(space, self.rows) {
+            for (column, wide) in overlaps(time, self.columns) {
+                self.cells[row * self.columns + column][width] += high * wide;
+            }
+        }
+    }
+
+    /// What a cell is painted with: the width that has most of it, and how full it is in quarters.
+    fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
+        let cell = &self.cells[row * self.columns + column];
+        let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;
+        let quarters = (cell.iter().sum::<f64>() * 4.0).round() as u8;
+        (quarters > 0).then_some((most, quarters.min(4)))
+    }
+}
+
+/// The cells of a line that a span touches, each with the part of it that is covered.
+fn overlaps((from, to): (f64, f64), cells: usize) -> impl Iterator<Item = (usize, f64)> {
+    let last = (to.ceil() as usize).min(cells);
+    (from as usize..last).map(move |cell| (cell, to.min(cell as f64 + 1.0) - from.max(cell as f64)))
+}
+
+/// Cells in a row that are painted alike are one rectangle.
+fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+    let grid = Grid::new(schedule, CELLS);
+    let across = schedule.end() / grid.columns as f64;
+    let up = f64::from(schedule.processors) / grid.rows as f64;
+    for row in 0..grid.rows {
+        let paints: Vec<_> = (0..grid.columns).map(|column| grid.paint(row, column)).collect();
+        let mut column = 0;
+        for run in paints.chunk_by(|a, b| a == b) {
+            let from = column as f64;
+            column += run.len();
+            let Some((width, quarters)) = run[0] else { continue };
+            let corners = [(from * across, row as f64 * up), (column as f64 * across, (row + 1) as f64 * up)];
+            let colour = WIDTHS[width].1.mix(f64::from(quarters) / 4.0);
+            chart.draw_series([Rectangle::new(corners, colour.filled())])?;
+        }
+    }
+    Ok(())
+}
+
+/// The used part of the machine as an area, and that between the submissions as a line.
+fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
+    let across = schedule.end() / schedule.used.len() as f64;
+    let steps = schedule.used.iter().enumerate().flat_map(|(at, part)| {
+        let height = 100.0 * part;
+        [(at as f64 * across, height), ((at + 1) as f64 * across, height)]
+    });
+    let outline: Vec<(f64, f64)> = steps.collect();
+    let area = [(0.0, 0.0)].into_iter().chain(outline.iter().copied()).chain([(schedule.end(), 0.0)]);
+    chart.draw_series([Polygon::new(area.collect::<Vec<_>>(), USED.mix(PALE).filled())])?;
+    chart.draw_series([PathElement::new(outline, USED.stroke_width(1))])?;
+    let mean = 100.0 * schedule.utilization;
+    let line = vec![(0.0, mean), (schedule.time(schedule.last as f64), mean)];
+    chart.draw_series([PathElement::new(line, MEAN.stroke_width(2))])?;
+    Ok(())
+}
+
+/// The title, and what the colours mean.
+fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
+    area.draw(&Text::new(schedule.title.to_string(), (80, 14), ("sans-serif", 20)))?;
+    let paler = if schedule.is_crowded() { "paler: partly idle" } else { "paler: backfilled" };
+    let mean = format!("{:.1} % used, first to last submission", 100.0 * schedule.utilization);
+    let more = [(WIDTHS[0].1.mix(PALE), paler.to_string()), (MEAN.to_rgba(), mean)];
+    let keys = legend(schedule).into_iter().chain(more);
+    let mut left = 80;
+    for (colour, name) in keys {
+        area.draw(&Rectangle::new([(left, 48), (left + 14, 62)], colour.filled()))?;
+        area.draw(&Text::new(name.clone(), (left + 20, 48), ("sans-serif", 15)))?;
+        left += 40 + 8 * name.chars().count() as i32;
+    }
+    Ok(())
+}
+
+/// The widths that jobs can have on this machine, with their colours.
+fn legend(schedule: &Schedule) -> Vec<(RGBAColor, String)> {
+    let (mut keys, mut below) = (Vec::new(), 0);
+    for (part, colour) in WIDTHS {
+        let most = (f64::from(schedule.processors) * part) as u32;
+        if most > below {
+            let range = if most == below + 1 { format!("{most}") } else { format!("{}-{most}", below + 1) };
+            keys.push((colour.to_rgba(), format!("{range} processors")));
+            below = most;
+        }
+    }
+    keys
+}

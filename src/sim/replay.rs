@@ -1,0 +1,176 @@
+//! A trace run again: when would its jobs have started under this policy?
+
+use super::engine::World;
+use super::machine::Machine;
+use super::submission::Classes;
+use super::trace::Job;
+use crate::model::config::Config;
+use crate::model::job::JobId;
+use crate::model::policy::Policy;
+use crate::model::refusal::Refusal;
+use crate::model::time::{Span, Time};
+use crate::sched::plan::{Plan, Start};
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Which.
+    pub job: Job,
+    /// When it started, in seconds.
+    pub start: i64,
+    /// The nodes it got, the first of the request first.
+    pub nodes: String,
+    /// Why it was its turn.
+    pub via: Via,
+}
+
+impl Outcome {
+    /// When it ended.
+    pub fn end(&self) -> i64 {
+        self.start + self.job.run
+    }
+
+    /// How long it waited.
+    pub fn wait(&self) -> i64 {
+        self.start - self.job.submit
+    }
+}
+
+/// Why it was a job's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// Nobody with a better place waited.
+    Priority,
+    /// It passed a job that was promised a later start.
+    Backfill,
+}
+
+/// Why a trace was not run to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// A job cannot be submitted.
+    #[error("job {id}: {refusal}")]
+    Refused {
+        /// Its number in the trace.
+        id: i64,
+        /// What `qsub` would say.
+        refusal: Refusal,
+    },
+    /// Jobs wait for ever.
+    #[error("{waiting} jobs never start, job {id} among them: {reason}")]
+    Waiting {
+        /// How many.
+        waiting: usize,
+        /// The first of them.
+        id: i64,
+        /// Why it waits.
+        reason: String,
+    },
+}
+
+/// Runs the jobs, which are in order of submission; what became of each comes in the same order.
+/// `progress` is told from time to time how many have started.
+pub fn run(
+    jobs: &[Job],
+    machine: Machine,
+    config: &Config,
+    policy: &Policy,
+    mut progress: impl FnMut(usize),
+) -> Result<Vec<Outcome>, Stuck> {
+    let mut replay = Replay {
+        jobs,
+        submitted: 0,
+        classes: Classes::new(machine, config.resources(), &config.server.default_queue),
+        world: World::new(machine.state(config), policy.clone()),
+        outcomes: vec![None; jobs.len()],
+        started: 0,
+    };
+    let mut last = None;
+    while let Some(now) = replay.next() {
+        last = replay.instant(now)?.or(last);
+        progress(replay.started);
+    }
+    replay.finish(last)
+}
+
+struct Replay<'t> {
+    jobs: &'t [Job],
+    /// How many of them have been submitted.
+    submitted: usize,
+    classes: Classes,
+    world: World,
+    outcomes: Vec<Option<Outcome>>,
+    started: usize,
+}
+
+impl Replay<'_> {
+    /// When something happens next.
+    fn next(&self) -> Option<Time> {
+        let submission = self.jobs.get(self.submitted).map(|job| moment(job.submit));
+        self.world.next().into_iter().chain(submission).min()
+    }
+
+    /// All that happens at an instant.
+    fn instant(&mut self, now: Time) -> Result<Option<Plan>, Stuck> {
+        self.world.reach(now);
+        self.submit(now)?;
+        let plan = self.world.decide(|id| Span::seconds(self.jobs[place(id)].run));
+        for start in plan.iter().flat_map(|plan| &plan.starts) {
+            let via = plan.as_ref().map_or(Via::Priority, |plan| via(plan, start));
+            let job = self.jobs[place(start.job)];
+            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
+            self.started += 1;
+        }
+        Ok(plan)
+    }
+
+    fn submit(&mut self, now: Time) -> Result<(), Stuck> {
+        while let Some(job) = self.jobs.get(self.submitted).filter(|job| moment(job.submit) <= now) {
+            let class = self.classes.of(job, self.world.state());
+            let class = class.map_err(|refusal| Stuck::Refused { id: job.id, refusal })?;
+            self.submitted += 1;
+            // Numbers are places in the trace, from 1: what was submitted first has the lowest.
+            self.world.submit(JobId::job(self.submitted as u64), class);
+        }
+        Ok(())
+    }
+
+    fn finish(self, last: Option<Plan>) -> Result<Vec<Outcome>, Stuck> {
+        let waiting = self.world.waiting();
+        let Some(first) = self.outcomes.iter().position(Option::is_none) else {
+            return Ok(self.outcomes.into_iter().flatten().collect());
+        };
+        let class = self.world.state().class_of(JobId::job(first as u64 + 1));
+        let verdict = last.iter().flat_map(|plan| &plan.verdicts).find(|(of, _)| Some(*of) == class);
+        let reason = verdict.map_or_else(|| "nothing is said of it".to_string(), |(_, reason)| reason.to_string());
+        Err(Stuck::Waiting { waiting, id: self.jobs[first].id, reason })
+    }
+}
+
+fn moment(seconds: i64) -> Time {
+    Time(seconds * 1000)
+}
+
+/// A job's place in the trace.
+fn place(id: JobId) -> usize {
+    id.number as usize - 1
+}
+
+/// Whether it passed a job that waits.
+fn via(plan: &Plan, start: &Start) -> Via {
+    match plan.bookings.iter().any(|booking| booking.job < start.job) {
+        true => Via::Backfill,
+        false => Via::Priority,
+    }
+}
+
+/// The nodes of a start, each once: `n1`, `n3 n4 n5`.
+fn nodes(start: &Start) -> String {
+    let mut names: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
+    names.dedup();
+    names.join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! What `qsub` would make of a trace's jobs: the scheduler is asked what it is asked in schedd.
+//!
+//! Traces repeat themselves: jobs alike in processors, estimate and user are one class, and all that
+//! is alike of them is made once.
+
+use super::machine::Machine;
+use super::trace;
+use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::refusal::Refusal;
+use crate::model::resource::Resources;
+use crate::model::state::Holds;
+use crate::model::text::Text;
+use crate::model::time::Time;
+use crate::sched::snapshot::{ClassKey, State};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+/// The classes of the jobs seen so far.
+#[derive(Debug)]
+pub struct Classes {
+    machine: Machine,
+    resources: Resources,
+    queue: String,
+    /// By processors and estimate.
+    specs: HashMap<(u32, i64), Arc<Spec>>,
+    /// The same, and the user.
+    known: HashMap<(u32, i64, i64), ClassKey>,
+}
+
+impl Classes {
+    /// None so far; jobs are submitted to this queue.
+    pub fn new(machine: Machine, resources: Resources, queue: &str) -> Classes {
+        Classes { machine, resources, queue: queue.to_string(), specs: HashMap::new(), known: HashMap::new() }
+    }
+
+    /// The class of a job in this state.
+    pub fn of(&mut self, job: &trace::Job, state: &State) -> Result<&ClassKey, Refusal> {
+        let spec = self.spec(job)?;
+        Ok(match self.known.entry((job.processors, job.estimate, job.user)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(state.class_key(&submitted(spec, job.user))),
+        })
+    }
+
+    fn spec(&mut self, job: &trace::Job) -> Result<Arc<Spec>, Refusal> {
+        let alike = (job.processors, job.estimate);
+        if let Some(spec) = self.specs.get(&alike) {
+            return Ok(spec.clone());
+        }
+        let select = self.machine.select(job.processors);
+        let asked = [Setting::resource("select", select), Setting::resource("walltime", job.estimate.to_string())];
+        let context = Context {
+            resources: &self.resources,
+            rights: Rights::default(),
+            owner: "",
+            server: "",
+            default_queue: Some(&self.queue),
+        };
+        let spec = Arc::new(attribute::submit(&asked, origin(), &context)?.spec);
+        self.specs.insert(alike, spec.clone());
+        Ok(spec)
+    }
+}
+
+/// What a job has that nobody asks for: there is no script to be run.
+fn origin() -> Origin {
+    Origin {
+        program: Program::Command(Vec::new()),
+        environ: Digest([0; 32]),
+        workdir: Text::default(),
+        submit_host: String::new(),
+        arguments: Text::default(),
+    }
+}
+
+/// A job as it stands when it has just been queued.
+fn submitted(spec: Arc<Spec>, user: i64) -> Job {
+    let owner = Owner { user: format!("user{user}"), uid: 0, gid: 0 };
+    Job { id: JobId::job(0), owner, spec, life: Life::new(Holds::NONE, 0, Time(0)), elements: None }
+}

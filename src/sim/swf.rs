@@ -1,0 +1,220 @@
+//! Reads the Standard Workload Format: one job a line, 18 numbers each, and a header of `;` lines.
+//!
+//! A line at a time, so that a file of any length costs only the numbers kept of it; compressed or
+//! not is told by the first bytes. What the numbers mean for a replay is [`super::trace`]'s.
+
+use flate2::bufread::MultiGzDecoder;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// The numbers of a line.
+pub const FIELDS: usize = 18;
+
+/// No line of a trace is longer, in bytes: a file that is none is refused before it fills memory.
+const LONGEST_LINE: u64 = 1 << 16;
+
+/// The kept numbers of a line, as they stand there: -1 is "not known".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// Field 1: the job's number.
+    pub id: i64,
+    /// Field 2: when it was submitted, in seconds.
+    pub submit: i64,
+    /// Field 4: how long it ran, in seconds.
+    pub run: i64,
+    /// Field 5: the processors it got.
+    pub allocated: i64,
+    /// Field 8: the processors it asked for.
+    pub requested: i64,
+    /// Field 9: how long its user said that it would run, in seconds.
+    pub estimate: i64,
+    /// Field 12: the user's number.
+    pub user: i64,
+    /// Whether a fraction of a number was cut off.
+    pub truncated: bool,
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// `MaxProcs` of the header, if it is above zero.
+    pub max_procs: Option<u32>,
+    /// `MaxNodes`, likewise.
+    pub max_nodes: Option<u32>,
+    /// In the order of the file.
+    pub records: Vec<Record>,
+}
+
+impl Log {
+    /// How many processors the header gives the machine: `MaxProcs` stands above `MaxNodes`.
+    pub fn processors(&self) -> Option<u32> {
+        self.max_procs.or(self.max_nodes)
+    }
+}
+
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SwfError {
+    /// The system says so, or the compressed data is damaged.
+    #[error("line {line}: {error}")]
+    Io {
+        /// The line that could not be read.
+        line: usize,
+        /// Why.
+        error: io::Error,
+    },
+    /// A line with too few or too many numbers.
+    #[error("line {line}: {found} fields where the format has {FIELDS}")]
+    Fields {
+        /// Which line.
+        line: usize,
+        /// How many it has.
+        found: usize,
+    },
+    /// Something that is no number.
+    #[error("line {line}: field {field} is `{text}`, which is no number")]
+    Number {
+        /// Which line.
+        line: usize,
+        /// Which field, from 1.
+        field: usize,
+        /// What stands there.
+        text: String,
+    },
+    /// A line that is none of a trace.
+    #[error("line {line} is longer than {LONGEST_LINE} bytes: this is no file of the Standard Workload Format")]
+    Long {
+        /// Which line.
+        line: usize,
+    },
+}
+
+/// Reads a trace, compressed by gzip or not. The error names the line.
+pub fn read(mut source: impl BufRead) -> Result<Log, SwfError> {
+    let start = source.fill_buf().map_err(|error| SwfError::Io { line: 1, error })?;
+    match start.starts_with(&[0x1f, 0x8b]) {
+        true => read_plain(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source))),
+        false => read_plain(source),
+    }
+}
+
+fn read_plain(mut source: impl BufRead) -> Result<Log, SwfError> {
+    let (mut log, mut text, mut line) = (Log::default(), Vec::new(), 0);
+    loop {
+        line += 1;
+        text.clear();
+        let mut bounded = source.by_ref().take(LONGEST_LINE);
+        let length = bounded.read_until(b'\n', &mut text).map_err(|error| SwfError::Io { line, error })?;
+        match text.trim_ascii() {
+            _ if length as u64 == LONGEST_LINE => return Err(SwfError::Long { line }),
+            _ if length == 0 => return Ok(log),
+            [] => (),
+            [b';', remark @ ..] => note(&mut log, remark),
+            numbers => log.records.push(record(line, numbers)?),
+        }
+    }
+}
+
+/// Takes what counts from a line of the header: `MaxProcs: 128`.
+fn note(log: &mut Log, remark: &[u8]) {
+    let remark = String::from_utf8_lossy(remark);
+    let Some((name, value)) = remark.split_once(':') else { return };
+    let digits = value.trim_start().split(|c: char| !c.is_ascii_digit()).next();
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|&number| number > 0);
+    match name.trim() {
+        "MaxProcs" => log.max_procs = number.or(log.max_procs),
+        "MaxNodes" => log.max_nodes = number.or(log.max_nodes),
+        _ => (),
+    }
+}
+
+fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
+    let (mut numbers, mut found, mut truncated) = ([0_i64; FIELDS], 0, false);
+    for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+        found += 1;
+        if let Some(place) = numbers.get_mut(found - 1) {
+            let number = number(word).ok_or_else(|| SwfError::Number { line, field: found, text: shown(word) })?;
+            *place = number.0;
+            truncated |= number.1;
+        }
+    }
+    if found != FIELDS {
+        return Err(SwfError::Fields { line, found });
+    }
+    let [id, submit, _, run, allocated, _, _, requested, estimate, _, _, user, ..] = numbers;
+    Ok(Record { line, id, submit, run, allocated, requested, estimate, user, truncated })
+}
+
+/// A number without its fraction, and whether it had one.
+fn number(word: &[u8]) -> Option<(i64, bool)> {
+    let text = str::from_utf8(word).ok()?;
+    if let Ok(whole) = text.parse() {
+        return Some((whole, false));
+    }
+    let number: f64 = text.parse().ok()?;
+    let is_in_range = number.abs() < i64::MAX as f64;
+    is_in_range.then(|| (number.trunc() as i64, number.fract() != 0.0))
+}
+
+/// A word as an error shows it.
+fn shown(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn error(text: &str) -> String {
+        read(text.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn header_and_numbers_are_read() {
+        let text = "; Version: 2.2\n;   MaxNodes: 64 (thin)\n; MaxProcs: 128\r\n\n \
+                    7 10 -1 30.9 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\r\n";
+        let log = read(text.as_bytes()).unwrap();
+        assert_eq!((log.max_procs, log.max_nodes, log.processors()), (Some(128), Some(64), Some(128)));
+        let [record] = log.records[..] else { panic!("{log:?}") };
+        let Record { line, id, submit, run, allocated, requested, estimate, user, truncated } = record;
+        assert_eq!((line, id, submit, run, allocated, requested, estimate, user), (5, 7, 10, 30, 4, 8, 60, 42));
+        assert!(truncated);
+    }
+
+    #[test]
+    fn without_processors_the_nodes_count() {
+        let log = read("; MaxProcs: -1\n; MaxNodes: 16\n".as_bytes()).unwrap();
+        assert_eq!(log.processors(), Some(16));
+        assert_eq!(read("".as_bytes()).unwrap().processors(), None);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let good = "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n";
+        assert_eq!(error(&format!("{good}1 2 3\n")), "line 2: 3 fields where the format has 18");
+        assert_eq!(error(&good.replace("\n", " 19\n")), "line 1: 19 fields where the format has 18");
+        let bad = good.replace("30", "half\u{fffd}");
+        assert_eq!(error(&format!(";\n{bad}")), "line 2: field 4 is `half\u{fffd}`, which is no number");
+        for word in ["nan", "inf", "1e40", "0x10", "--1"] {
+            assert!(error(&good.replace("30", word)).starts_with("line 1: field 4 is"), "{word}");
+        }
+        assert!(error(&"1 ".repeat(70_000)).starts_with("line 1 is longer than 65536 bytes"));
+    }
+
+    #[test]
+    fn compressed_and_plain_say_the_same_also_in_several_members() {
+        let (one, two) = ("; MaxProcs: 4\n", "1 0 -1 30 4 -1 -1 8 60 -1 1 42 -1 -1 1 -1 -1 -1\n");
+        let zipped = |text: &str| {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(text.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        };
+        let both = [zipped(one), zipped(two)].concat();
+        let log = read(both.as_slice()).unwrap();
+        assert_eq!(log, read(format!("{one}{two}").as_bytes()).unwrap());
+        let cut = &both[..both.len() - 12];
+        assert!(read(cut).unwrap_err().to_string().starts_with("line "), "a file cut off is no shorter trace");
+    }
+}

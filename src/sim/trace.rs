@@ -1,0 +1,206 @@
+//! From what a log holds to jobs that can be run again (Rules N1), with a census of what each rule
+//! touched: whoever compares two simulators has to know that they ran the same jobs.
+
+use super::swf::{Log, Record};
+use std::ops::Range;
+
+/// A job of the past. Times are whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its number in the file.
+    pub id: i64,
+    /// When it is submitted.
+    pub submit: i64,
+    /// How long it runs; above zero, and no longer than the estimate.
+    pub run: i64,
+    /// How long its user says that it runs.
+    pub estimate: i64,
+    /// How many processors it needs; above zero.
+    pub processors: u32,
+    /// Whose it is; -1 where the file does not tell.
+    pub user: i64,
+}
+
+/// How many records each rule touched, in the order of the rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Census {
+    /// Records in the file.
+    pub records: usize,
+    /// Fractions of a number were cut off.
+    pub fractions_cut: usize,
+    /// Processors from field 5, because field 8 does not tell.
+    pub processors_as_allocated: usize,
+    /// Dropped: no processors.
+    pub without_processors: usize,
+    /// Dropped: more processors than the machine has.
+    pub larger_than_machine: usize,
+    /// Dropped: did not run.
+    pub without_run_time: usize,
+    /// The estimate is the run time, because field 9 does not tell.
+    pub without_estimate: usize,
+    /// Ran longer than estimated: cut to the estimate.
+    pub cut_to_estimate: usize,
+    /// Dropped: submitted before the start of time.
+    pub submitted_before_zero: usize,
+    /// Stood after a job that was submitted later.
+    pub out_of_order: usize,
+    /// Jobs that are left.
+    pub jobs: usize,
+}
+
+/// Jobs to be run again, by time of submission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Those submitted in one second, in the order of the file.
+    pub jobs: Vec<Job>,
+    /// What the rules did.
+    pub census: Census,
+}
+
+/// Two lines with one job number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lines {first} and {second} both have job number {id}: numbers must differ")]
+pub struct SameNumber {
+    /// The number.
+    pub id: i64,
+    /// The line that has it first.
+    pub first: usize,
+    /// The line that has it again.
+    pub second: usize,
+}
+
+impl Trace {
+    /// The jobs of a log that fit on a machine of so many processors.
+    pub fn new(log: &Log, processors: u32) -> Result<Trace, SameNumber> {
+        check_numbers(&log.records)?;
+        let mut census = Census { records: log.records.len(), ..Census::default() };
+        let mut jobs: Vec<Job> = log.records.iter().filter_map(|record| job(record, processors, &mut census)).collect();
+        census.out_of_order = count_out_of_order(&jobs);
+        jobs.sort_by_key(|job| job.submit);
+        census.jobs = jobs.len();
+        Ok(Trace { jobs, census })
+    }
+
+    /// Only the jobs of these places, from 0; places past the last are ignored.
+    pub fn window(&mut self, places: Range<usize>) {
+        let end = places.end.min(self.jobs.len());
+        self.jobs.truncate(end);
+        self.jobs.drain(..places.start.min(end));
+    }
+}
+
+fn check_numbers(records: &[Record]) -> Result<(), SameNumber> {
+    let mut numbers: Vec<(i64, usize)> = records.iter().map(|record| (record.id, record.line)).collect();
+    numbers.sort_unstable();
+    match numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(SameNumber { id: pair[0].0, first: pair[0].1, second: pair[1].1 }),
+        None => Ok(()),
+    }
+}
+
+/// The job of a record; None for one that a rule drops, counted under the first rule that does.
+fn job(record: &Record, most: u32, census: &mut Census) -> Option<Job> {
+    census.fractions_cut += usize::from(record.truncated);
+    let asked = if record.requested > 0 { record.requested } else { record.allocated };
+    let dropped = match asked {
+        ..=0 => Some(&mut census.without_processors),
+        _ if asked > i64::from(most) => Some(&mut census.larger_than_machine),
+        _ if record.run <= 0 => Some(&mut census.without_run_time),
+        _ if record.submit < 0 => Some(&mut census.submitted_before_zero),
+        _ => None,
+    };
+    if let Some(count) = dropped {
+        *count += 1;
+        return None;
+    }
+    let estimate = if record.estimate > 0 { record.estimate } else { record.run };
+    census.processors_as_allocated += usize::from(record.requested <= 0);
+    census.without_estimate += usize::from(record.estimate <= 0);
+    census.cut_to_estimate += usize::from(record.run > estimate);
+    let run = record.run.min(estimate);
+    Some(Job { id: record.id, submit: record.submit, run, estimate, processors: asked as u32, user: record.user })
+}
+
+fn count_out_of_order(jobs: &[Job]) -> usize {
+    let mut latest = i64::MIN;
+    let is_early = |job: &&Job| {
+        let is_early = job.submit < latest;
+        latest = latest.max(job.submit);
+        is_early
+    };
+    jobs.iter().filter(is_early).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::swf;
+    use super::*;
+
+    /// Lines of `id submit run allocated requested estimate` on a machine of 8 processors.
+    fn trace(lines: &[[i64; 6]]) -> Result<Trace, SameNumber> {
+        let line = |[id, submit, run, allocated, requested, estimate]: &[i64; 6]| {
+            format!("{id} {submit} -1 {run} {allocated} -1 -1 {requested} {estimate} -1 -1 5 -1 -1 -1 -1 -1 -1\n")
+        };
+        let text: String = lines.iter().map(line).collect();
+        Trace::new(&swf::read(text.as_bytes()).unwrap(), 8)
+    }
+
+    #[test]
+    fn each_rule_drops_or_mends_and_is_counted() {
+        let trace = trace(&[
+            [1, 5, 10, 2, 4, 20],
+            [2, 6, 10, 2, -1, 20],
+            [3, 7, 10, 2, 0, -1],
+            [4, 8, 30, 2, 4, 20],
+            [5, 9, 10, -1, 0, 20],
+            [6, 9, 10, 2, 9, 20],
+            [7, 9, 0, 2, 4, 20],
+            [8, -1, 10, 2, 4, 20],
+            [9, 4, 10, 2, 8, 20],
+        ])
+        .unwrap();
+        let job = |id, submit, run, estimate, processors| Job { id, submit, run, estimate, processors, user: 5 };
+        let wanted = [job(9, 4, 10, 20, 8), job(1, 5, 10, 20, 4), job(2, 6, 10, 20, 2), job(3, 7, 10, 10, 2)];
+        assert_eq!(trace.jobs[..4], wanted);
+        assert_eq!(trace.jobs[4..], [job(4, 8, 20, 20, 4)]);
+        let census = Census {
+            records: 9,
+            fractions_cut: 0,
+            processors_as_allocated: 2,
+            without_processors: 1,
+            larger_than_machine: 1,
+            without_run_time: 1,
+            without_estimate: 1,
+            cut_to_estimate: 1,
+            submitted_before_zero: 1,
+            out_of_order: 1,
+            jobs: 5,
+        };
+        assert_eq!(trace.census, census);
+    }
+
+    #[test]
+    fn jobs_of_one_second_stay_in_the_order_of_the_file() {
+        let trace = trace(&[[3, 7, 1, 1, 1, 1], [1, 7, 1, 1, 1, 1], [2, 6, 1, 1, 1, 1]]).unwrap();
+        assert_eq!(trace.jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [2, 3, 1]);
+    }
+
+    #[test]
+    fn equal_numbers_are_refused_and_both_lines_named() {
+        let error = trace(&[[4, 0, 1, 1, 1, 1], [5, 0, 1, 1, 1, 1], [4, 9, 0, 1, 1, 1]]).unwrap_err();
+        assert_eq!(error.to_string(), "lines 1 and 3 both have job number 4: numbers must differ");
+    }
+
+    #[test]
+    fn a_window_is_cut_out_by_place() {
+        let lines: Vec<[i64; 6]> = (0..10).map(|id| [id, id, 1, 1, 1, 1]).collect();
+        let window = |from, to| {
+            let mut trace = trace(&lines).unwrap();
+            trace.window(from..to);
+            trace.jobs.iter().map(|job| job.id).collect::<Vec<_>>()
+        };
+        assert_eq!(window(3, 6), [3, 4, 5]);
+        assert_eq!(window(8, usize::MAX), [8, 9]);
+        assert!(window(20, 30).is_empty());
+    }
+}
