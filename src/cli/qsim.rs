@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 mod check;
 
-mod grammar;
+pub mod grammar;
 
 mod replay;
 
