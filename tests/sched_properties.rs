@@ -1,6 +1,7 @@
 //! Properties of the cycle, over clusters and queues made up at random.
 
 use lanai::model::job::JobId;
+use lanai::model::policy::{Backfill, FillOrder, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::fixture::{Scene, cluster};
 use lanai::sched::plan::Plan;
@@ -50,6 +51,20 @@ fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
     if composite { scene.on_host("h", "2 x ncpus=3:mem=2gb") } else { scene }
 }
 
+/// Promises of every kind; `kept` for those that are never taken back.
+fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
+    let depth = prop_oneof![Just(1), Just(2), Just(4), Just(Backfill::ALL)];
+    let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
+    let policy = prop_oneof![3 => Just(Filling::FirstFit), 1 => Just(Filling::BestFit), 1 => Just(Filling::Greedy)];
+    (depth, order, policy, any::<bool>()).prop_map(move |(depth, order, policy, highest)| Backfill {
+        depth,
+        order,
+        policy,
+        keep: if kept || highest { Keep::Highest } else { Keep::CurrentHighest },
+        ..Backfill::default()
+    })
+}
+
 fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> Scene {
     order.fold(scene, |scene, place| {
         let job = &jobs[place];
@@ -77,7 +92,7 @@ fn simulate(
             ends.insert((Time(scene.now.0 + job.walltime * 10 * percent(job)), start.job), ());
         }
         let Some(((end, _), ())) = ends.first_key_value() else { return started };
-        scene.now = *end;
+        scene.now = plan.next.map_or(*end, |next| next.min(*end));
         while let Some(entry) = ends.first_entry().filter(|entry| entry.key().0 <= scene.now) {
             scene.state.vacate(entry.remove_entry().0.1);
         }
@@ -112,8 +127,26 @@ proptest! {
     }
 
     #[test]
-    fn every_job_that_can_run_does(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14)) {
-        let scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+    fn a_promise_that_is_kept_never_slips(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(true), early: bool) {
+        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        scene.policy.backfill = backfill;
+        let mut promised: BTreeMap<JobId, Time> = BTreeMap::new();
+        let mut late = Vec::new();
+        let started = simulate(scene, &jobs, |job| if early { job.percent } else { 100 }, |plan| {
+            late.extend(plan.bookings.iter().filter(|booking| booking.cause.is_some()).cloned());
+            promised.extend(plan.bookings.iter().map(|booking| (booking.job, booking.at)));
+        });
+        prop_assert!(late.is_empty(), "put off: {late:?}");
+        for (job, at) in promised {
+            let start = started[job.number as usize - 1];
+            prop_assert!(start.is_some_and(|start| start <= at), "{job} was promised {at:?}, started {start:?}");
+        }
+    }
+
+    #[test]
+    fn every_job_that_can_run_does(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..14), backfill in promising(false)) {
+        let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        scene.policy.backfill = backfill;
         let started = simulate(scene.clone(), &jobs, |job| job.percent, |_| ());
         for (place, job) in jobs.iter().enumerate() {
             let alone = enqueue(self::scene(&nodes, composite), &jobs, place..place + 1);
@@ -122,8 +155,9 @@ proptest! {
     }
 
     #[test]
-    fn a_second_cycle_decides_nothing(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..20), strictly: bool) {
+    fn a_second_cycle_decides_nothing(nodes in nodes(), composite: bool, jobs in prop::collection::vec(made(), 1..20), backfill in promising(false), strictly: bool) {
         let mut scene = enqueue(scene(&nodes, composite), &jobs, 0..jobs.len());
+        scene.policy.backfill = backfill;
         if strictly {
             scene = scene.strictly();
         }
@@ -137,11 +171,65 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_arrival_at_the_state_does_not_matter(nodes in nodes(), jobs in prop::collection::vec(made(), 1..20)) {
-        let forwards = enqueue(scene(&nodes, true), &jobs, 0..jobs.len()).plan();
-        let backwards = enqueue(scene(&nodes, true), &jobs, (0..jobs.len()).rev()).plan();
+    fn the_order_of_arrival_at_the_state_does_not_matter(nodes in nodes(), jobs in prop::collection::vec(made(), 1..20), backfill in promising(false)) {
+        let mut empty = scene(&nodes, true);
+        empty.policy.backfill = backfill;
+        let forwards = enqueue(empty.clone(), &jobs, 0..jobs.len()).plan();
+        let backwards = enqueue(empty, &jobs, (0..jobs.len()).rev()).plan();
         prop_assert_eq!(forwards.to_string(), backwards.to_string());
         prop_assert_eq!(forwards, backwards);
+    }
+
+    #[test]
+    fn counting_and_pinning_promise_the_same(ncpus in 2..9u32, jobs in plain(14), backfill in promising(false), early: bool) {
+        let (wide, jobs) = jobs;
+        let mut counted = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
+        counted.policy.backfill = backfill;
+        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let (mut by_count, mut by_pin) = (Vec::new(), Vec::new());
+        let promises = |plan: &Plan| plan.bookings.iter().map(|b| (plan.now, b.job, b.at)).collect::<Vec<_>>();
+        let first = simulate(counted.clone(), &jobs, percent, |plan| by_count.extend(promises(plan)));
+        let second = simulate(pinned(counted), &jobs, percent, |plan| by_pin.extend(promises(plan)));
+        prop_assert_eq!(first, second);
+        prop_assert_eq!(by_count, by_pin);
+    }
+
+    #[test]
+    fn processors_are_alike_on_one_node_on_many_and_on_mixed_ones(jobs in plain(14), backfill in promising(false), early: bool) {
+        let (wide, jobs) = jobs;
+        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let run = |nodes: &str, select: fn(u32) -> String, is_pinned: bool| {
+            let mut scene = submitted(cluster(nodes), &wide, &jobs, select);
+            scene.policy.backfill = backfill.clone();
+            simulate(if is_pinned { pinned(scene) } else { scene }, &jobs, percent, |_| ())
+        };
+        let one = run("1 x ncpus=8", |ncpus| format!("1:ncpus={ncpus}"), false);
+        let pieces = |ncpus| format!("{ncpus}:ncpus=1");
+        prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, false));
+        prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, false));
+        // A single promise takes what is not free now first, so that pinned it leaves as much as counted.
+        if backfill.depth == 1 && backfill.keep == Keep::CurrentHighest {
+            prop_assert_eq!(&one, &run("8 x ncpus=1", pieces, true));
+            prop_assert_eq!(&one, &run("1 x ncpus=3, 2 x ncpus=2, 1 x ncpus=1", pieces, true));
+        }
+    }
+
+    #[test]
+    fn starts_are_those_of_a_plain_model(ncpus in 2..9u32, jobs in plain(12), conservative: bool, shortest: bool, early: bool) {
+        let (wide, jobs) = jobs;
+        let mut scene = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
+        scene.policy.backfill.depth = if conservative { Backfill::ALL } else { 1 };
+        scene.policy.backfill.order = if shortest && !conservative { FillOrder::Shortest } else { FillOrder::Priority };
+        let percent = |job: &Made| if early { job.percent } else { 100 };
+        let started = simulate(scene, &jobs, percent, |_| ());
+        let model: Vec<Waiting> = wide.iter().zip(&jobs).map(|(&width, job)| Waiting {
+            width: i64::from(width),
+            estimate: job.walltime * 1000,
+            run: job.walltime * 10 * percent(job),
+        }).collect();
+        let wanted = if conservative { conservatively(i64::from(ncpus), &model) } else { easily(i64::from(ncpus), &model, shortest) };
+        let started: Vec<Option<i64>> = started.iter().map(|start| start.map(|start| start.0)).collect();
+        prop_assert_eq!(started, wanted);
     }
 
     #[test]
@@ -166,4 +254,137 @@ fn some_placement(free: &mut [(u32, u32)], chunks: &[(u32, u32)]) -> bool {
         free[node] = before;
         fits
     })
+}
+
+/// Jobs of so many processors, all submitted at once.
+fn plain(most: usize) -> impl Strategy<Value = (Vec<u32>, Vec<Made>)> {
+    prop::collection::vec((1..9u32, made()), 1..most).prop_map(|jobs| jobs.into_iter().unzip())
+}
+
+fn submitted(scene: Scene, wide: &[u32], jobs: &[Made], select: impl Fn(u32) -> String) -> Scene {
+    wide.iter().zip(jobs).zip(1..).fold(scene, |scene, ((&ncpus, job), id)| {
+        scene.queued(id, &format!("select={} walltime={}", select(ncpus), job.walltime))
+    })
+}
+
+/// The same where a job waits, in a queue that is stopped, for which places would matter: so that
+/// promises are pinned to nodes.
+fn pinned(scene: Scene) -> Scene {
+    scene.queued(1_000_000, "select=1:ncpus=1 place=excl queue=stopped")
+}
+
+/// A job of the plain model.
+struct Waiting {
+    width: i64,
+    estimate: i64,
+    run: i64,
+}
+
+/// A machine of the plain model: who runs until when, by plan and in truth.
+struct Machine {
+    width: i64,
+    running: Vec<(i64, i64, i64)>,
+}
+
+impl Machine {
+    /// What is free at a moment, if all run as long as planned.
+    fn free(&self, at: i64) -> i64 {
+        self.width - self.running.iter().filter(|(planned, ..)| *planned > at).map(|(_, _, width)| width).sum::<i64>()
+    }
+
+    /// The next end, or the moment given if that comes first; all that are over then are gone, and
+    /// whether one was early. None when nothing runs.
+    fn pass(&mut self, moment: Option<i64>) -> Option<(i64, bool)> {
+        let end = self.running.iter().map(|(_, end, _)| *end).min()?;
+        let now = moment.map_or(end, |moment| moment.min(end));
+        let early = self.running.iter().any(|(planned, end, _)| *end == now && planned > end);
+        self.running.retain(|(_, end, _)| *end > now);
+        Some((now, early))
+    }
+
+    fn start(&mut self, now: i64, job: &Waiting) {
+        self.running.push((now + job.estimate, now + job.run, job.width));
+    }
+}
+
+/// EASY backfill as the literature has it: shadow time and extra processors.
+fn easily(width: i64, jobs: &[Waiting], shortest: bool) -> Vec<Option<i64>> {
+    let mut machine = Machine { width, running: Vec::new() };
+    let mut queue: Vec<usize> = (0..jobs.len()).filter(|&job| jobs[job].width <= width).collect();
+    let mut starts = vec![None; jobs.len()];
+    let mut now = 0;
+    loop {
+        while let Some(&head) = queue.first().filter(|&&head| jobs[head].width <= machine.free(now)) {
+            machine.start(now, &jobs[head]);
+            starts[head] = Some(now);
+            queue.remove(0);
+        }
+        if let Some(&head) = queue.first() {
+            let ends: Vec<i64> = machine.running.iter().map(|(planned, ..)| *planned).collect();
+            let shadow = ends.into_iter().filter(|&end| machine.free(end) >= jobs[head].width).min().unwrap();
+            let mut extra = machine.free(shadow) - jobs[head].width;
+            let mut fillers = queue[1..].to_vec();
+            if shortest {
+                fillers.sort_by_key(|&job| (jobs[job].estimate, job));
+            }
+            for filler in fillers {
+                let job = &jobs[filler];
+                let in_time = now + job.estimate <= shadow;
+                if job.width <= machine.free(now) && (in_time || job.width <= extra) {
+                    extra -= if in_time { 0 } else { job.width };
+                    machine.start(now, job);
+                    starts[filler] = Some(now);
+                    queue.retain(|&other| other != filler);
+                }
+            }
+        }
+        match machine.pass(None) {
+            Some((next, _)) => now = next,
+            None => return starts,
+        }
+    }
+}
+
+/// Conservative backfill by its definition, with compression after an early end.
+fn conservatively(width: i64, jobs: &[Waiting]) -> Vec<Option<i64>> {
+    let mut machine = Machine { width, running: Vec::new() };
+    let mut booked: BTreeMap<usize, i64> = BTreeMap::new();
+    let mut starts = vec![None; jobs.len()];
+    let (mut now, mut loose) = (0, true);
+    loop {
+        for job in (0..jobs.len()).filter(|&job| jobs[job].width <= width && starts[job].is_none()).collect::<Vec<_>>()
+        {
+            if loose {
+                booked.remove(&job);
+                let at = earliest(&machine, &booked, jobs, job, now);
+                booked.insert(job, at);
+            }
+            if booked[&job] == now {
+                booked.remove(&job);
+                machine.start(now, &jobs[job]);
+                starts[job] = Some(now);
+            }
+        }
+        match machine.pass(booked.values().min().copied()) {
+            Some(next) => (now, loose) = next,
+            None => return starts,
+        }
+    }
+}
+
+/// The first moment from which on a job has room for all its estimate, every moment looked at.
+fn earliest(machine: &Machine, booked: &BTreeMap<usize, i64>, jobs: &[Waiting], job: usize, now: i64) -> i64 {
+    let free = |at: i64| {
+        let taken = booked.iter().filter(|&(&other, &from)| from <= at && at < from + jobs[other].estimate);
+        machine.free(at) - taken.map(|(&other, _)| jobs[other].width).sum::<i64>()
+    };
+    let ends = machine.running.iter().map(|(planned, ..)| *planned);
+    let ends = ends.chain(booked.iter().flat_map(|(&other, &from)| [from, from + jobs[other].estimate]));
+    let mut moments: Vec<i64> = ends.chain([now]).filter(|&moment| moment >= now).collect();
+    moments.sort_unstable();
+    let fits = |&&at: &&i64| {
+        let during = moments.iter().filter(|&&moment| at <= moment && moment < at + jobs[job].estimate);
+        during.copied().all(|moment| free(moment) >= jobs[job].width)
+    };
+    *moments.iter().find(fits).unwrap()
 }

@@ -83,6 +83,20 @@ pub enum Reason {
         /// When that is to start.
         at: Time,
     },
+    /// It was not looked at: too many waiting jobs are ahead of it.
+    BackfillDepth {
+        /// How many are looked at behind the first that is blocked.
+        limit: u32,
+    },
+    /// It fits now, but may run for ever, and others are promised a start.
+    NoWalltime,
+    /// It fits now, but what became free is kept for wider jobs for a while.
+    KeptForWider {
+        /// For jobs of so many processors.
+        size: u32,
+        /// Until then.
+        until: Time,
+    },
     /// Too few GPUs are free now, and those that processes outside the queue use would do.
     UsedOutside {
         /// Asked for in all.
@@ -104,6 +118,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the job waits for room: such a job is promised some.
+    pub fn is_blocked(&self) -> bool {
+        matches!(self.stage(), Stage::Matching) || matches!(self, Reason::WouldDelayBooking { .. })
+    }
+
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         match self {
@@ -112,7 +131,8 @@ impl Reason {
             Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } => Stage::Matching,
-            Reason::WouldDelayBooking { .. } => Stage::Backfill,
+            Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } => Stage::Backfill,
+            Reason::NoWalltime | Reason::KeptForWider { .. } => Stage::Backfill,
         }
     }
 
@@ -127,6 +147,9 @@ impl Reason {
             Reason::Busy { .. } => "busy",
             Reason::Scattered { .. } => "scattered",
             Reason::WouldDelayBooking { .. } => "would_delay_booking",
+            Reason::BackfillDepth { .. } => "backfill_depth",
+            Reason::NoWalltime => "no_walltime",
+            Reason::KeptForWider { .. } => "kept_for_wider",
             Reason::UsedOutside { .. } => "used_outside",
             Reason::NoNodes => "no_nodes",
             Reason::Deferred { .. } => "deferred",
@@ -165,6 +188,15 @@ impl fmt::Display for Reason {
             }
             Reason::WouldDelayBooking { holder, .. } => {
                 write!(f, "Not Running: Job would conflict with the promised start of job {holder}")
+            }
+            Reason::BackfillDepth { limit } => {
+                write!(f, "Not Running: Not among the first {limit} jobs considered behind a blocked one")
+            }
+            Reason::NoWalltime => {
+                f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start")
+            }
+            Reason::KeptForWider { size, .. } => {
+                write!(f, "Not Running: What became free is kept for jobs of {size} processors or more for a while")
             }
             Reason::UsedOutside { requested, available, total, outside } => write!(
                 f,

@@ -1,194 +1,168 @@
-//! EASY backfill: the first job that is blocked is promised its earliest start, and others pass
-//! only where they do not delay it.
+//! Who is promised a start: the first blocked jobs in the order, as many as the policy says.
 //!
 //! Example: 16 processors, 8 of them busy until 1:00. Job 2 wants 16 and is promised 1:00 (the
 //! *shadow time*). Job 3 wants 8 for 30 minutes: it is over by then and starts. Job 4 wants 8 for
 //! two hours and would still hold them at 1:00: it waits, though it fits now. Were there a 17th
 //! processor, a job of one processor could start beside the promise, however long it is.
 //! (Lifka 1995, The ANL/IBM SP scheduling system.)
+//!
+//! That is a depth of one. With a depth of two job 4 is promised a start as well, and what comes
+//! behind it passes only where it delays neither (M31).
 
-use super::cluster::{NodeIx, Room};
-use super::shape::Shape;
-use super::space::{Claim, Space};
-use super::timeline::Opening;
-use super::{allocation, matching};
+use super::calendar::{Calendar, Promise};
+use super::plan::{Booking, Cause, Plan};
+use super::shape::ClassKey;
+use super::snapshot::State;
+use super::space::Space;
 use crate::model::job::JobId;
-use crate::model::reason::Reason;
-use crate::model::time::Time;
-use std::collections::BTreeMap;
+use crate::model::policy::{Backfill, Filling, Keep};
+use crate::model::time::{Span, Time};
 
-/// What stands between the blocked job and those behind it.
-pub struct Fence<'s> {
-    /// The blocked job.
-    pub holder: JobId,
-    /// When it is to start; `Time::NEVER` when nobody can tell.
-    pub at: Time,
-    /// What others may have beyond that time; None when nothing passes at all.
-    beside: Option<Beside<'s>>,
+/// Never more promises than this, whatever the depth: an array of a million elements is one job to
+/// its user.
+const MOST_PROMISES: u32 = 20_000;
+
+impl Backfill {
+    /// Whether anybody is promised anything (M32, X3).
+    fn promises(&self) -> bool {
+        !matches!(self.policy, Filling::None | Filling::Skip) && self.keep != Keep::Never
+    }
+
+    /// Whether a promise outlives the cycle that gave it (M32).
+    fn keeps(&self) -> bool {
+        self.promises() && (self.depth == Backfill::ALL || self.keep == Keep::Highest)
+    }
 }
 
-struct Beside<'s> {
-    /// The rooms of the promised nodes at that time, the promised job being there.
-    spare: BTreeMap<NodeIx, Room>,
-    /// What is free now and stays free: all nodes, the promised ones cut down to their spare.
-    space: Space<'s>,
+/// What is left to promise.
+pub struct Promises<'s> {
+    policy: &'s Backfill,
+    state: &'s State,
+    /// How many, by group; the last are everybody else's (M33).
+    left: Vec<u32>,
+    /// The first job that is blocked.
+    pub blocked: Option<JobId>,
+    /// Promises of earlier cycles whose jobs have not had their turn yet.
+    unvisited: usize,
+    /// Whether jobs may start earlier than they were promised.
+    is_loose: bool,
 }
 
-impl<'s> Fence<'s> {
-    /// A fence that nothing passes.
-    pub fn closed(holder: JobId, at: Time) -> Fence<'s> {
-        Fence { holder, at, beside: None }
+impl<'s> Promises<'s> {
+    /// Enters the promises of earlier cycles that are kept.
+    pub fn open(
+        policy: &'s Backfill,
+        state: &'s State,
+        calendar: &mut Calendar<'s>,
+        space: &Space<'s>,
+        now: Time,
+    ) -> Promises<'s> {
+        let groups = policy.groups.iter().map(|group| group.depth);
+        let left =
+            groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
+        let is_loose = state.standing.is_loose(now);
+        let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
+        if policy.keeps() {
+            promises.renew(calendar, space, now);
+        }
+        promises
     }
 
-    /// A fence around the nodes on which the holder will start.
-    pub fn around(holder: JobId, opening: Opening<'s>, shape: &Shape, now: &Space<'s>) -> Fence<'s> {
-        let mut then = opening.space;
-        let claim = allocation::claim(then.cluster, shape, &opening.placement);
-        then.claim(&claim);
-        let spare = claim.holds.keys().map(|&ix| (ix, then.room(ix).clone())).collect();
-        let mut beside = Beside { spare, space: now.clone() };
-        claim.holds.keys().for_each(|&ix| beside.settle(ix, now));
-        Fence { holder, at: opening.at, beside: Some(beside) }
-    }
-
-    /// Whether a job of this shape that ends at `until` leaves the promise alone, when it fits now.
-    pub fn lets_pass(&self, until: Time) -> bool {
-        self.beside.is_some() && until <= self.at
-    }
-
-    /// Where a job may go that would run beyond the promised start.
-    pub fn beside(&self, shape: &Shape) -> Result<matching::Placement, Reason> {
-        let placement = self.beside.as_ref().and_then(|beside| matching::fit(&beside.space, shape).ok());
-        placement.ok_or(Reason::WouldDelayBooking { holder: self.holder, at: self.at })
-    }
-
-    /// Another job has started: what it took is gone, and if it stays, is gone then, too.
-    pub fn account(&mut self, claim: &Claim, until: Time, now: &Space<'s>) {
-        let Some(beside) = &mut self.beside else { return };
-        for (ix, taken) in &claim.holds {
-            if let Some(room) = beside.spare.get_mut(ix).filter(|_| until > self.at) {
-                room.admit(taken, claim.alone);
-            }
-            beside.settle(*ix, now);
+    fn renew(&mut self, calendar: &mut Calendar<'s>, space: &Space<'s>, now: Time) {
+        let state = self.state;
+        let mut kept: Vec<&Booking> = state.standing.promises().collect();
+        kept.sort_by_key(|booking| (booking.at, booking.job));
+        for booking in kept {
+            let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
+            let promise = class.map(|class| Promise {
+                at: booking.at.max(now),
+                span: Span(booking.until.0.saturating_sub(booking.at.0)),
+                shape: &class.shape,
+                nodes: booking.nodes.clone(),
+            });
+            let is_good = promise.is_some_and(|promise| calendar.renew(space, booking.job, promise));
+            self.unvisited += usize::from(is_good);
+            // What it stood for is free: others may come earlier.
+            self.is_loose |= !is_good;
         }
     }
+
+    /// Whether a job that is promised a later start is not to be tried before: nothing has become
+    /// free that was not expected (compression).
+    pub fn stands(&self, at: Time, now: Time) -> bool {
+        at > now && !self.is_loose
+    }
+
+    /// A job that had a promise has its turn.
+    pub fn visit(&mut self) {
+        self.unvisited = self.unvisited.saturating_sub(1);
+    }
+
+    /// Whether more jobs of a class are to be considered though one of it was refused.
+    pub fn goes_on(&self, class: &ClassKey) -> bool {
+        self.left[self.group(class)] > 0 || self.unvisited > 0
+    }
+
+    /// Takes a promise from those that are left; false when none is.
+    pub fn take(&mut self, class: &ClassKey) -> bool {
+        let group = self.group(class);
+        let is_left = self.left[group] > 0;
+        self.left[group] -= u32::from(is_left);
+        is_left
+    }
+
+    /// Gives it back: no start could be told.
+    pub fn give_back(&mut self, class: &ClassKey) {
+        let group = self.group(class);
+        self.left[group] += 1;
+    }
+
+    /// Whether a job has been promised a start that is to be kept.
+    pub fn had(&self, job: JobId) -> bool {
+        self.policy.keeps() && self.state.standing.promise(job).is_some()
+    }
+
+    /// Whether all promises are given that are not for some only.
+    pub fn is_spent(&self) -> bool {
+        self.blocked.is_some() && self.left.last() == Some(&0)
+    }
+
+    /// M33: the group whose promises a job gets.
+    fn group(&self, class: &ClassKey) -> usize {
+        let has = |qos: &String| self.policy.groups.iter().position(|group| group.qos.contains(qos));
+        class.who.qos.as_ref().and_then(has).unwrap_or(self.policy.groups.len())
+    }
 }
 
-impl<'s> Beside<'s> {
-    fn settle(&mut self, ix: NodeIx, now: &Space<'s>) {
-        let mut room = now.room(ix).clone();
-        if let Some(spare) = self.spare.get(&ix) {
-            room.free.iter_mut().zip(&spare.free).for_each(|(free, spare)| *free = (*free).min(*spare));
-            room.tenants = room.tenants.max(spare.tenants);
-            room.alone = room.alone.max(spare.alone);
-        }
-        self.space.refile(ix, room);
+/// A promise as the plan has it, with what became of an earlier one.
+pub fn booking(state: &State, plan: &Plan, job: JobId, class: &ClassKey, promise: &Promise, now: Time) -> Booking {
+    let before = state.standing.promise(job).filter(|before| before.at != promise.at);
+    Booking {
+        job,
+        class: class.id,
+        at: promise.at,
+        until: promise.at + promise.span,
+        nodes: promise.nodes.clone(),
+        was: before.map(|before| before.at),
+        // A job that is overdue ends at once but later than now, again and again.
+        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, before, now)),
     }
+}
+
+/// Why a promise became later.
+fn cause(state: &State, plan: &Plan, before: &Booking, now: Time) -> Cause {
+    let lost = |node: &&String| !state.cluster.find(node).is_some_and(|ix| state.cluster.node(ix).usable);
+    if let Some(node) = before.nodes.iter().find(lost) {
+        return Cause::NodeLost { node: node.clone() };
+    }
+    if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= now) {
+        return Cause::Overdue { job };
+    }
+    let is_new = |job: &JobId| state.standing.promise(*job).is_none();
+    let started = plan.starts.iter().map(|start| start.job);
+    let mut ahead = started.chain(plan.bookings.iter().map(|booking| booking.job));
+    ahead.find(is_new).map_or(Cause::Changed, |by| Cause::Overtaken { by })
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::model::job::JobId;
-    use crate::model::reason::Reason;
-    use crate::model::time::Time;
-    use crate::sched::fixture::{Scene, cluster};
-
-    /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
-    fn blocked() -> Scene {
-        cluster("1 x ncpus=16")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=16 walltime=1:00:00")
-    }
-
-    #[test]
-    fn a_filler_may_not_delay_the_booked_job() {
-        let scene =
-            blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(scene.starts(), "3 on n1");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-        let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
-        assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(2), at: Time(3_600_000) }));
-    }
-
-    #[test]
-    fn a_filler_may_end_at_the_very_moment() {
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:00").starts(), "3 on n1");
-        assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:01").starts(), "");
-    }
-
-    #[test]
-    fn a_long_job_may_run_beside_the_booking() {
-        let scene = cluster("1 x ncpus=16, 1 x ncpus=2")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=1:ncpus=14 walltime=1:00:00")
-            .queued(3, "select=2:ncpus=1")
-            .queued(4, "select=2:ncpus=2");
-        assert_eq!(scene.starts(), "3 on n1,n1");
-        assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
-    }
-
-    #[test]
-    fn an_exclusive_filler_stays_off_the_booked_nodes() {
-        let scene = cluster("2 x ncpus=8")
-            .running(1, "select=1:ncpus=8", "n1", 3600)
-            .queued(2, "select=2:ncpus=2 place=scatter")
-            .queued(3, "select=1:ncpus=1 place=excl")
-            .queued(4, "select=1:ncpus=1 place=excl walltime=1:00:00");
-        assert_eq!(scene.starts(), "4 on n2");
-    }
-
-    #[test]
-    fn the_booking_follows_an_early_end() {
-        // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
-        let mut scene = cluster("1 x ncpus=2")
-            .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
-            .queued(2, "select=1:ncpus=2 walltime=1:00:00")
-            .queued(3, "select=1:ncpus=1 walltime=2:00:00");
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", "2 at 10800 on n1"));
-        let plan = scene.plan();
-        scene.apply(&plan);
-        scene.state.vacate(JobId::job(1));
-        let scene = scene.at(3600);
-        assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 7200 on n1"));
-    }
-
-    #[test]
-    fn without_backfill_nothing_passes() {
-        let scene = blocked().strictly().queued(3, "select=1:ncpus=1 walltime=0:01:00").queued(4, "select=1:ncpus=9");
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
-        assert_eq!(scene.reason(4).unwrap().code(), "busy");
-    }
-
-    #[test]
-    fn only_a_job_that_can_be_told_a_time_is_booked() {
-        let scene = cluster("2 x ncpus=8")
-            .node("n2", "ncpus=16", false)
-            .running(1, "select=1:ncpus=4", "n1", 600)
-            .queued(2, "select=1:ncpus=16")
-            .queued(3, "select=1:ncpus=99")
-            .queued(4, "select=1:ncpus=8")
-            .queued(5, "select=1:ncpus=8 walltime=1:00");
-        assert_eq!(scene.booked(), "4 at 600 on n1");
-        assert_eq!(scene.reason(3).unwrap().code(), "never_enough");
-    }
-
-    #[test]
-    fn a_job_past_its_walltime_ends_soon_but_not_now() {
-        let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").at(7200);
-        let plan = scene.plan();
-        assert_eq!(plan.bookings[0].at, Time(7_200_001));
-        assert!(plan.starts.is_empty());
-        assert_eq!(plan.next, None);
-    }
-
-    #[test]
-    fn a_second_cycle_decides_nothing() {
-        let mut scene =
-            blocked().queued(3, "select=1:ncpus=4 walltime=0:30:00").queued(4, "select=1:ncpus=4 walltime=2:00:00");
-        let plan = scene.plan();
-        scene.apply(&plan);
-        assert_eq!(scene.starts(), "");
-        assert_eq!(scene.booked(), "2 at 3600 on n1");
-    }
-}
+mod tests;

@@ -140,6 +140,11 @@ impl Cluster {
         &self.kinds[ix.0 as usize]
     }
 
+    /// How many nodes have ever been named.
+    pub fn slots(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Nodes that are set, usable or not.
     pub fn present(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.kind.is_some())

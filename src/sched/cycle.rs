@@ -8,7 +8,7 @@ use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
 use super::snapshot::State;
 use super::space::Claim;
-use super::{allocation, distribution, feasibility, launch, throttling};
+use super::{allocation, distribution, feasibility, filling, launch, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -27,17 +27,22 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
                 ledger.start(job, start, claim);
                 ranking.follow(job);
             }
-            Err(reason) => ledger.wait(job, reason),
+            Err(reason) => {
+                if ledger.wait(job, reason) {
+                    ranking.follow(job);
+                }
+                filling::reorder(&mut ranking, &mut ledger);
+            }
         }
     }
     ledger.close()
 }
 
-fn place(job: Candidate, ledger: &mut Ledger) -> Result<(Start, Claim), Reason> {
+fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Reason> {
     let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
     feasibility::screen(shape, ledger)?;
     throttling::admit(job, ledger)?;
-    let placement = ledger.place(job.class)?;
+    let placement = ledger.place(job)?;
     let claim = allocation::claim(cluster, shape, &placement);
     let shares = distribution::lay_out(cluster, shape, &placement);
     let start = launch::order(job, shares, ledger.end_of(job.class), cluster, &mut ledger.numbers);

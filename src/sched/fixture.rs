@@ -102,7 +102,7 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
+    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -163,8 +163,9 @@ impl Scene {
         start.map(nodes).map_err(|why| why.to_string())
     }
 
-    /// Carries out a plan's starts.
+    /// Takes over a plan's promises, and carries out its starts.
     pub fn apply(&mut self, plan: &Plan) {
+        self.state.take_over(plan);
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
@@ -186,7 +187,8 @@ impl Scene {
     /// Whom a cycle promises what: `"2 at 3600 on n1,n2"`, in seconds.
     pub fn booked(&self) -> String {
         let plan = self.plan();
-        let bookings = plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.nodes.join(",")));
+        let bookings =
+            plan.bookings.iter().map(|b| format!("{} at {} on {}", b.job, b.at.0 / 1000, b.distinct_nodes().join(",")));
         bookings.collect::<Vec<_>>().join("; ")
     }
 
@@ -219,6 +221,7 @@ impl Scene {
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
         let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
+        let qos = words.remove("qos").map(String::from);
         let queue = words.remove("queue").unwrap_or("workq").to_string();
         let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
         let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
@@ -230,6 +233,7 @@ impl Scene {
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
+                qos,
                 ..spec(request, queue)
             }),
             life: Life { not_before, rank, ..life() },

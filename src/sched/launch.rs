@@ -30,7 +30,7 @@ pub fn order(
     numbers: &mut Numbers,
 ) -> Start {
     let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
-    Start { job: job.job, shares, exclusive: job.class.shape.tenancy, until }
+    Start { job: job.job, shares, exclusive: job.class.shape.tenancy, until, passed: None, preemptible: false }
 }
 
 impl Numbers {

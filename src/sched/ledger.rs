@@ -1,17 +1,20 @@
 //! What a cycle has decided so far and what that leaves.
 
-use super::backfill::Fence;
+use super::backfill::{self, Promises};
+use super::calendar::Calendar;
+use super::fillers::Borrowed;
+use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
-use super::plan::{Booking, Plan, Start};
+use super::plan::{Plan, Start};
 use super::priority::Candidate;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
-use super::timeline::Timeline;
+use super::timeline::OVERDUE;
 use crate::model::job::JobId;
-use crate::model::policy::{Filling, Policy};
+use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,45 +32,69 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
-    started: BTreeMap<JobId, (Claim, Time)>,
+    calendar: Calendar<'s>,
+    promises: Promises<'s>,
+    /// The blocked job that nobody may pass, and when it can start.
+    gate: Option<(JobId, Time)>,
+    gaps: Gaps,
+    /// Whether the job that is about to start takes what others are promised.
+    borrows: bool,
+    /// What has been lent to fillers, once it is wanted back.
+    borrowed: Option<Borrowed<'s>>,
+    /// Whether all promises are given: what starts now fills gaps.
+    is_filling: bool,
     /// Starts of classes that limit themselves.
     counted: BTreeMap<ClassId, u32>,
-    fence: Option<Fence<'s>>,
-    /// What is free when all has ended, once a request was found to fit at no time.
-    at_last: Option<Box<Space<'s>>>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
     waiting: BTreeMap<ShapeId, Reason>,
-    /// Shapes that do not fit beside the promise.
-    fenced: BTreeSet<ShapeId>,
+    /// Classes of which it was said why they wait though jobs of them are still considered.
+    told: BTreeSet<ClassId>,
     plan: Plan,
 }
 
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
+        let space = Space::now(&state.cluster);
+        let mut calendar = Calendar::new(state, now);
+        let promises = Promises::open(&policy.backfill, state, &mut calendar, &space, now);
         Ledger {
             state,
             policy,
             now,
-            space: Space::now(&state.cluster),
+            space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
-            started: BTreeMap::new(),
+            calendar,
+            promises,
+            gate: None,
+            gaps: Gaps::default(),
+            borrows: false,
+            borrowed: None,
+            is_filling: false,
             counted: BTreeMap::new(),
-            fence: None,
-            at_last: None,
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            fenced: BTreeSet::new(),
+            told: BTreeSet::new(),
             plan: Plan::new(now),
         }
     }
 
+    /// How long a job of this class may run.
+    pub fn span_of(&self, class: &ClassKey) -> Span {
+        class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// How many processors a request has in all.
+    pub fn processors(&self, shape: &Shape) -> i64 {
+        self.state.cluster.catalog.index("ncpus").map_or(0, |index| shape.total[index])
+    }
+
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + class.walltime.unwrap_or(self.policy.default_walltime)
+        self.now + self.span_of(class)
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -78,28 +105,68 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
-        let shape = &class.shape;
-        if let Some(reason) = self.waiting.get(&shape.id) {
-            return Err(reason.clone());
+    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+        if let Some(promise) = self.calendar.promise(candidate.job) {
+            self.promises.visit();
+            let at = promise.at;
+            if self.promises.stands(at, self.now) {
+                return Err(self.not_yet(candidate, at));
+            }
+            self.calendar.cancel(candidate.job);
         }
-        match &self.fence {
-            Some(fence) if !fence.lets_pass(self.end_of(class)) && self.fenced.contains(&shape.id) => {
-                Err(Reason::WouldDelayBooking { holder: fence.holder, at: fence.at })
-            }
-            Some(fence) if !fence.lets_pass(self.end_of(class)) => {
-                let beside = fence.beside(shape);
-                if beside.is_err() {
-                    self.place_now(shape)?;
-                    self.fenced.insert(shape.id);
-                }
-                beside
-            }
-            _ => self.place_now(shape),
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill())?;
+        }
+        self.place_beside(candidate.class)
+    }
+
+    /// Why a job waits for the start it was promised.
+    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Reason {
+        let promised = Reason::WouldDelayBooking { holder: candidate.job, at };
+        match self.told.contains(&candidate.class.id) {
+            true => promised,
+            false => self.place_beside(candidate.class).err().unwrap_or(promised),
         }
     }
 
-    fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let (shape, until) = (&class.shape, self.end_of(class));
+        if let Some(reason) = self.waiting.get(&shape.id) {
+            return Err(reason.clone());
+        }
+        if let Some((holder, at)) = self.gate {
+            self.place_now(shape)?;
+            return Err(Reason::WouldDelayBooking { holder, at });
+        }
+        if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
+            self.place_now(shape)?;
+            return Err(kept);
+        }
+        if self.calendar.lets_pass(until) {
+            return self.place_now(shape);
+        }
+        let borrows = self.backfill().policy == Filling::Preempt;
+        // X4: nobody can tell when it ends.
+        if !borrows && until == Time::NEVER && class.walltime.is_none() {
+            self.place_now(shape)?;
+            return Err(Reason::NoWalltime);
+        }
+        if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
+            return Ok(placement);
+        }
+        let placement = self.place_now(shape)?;
+        if borrows {
+            self.borrows = true;
+            return Ok(placement);
+        }
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            None => Ok(placement),
+        }
+    }
+
+    /// Where the request fits now, whatever is promised to others.
+    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
         matching::fit(&self.space, shape).map_err(|misfit| {
             let reason = shortage::now(&self.space, shape, misfit);
             self.waiting.insert(shape.id, reason.clone());
@@ -110,6 +177,23 @@ impl<'s> Ledger<'s> {
     /// How many jobs of a class that limits itself this cycle starts.
     pub fn started_in(&self, class: ClassId) -> u32 {
         self.counted.get(&class).copied().unwrap_or(0)
+    }
+
+    /// What is promised.
+    pub fn calendar(&self) -> &Calendar<'s> {
+        &self.calendar
+    }
+
+    /// How those behind blocked jobs are dealt with.
+    pub fn backfill(&self) -> &'s Backfill {
+        &self.policy.backfill
+    }
+
+    /// Whether all promises are given, when that has just come about.
+    pub fn is_filling(&mut self) -> bool {
+        let begins = !self.is_filling && self.promises.is_spent();
+        self.is_filling |= begins;
+        begins
     }
 
     /// Enters a job that was considered.
@@ -123,63 +207,75 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
-        if let Some(fence) = &mut self.fence {
-            fence.account(&claim, start.until, &self.space);
-        }
-        self.started.insert(start.job, (claim, start.until));
-        self.plan.starts.push(start);
+        let preemptible = std::mem::take(&mut self.borrows);
+        let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.calendar.start(start.job, claim, until, &self.space);
+        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
-    /// Enters a refusal, for the whole class, and promises the first blocked job its start.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) {
-        let is_blocked = matches!(
-            reason,
-            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes
-        );
-        if is_blocked && self.fence.is_none() {
-            self.book(candidate, &mut reason);
-        }
-        if let Reason::Deferred { until } = reason {
-            self.plan.look_again(until);
-        }
-        self.plan.verdicts.push((candidate.class.id, reason));
-    }
-
-    fn book(&mut self, candidate: Candidate<'s>, reason: &mut Reason) {
-        let shape = &candidate.class.shape;
-        let at = self.promise(candidate.job, shape);
-        match (at, self.policy.backfill.policy) {
-            (None, Filling::None) => self.fence = Some(Fence::closed(candidate.job, Time::NEVER)),
-            (Some(at), Filling::None) => self.fence = Some(Fence::closed(candidate.job, at)),
-            _ => (),
-        }
-        if let Reason::Busy { until, .. } = reason {
+    /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
+    /// True when more jobs of the class are to be considered.
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
+        let at = if reason.is_blocked() { self.promise(candidate) } else { None };
+        if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
         }
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
+            self.plan.look_again(until);
+        }
+        let class = candidate.class.id;
+        if !self.told.contains(&class) {
+            self.plan.verdicts.push((class, reason));
+        }
+        let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
+        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
+        if goes_on {
+            self.told.insert(class);
+        }
+        goes_on
     }
 
-    /// Books the earliest start; None when it fits at no time that can be told.
-    fn promise(&mut self, job: JobId, shape: &Shape) -> Option<Time> {
-        if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
-            return None;
+    /// When a blocked job is promised to start; None when it is promised nothing.
+    fn promise(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
+        let is_first = self.promises.blocked.is_none();
+        self.promises.blocked.get_or_insert(candidate.job);
+        if self.policy.backfill.policy == Filling::None {
+            return if is_first { self.shut(candidate) } else { None };
         }
-        let timeline = Timeline::new(self.state, &self.started, self.now);
-        let opening = match timeline.earliest(&self.space, shape) {
-            Ok(opening) => opening,
-            Err(at_last) => {
-                self.at_last = Some(at_last);
-                return None;
-            }
-        };
-        let at = opening.at;
-        let nodes: BTreeSet<_> = opening.placement.picks.iter().map(|&(ix, _)| ix).collect();
-        let nodes = nodes.into_iter().map(|ix| self.state.cluster.node(ix).name.clone()).collect();
-        self.plan.bookings.push(Booking { job, at, nodes });
+        let had = self.promises.had(candidate.job);
+        let may = self.promises.take(candidate.class);
+        let at = if may || had { self.book(candidate) } else { None };
+        if may && at.is_none() {
+            self.promises.give_back(candidate.class);
+        }
+        at
+    }
+
+    /// I18: nobody passes the first blocked job. When it can start is a forecast.
+    fn shut(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        let at = self.book(candidate);
+        self.gate = Some((candidate.job, at.unwrap_or(Time::NEVER)));
+        at
+    }
+
+    /// Books the earliest start, or renews the one there is.
+    fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        let Candidate { job, class, .. } = candidate;
+        if self.calendar.promise(job).is_none() {
+            self.calendar.book(&self.space, job, &class.shape, self.span_of(class))?;
+        }
+        let promise = self.calendar.promise(job)?;
+        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        self.plan.bookings.push(booking);
+        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
+            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            self.plan.preempts.extend(borrowed.claim_back(job, &class.shape));
+        }
         // A job that is overdue ends when it ends: to look again at once would help nobody.
-        if at > self.now + Span(1) {
+        if at > self.now + OVERDUE {
             self.plan.look_again(at);
         }
-        self.fence = Some(Fence::around(job, opening, shape, &self.space));
         Some(at)
     }
 

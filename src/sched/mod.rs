@@ -49,10 +49,28 @@ mod distribution;
 
 mod launch;
 
-// Promise the first blocked job its earliest start, and let others pass only beside it.
+// Promise the first blocked jobs their earliest starts, and let others pass only beside these.
 mod backfill;
 
+mod filling;
+
+mod gaps;
+
+mod greedy;
+
+mod fillers;
+
+mod calendar;
+
+mod measure;
+
+mod tally;
+
+mod pins;
+
 mod timeline;
+
+mod standing;
 
 // An operator's order to start one job now.
 pub mod forced;

@@ -10,6 +10,7 @@ use crate::model::select::Arrangement;
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 /// A job to be started now.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,19 @@ pub struct Start {
     pub exclusive: Tenancy,
     /// When its walltime is over.
     pub until: Time,
+    /// The first job in the order that waits while this one starts.
+    pub passed: Option<JobId>,
+    /// It has room that others are promised, and must make way when they are due (M34).
+    pub preemptible: bool,
+}
+
+/// A job that is to be put back into the queue, for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preemption {
+    /// Which.
+    pub job: JobId,
+    /// For which.
+    pub by: JobId,
 }
 
 /// The promise of a start.
@@ -29,10 +43,59 @@ pub struct Start {
 pub struct Booking {
     /// To which job.
     pub job: JobId,
+    /// Its class.
+    pub class: ClassId,
     /// When, at the latest, if all jobs end by their walltime.
     pub at: Time,
-    /// Where, as far as can be told now.
-    pub nodes: Vec<String>,
+    /// When it would be over at the latest.
+    pub until: Time,
+    /// Where, chunk by chunk, as far as can be told now.
+    pub nodes: Arc<[String]>,
+    /// What was promised before, where that was another moment.
+    pub was: Option<Time>,
+    /// Why it is later than that.
+    pub cause: Option<Cause>,
+}
+
+impl Booking {
+    /// The nodes, each once.
+    pub fn distinct_nodes(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        self.nodes.iter().filter(|node| seen.insert(*node)).cloned().collect()
+    }
+}
+
+/// Why a promise was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A node on which it stood takes no jobs any more.
+    NodeLost {
+        /// Which.
+        node: String,
+    },
+    /// A job runs on past its walltime.
+    Overdue {
+        /// Which.
+        job: JobId,
+    },
+    /// A job that is now ahead in the order has the place.
+    Overtaken {
+        /// Which.
+        by: JobId,
+    },
+    /// Jobs, nodes or the policy were changed by hand.
+    Changed,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Cause::NodeLost { node } => write!(f, "node {node} takes no jobs now"),
+            Cause::Overdue { job } => write!(f, "job {job} runs on past its walltime"),
+            Cause::Overtaken { by } => write!(f, "job {by} is ahead of it now"),
+            Cause::Changed => f.write_str("jobs, nodes or the policy were changed"),
+        }
+    }
 }
 
 /// The decisions of a cycle.
@@ -42,6 +105,8 @@ pub struct Plan {
     pub now: Time,
     /// In the order decided.
     pub starts: Vec<Start>,
+    /// Jobs that are to make way; once they have, another cycle starts those they make way for.
+    pub preempts: Vec<Preemption>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
     /// Why a class does not start, or does not any further.
@@ -55,7 +120,15 @@ pub struct Plan {
 impl Plan {
     /// Nothing decided.
     pub fn new(now: Time) -> Plan {
-        Plan { now, starts: Vec::new(), bookings: Vec::new(), verdicts: Vec::new(), next: None, considered: 0 }
+        Plan {
+            now,
+            starts: Vec::new(),
+            preempts: Vec::new(),
+            bookings: Vec::new(),
+            verdicts: Vec::new(),
+            next: None,
+            considered: 0,
+        }
     }
 
     /// A further look at this moment could help.
@@ -146,9 +219,16 @@ impl fmt::Display for Plan {
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
         }
+        for Preemption { job, by } in &self.preempts {
+            writeln!(f, "put back  {job}  for {by}")?;
+        }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();
-            writeln!(f, "book   {}  {}, in {}", booking.job, runs(&nodes), self.ahead(booking.at))?;
+            write!(f, "book   {}  {}, in {}", booking.job, runs(&nodes), self.ahead(booking.at))?;
+            match (booking.was, &booking.cause) {
+                (Some(was), Some(cause)) => writeln!(f, ", not in {}: {cause}", self.ahead(was))?,
+                _ => writeln!(f)?,
+            }
         }
         for (class, reason) in &self.verdicts {
             writeln!(f, "wait   {class}  {reason}")?;

@@ -1,12 +1,12 @@
 //! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
 //! of each class, because jobs of one class differ in nothing but their place in the queue.
 
-use super::shape::ClassKey;
+use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, State};
 use crate::model::job::JobId;
 use crate::model::policy::Order;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, btree_map};
+use std::collections::{BTreeMap, BinaryHeap, btree_map};
 
 /// A job that is considered.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,11 @@ pub struct Candidate<'s> {
 /// The waiting jobs, best first.
 pub struct Ranking<'s> {
     lines: Vec<Line<'s>>,
-    heads: BinaryHeap<Reverse<((u64, JobId), usize)>>,
+    heads: BinaryHeap<Reverse<Head>>,
 }
+
+/// The next job of a line: its merit where that goes before the rank, its rank, itself, the line.
+type Head = (i64, (u64, JobId), usize);
 
 /// Ranks the queue.
 pub fn rank(state: &State, order: Order) -> Ranking<'_> {
@@ -33,7 +36,7 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None });
+        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit: 0, chosen: 0 });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
@@ -49,7 +52,7 @@ impl<'s> Candidate<'s> {
 impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse(((_, job), line)) = self.heads.pop()?;
+        let Reverse((_, (_, job), line)) = self.heads.pop()?;
         let class = self.lines[line].class;
         Some(Candidate { job, class: &class.key, begun: class.begun(), line })
     }
@@ -59,19 +62,67 @@ impl<'s> Ranking<'s> {
         self.advance(candidate.line);
     }
 
+    /// From here on the jobs of the classes with most merit come first, and rank decides between
+    /// equals.
+    pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
+        let heads = std::mem::take(&mut self.heads).into_vec();
+        for Reverse((_, head, line)) in heads {
+            let merit = merit(&self.lines[line].class.key);
+            self.lines[line].merit = merit;
+            self.heads.push(Reverse((merit.saturating_neg(), head, line)));
+        }
+    }
+
+    /// From here on so many jobs of these classes come first, and the others after them.
+    pub fn choose(&mut self, counts: &BTreeMap<ClassId, usize>) {
+        for line in &mut self.lines {
+            line.chosen = counts.get(&line.class.key.id).copied().unwrap_or(0);
+        }
+        for Reverse((_, head, line)) in std::mem::take(&mut self.heads).into_vec() {
+            let merit = self.lines[line].spend();
+            self.heads.push(Reverse((merit, head, line)));
+        }
+    }
+
+    /// The classes that are left, in the order of their next jobs, with so many of these at most.
+    pub fn rest(&self, most: usize) -> Vec<(&'s ClassKey, Vec<JobId>)> {
+        let mut heads: Vec<_> = self.heads.iter().map(|&Reverse((_, head, line))| (head, line)).collect();
+        heads.sort_unstable();
+        let of = |((_, first), line): ((u64, JobId), usize)| {
+            let later = self.lines[line].clone().map(|(_, job)| job);
+            (&self.lines[line].class.key, std::iter::once(first).chain(later).take(most).collect())
+        };
+        heads.into_iter().map(of).collect()
+    }
+
     fn advance(&mut self, line: usize) {
         if let Some(head) = self.lines[line].next() {
-            self.heads.push(Reverse((head, line)));
+            let merit = self.lines[line].spend();
+            self.heads.push(Reverse((merit, head, line)));
         }
     }
 }
 
 /// The jobs of a class, one after another; of an array, those of its elements that wait.
+#[derive(Clone)]
 struct Line<'s> {
     class: &'s Class,
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,
+    /// What goes before the rank.
+    merit: i64,
+    /// How many of its jobs were chosen to come before all others.
+    chosen: usize,
+}
+
+impl Line<'_> {
+    /// What goes before the rank of its next job, lowest first.
+    fn spend(&mut self) -> i64 {
+        let is_chosen = self.chosen > 0;
+        self.chosen -= usize::from(is_chosen);
+        if is_chosen { i64::MIN } else { self.merit.saturating_neg() }
+    }
 }
 
 impl Iterator for Line<'_> {

@@ -47,4 +47,11 @@ impl Room {
         self.tenants = self.tenants.saturating_sub(1);
         self.alone = self.alone.saturating_sub(u32::from(alone));
     }
+
+    /// The tighter of both, in each respect.
+    pub fn narrow(&mut self, other: &Room) {
+        self.free.iter_mut().zip(&other.free).for_each(|(free, other)| *free = (*free).min(*other));
+        self.tenants = self.tenants.max(other.tenants);
+        self.alone = self.alone.max(other.alone);
+    }
 }

@@ -5,9 +5,10 @@
 //! touches kinds of things and not things.
 
 use super::allocation;
-use super::amounts::{Catalog, add};
+use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, Hold, NodeIx};
 pub use super::shape::{ClassId, ClassKey, Tenancy};
+use super::standing::Standing;
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -26,8 +27,12 @@ pub struct State {
     pub(super) running: BTreeMap<JobId, Running>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
+    /// What they give back, by the moment.
+    pub(super) releases: BTreeMap<Time, Amounts>,
+    /// What was promised, and what has happened since.
+    pub(super) standing: Standing,
     /// Each candidate's class, and its place in the order.
-    jobs: BTreeMap<JobId, (ClassId, u64)>,
+    pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
 
 /// Jobs alike, waiting.
@@ -60,6 +65,17 @@ pub(super) struct Array {
 pub(super) struct Running {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
+    /// What it has in all.
+    pub taken: Amounts,
+    /// Whether it has its nodes alone.
+    pub alone: bool,
+}
+
+impl Running {
+    /// Whether nobody can tell when it ends.
+    pub fn is_endless(&self) -> bool {
+        self.until == Time::NEVER
+    }
 }
 
 /// What is taken on a node.
@@ -83,6 +99,8 @@ impl State {
             classes: BTreeMap::new(),
             running: BTreeMap::new(),
             ends: BTreeSet::new(),
+            releases: BTreeMap::new(),
+            standing: Standing::default(),
             jobs: BTreeMap::new(),
         }
     }
@@ -155,17 +173,23 @@ impl State {
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenancy>, until: Time) {
         self.withdraw(id);
         self.vacate(id);
+        self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         // Every share's node has a slot now.
-        let holds = self.holds_of(shares, exclusive.into()).unwrap_or_default();
+        let tenancy = exclusive.into();
+        let holds = self.holds_of(shares, tenancy).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
+        let (mut taken, alone) = (self.cluster.catalog.nothing(), tenancy.is_exclusive());
         for (ix, hold) in holds {
+            add(&mut taken, &hold.taken);
             self.cluster.occupy(ix, id, hold);
         }
-        self.running.insert(id, Running { nodes, until });
         if until != Time::NEVER {
             self.ends.insert((until, id));
+            let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
+            add(released, &taken);
         }
+        self.running.insert(id, Running { nodes, until, taken, alone });
     }
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
@@ -183,9 +207,22 @@ impl State {
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         let Some(running) = self.running.remove(&id) else { return };
-        self.ends.remove(&(running.until, id));
+        if self.ends.remove(&(running.until, id)) {
+            self.take_back(running.until, &running.taken);
+        }
         for ix in running.nodes {
             self.cluster.vacate(ix, id);
+        }
+        self.standing.note_end(id, running.until);
+    }
+
+    /// A job that was to give this back then no longer does.
+    fn take_back(&mut self, until: Time, taken: &[i64]) {
+        let is_last = self.ends.range((until, JobId::job(0))..).next().is_none_or(|&(next, _)| next > until);
+        match self.releases.get_mut(&until) {
+            Some(_) if is_last => drop(self.releases.remove(&until)),
+            Some(released) => subtract(released, taken),
+            None => (),
         }
     }
 
@@ -206,6 +243,11 @@ impl State {
         let array = id.parent().and_then(|array| self.classes.get(&class)?.jobs.get(&(rank, array))?.as_ref());
         let position = array.zip(id.index()).and_then(|(array, index)| array.indices.position(index));
         array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
+    }
+
+    /// What a candidate is alike in with others.
+    pub(super) fn waiting_class(&self, id: JobId) -> Option<&ClassKey> {
+        self.classes.get(&self.class_of(id)?).map(|class| &class.key)
     }
 
     /// The candidates of a class, in the order in which they start; an array once.

@@ -1,61 +1,104 @@
-//! Free resources as a function of time: running jobs give back what they hold when their walltime
-//! is over. Answers one question: when does a request fit, and where?
+//! What will be free when: running jobs give back what they hold when their walltime is over.
+//! Answers one question: when is enough free for a request, promises left aside?
 //!
 //! Not one trial for each running job: ends are taken in twice as many at a time until the request
 //! fits, and the first end that suffices is found by halving.
 
 use super::cluster::NodeIx;
-use super::matching::{self, Placement};
+use super::matching;
 use super::shape::Shape;
-use super::snapshot::State;
+use super::snapshot::{Running, State};
 use super::space::{Claim, Space};
 use crate::model::job::JobId;
 use crate::model::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// When a request fits first.
-pub struct Opening<'s> {
-    /// The moment, later than now.
+/// What is free at a moment, if nothing is promised.
+pub struct Closing<'s> {
+    /// The moment.
     pub at: Time,
     /// What is free then.
     pub space: Space<'s>,
-    /// Where it fits then.
-    pub placement: Placement,
+    /// How many ends lie before it or fall on it.
+    ended: usize,
 }
 
 /// A job past its walltime is taken to end this soon: at once, but later than now.
-const OVERDUE: Span = Span(1);
+pub const OVERDUE: Span = Span(1);
 
 /// The ends that are known, soonest first.
-pub struct Timeline<'a> {
-    state: &'a State,
-    started: &'a BTreeMap<JobId, (Claim, Time)>,
+#[derive(Clone)]
+pub struct Timeline<'s> {
+    state: &'s State,
+    now: Time,
+    started: BTreeMap<JobId, (Claim, Time)>,
     ends: Vec<(Time, JobId)>,
 }
 
-impl<'a> Timeline<'a> {
+impl<'s> Timeline<'s> {
     /// The ends of what runs and of what this cycle has started.
-    pub fn new(state: &'a State, started: &'a BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'a> {
-        let soonest = now + OVERDUE;
+    pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'s> {
         let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
+        let endless = state.standing.fillers().filter(|job| state.running.get(job).is_some_and(Running::is_endless));
+        let known = state.ends.iter().copied().chain(new).chain(endless.map(|job| (now, job)));
         let mut ends: Vec<(Time, JobId)> =
-            state.ends.iter().copied().chain(new).map(|(until, job)| (until.max(soonest), job)).collect();
+            known.map(|(until, job)| (state.planned_end(job, until, now), job)).collect();
         ends.sort_unstable();
-        Timeline { state, started, ends }
+        Timeline { state, now, started, ends }
     }
 
-    /// The first moment at which a request fits that does not fit in `space` now; else the space
+    /// Another job has started.
+    pub fn enter(&mut self, job: JobId, claim: Claim, until: Time) {
+        self.started.insert(job, (claim, until));
+        if until != Time::NEVER {
+            let end = (until.max(self.now + OVERDUE), job);
+            let place = self.ends.partition_point(|other| *other < end);
+            self.ends.insert(place, end);
+        }
+    }
+
+    /// What is free now.
+    pub fn today(&self, space: &Space<'s>) -> Closing<'s> {
+        Closing { at: self.now, space: space.clone(), ended: 0 }
+    }
+
+    /// Goes on to a later moment.
+    pub fn advance(&self, closing: &mut Closing<'s>, at: Time) {
+        let ended = self.ends.partition_point(|&(end, _)| end <= at);
+        self.shift(&mut closing.space, closing.ended, ended);
+        (closing.at, closing.ended) = (at, ended);
+    }
+
+    /// The moments of the ends after a moment.
+    pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + '_ {
+        self.ends[self.ends.partition_point(|&(end, _)| end <= moment)..].iter().map(|&(end, _)| end)
+    }
+
+    /// The nodes of the jobs that have ended by then, in their order.
+    pub fn released(&self, closing: &Closing) -> BTreeSet<NodeIx> {
+        let mut nodes = BTreeSet::new();
+        for &(_, job) in &self.ends[..closing.ended] {
+            self.holds_of(job, |ix, _, _| nodes.extend([ix]));
+        }
+        nodes
+    }
+
+    /// The first moment, now or later, at which a request fits if nothing is promised; else the space
     /// in which all that will end has ended.
-    pub fn earliest<'s>(&self, space: &Space<'s>, shape: &Shape) -> Result<Opening<'s>, Box<Space<'s>>> {
-        let (mut later, mut ended, mut step) = (space.clone(), 0, 1);
+    pub fn earliest(&self, space: &Space<'s>, shape: &Shape) -> Result<Closing<'s>, Box<Space<'s>>> {
+        let mut closing = self.today(space);
+        if matching::fits(space, shape) {
+            return Ok(closing);
+        }
+        let (mut ended, mut step) = (0, 1);
         loop {
             let further = self.whole_moment(ended + step);
-            self.shift(&mut later, ended, further);
-            if let Ok(placement) = matching::fit(&later, shape) {
-                return Ok(self.halve(later, ended, (further, placement), shape));
+            self.shift(&mut closing.space, ended, further);
+            if matching::fits(&closing.space, shape) {
+                return Ok(self.halve(closing.space, ended, further, shape));
             }
             if further == self.ends.len() {
-                return Err(Box::new(later));
+                return Err(Box::new(closing.space));
             }
             (ended, step) = (further, step * 2);
         }
@@ -63,27 +106,20 @@ impl<'a> Timeline<'a> {
 
     /// Narrows down between a number of ends that is too small and one that suffices; `space` is
     /// that after the latter.
-    fn halve<'s>(
-        &self,
-        mut space: Space<'s>,
-        mut too_few: usize,
-        enough: (usize, Placement),
-        shape: &Shape,
-    ) -> Opening<'s> {
-        let (mut enough, mut placement) = enough;
+    fn halve(&self, mut space: Space<'s>, mut too_few: usize, mut enough: usize, shape: &Shape) -> Closing<'s> {
         let mut ended = enough;
         loop {
             let middle = self.whole_moment(too_few + ((enough - too_few) / 2).max(1));
             let middle = if middle < enough { middle } else { self.whole_moment(too_few + 1) };
             if middle >= enough {
                 self.shift(&mut space, ended, enough);
-                return Opening { at: self.ends[enough - 1].0, space, placement };
+                return Closing { at: self.ends[enough - 1].0, space, ended: enough };
             }
             self.shift(&mut space, ended, middle);
             ended = middle;
-            match matching::fit(&space, shape) {
-                Ok(found) => (enough, placement) = (middle, found),
-                Err(_) => too_few = middle,
+            match matching::fits(&space, shape) {
+                true => enough = middle,
+                false => too_few = middle,
             }
         }
     }

@@ -185,9 +185,9 @@ impl Ledger {
         &self.cluster
     }
 
-    /// Takes note of what a cycle has decided, where that is recorded.
-    pub fn note_plan(&mut self, plan: &Plan) {
-        self.cluster.note(plan);
+    /// The scheduler is to know of a plan's promises in its next cycle.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.cluster.take_over(plan);
     }
 
     /// Whether something changed that a cycle could act on; asked once.

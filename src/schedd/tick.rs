@@ -257,8 +257,8 @@ impl Schedd {
             return false;
         }
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
-        self.ledger.note_plan(&plan);
         self.next_cycle = plan.next;
+        self.ledger.take_over(&plan);
         self.verdicts.take_in(&plan, monotonic());
         if plan.starts.is_empty() {
             return false;

@@ -51,7 +51,7 @@ impl Verdicts {
         }
         self.reasons = reasons;
         let bookings: Vec<Booking> =
-            plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.nodes.clone())).collect();
+            plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.distinct_nodes())).collect();
         if bookings != self.bookings {
             self.bookings = bookings;
             self.bookings_unwritten = true;

@@ -35,8 +35,9 @@ impl View {
         self.record(|| Entry::Change(change));
     }
 
-    /// Takes note of what a cycle has made of the view.
-    pub fn note(&mut self, plan: &Plan) {
+    /// Takes note of what a cycle has made of the view, and of what it promises.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.state.take_over(plan);
         let now: Time = plan.now;
         self.record(|| Entry::Cycle { now, plan: Cow::Owned(plan.to_string()) });
         self.recorder.iter_mut().for_each(Recorder::flush);

@@ -71,6 +71,7 @@ impl World {
             return None;
         }
         let plan = cycle::run(&self.state, &self.policy, self.now);
+        self.state.take_over(&plan);
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             self.ends.push(Reverse((self.now + run(start.job), start.job)));

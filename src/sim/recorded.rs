@@ -68,7 +68,9 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (_, None) => return Err(Fault::NoBeginning { line }),
             (Entry::Change(change), Some((state, _))) => state.make(&change),
             (Entry::Cycle { now, plan }, Some((state, policy))) => {
-                let made = cycle::run(state, policy, now).to_string();
+                let decided = cycle::run(state, policy, now);
+                let made = decided.to_string();
+                state.take_over(&decided);
                 if made != plan {
                     replayed.difference = Some(Deviation { line, recorded: plan.into_owned(), made });
                     return Ok(replayed);

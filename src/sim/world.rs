@@ -191,6 +191,7 @@ impl World {
             let plan = cycle::run(&self.state, &self.policy, self.now);
             plan.audit(&self.state)?;
             self.cycles.push(self.now);
+            self.state.take_over(&plan);
             let failed = self.carry_out(&plan);
             self.plan = plan;
             // What was started leaves a cycle nothing to decide, unless it was lost or freed others.
@@ -208,22 +209,22 @@ impl World {
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let mut failed = false;
         for start in &plan.starts {
-            failed |= self.start(start, passes(plan, start));
+            failed |= self.start(start);
         }
         failed
     }
 
-    fn start(&mut self, start: &Start, is_filler: bool) -> bool {
+    fn start(&mut self, start: &Start) -> bool {
         // Of several jobs of one `runone` set only the first starts: its start bars the others.
         let attempt = self.next_attempt(start.job);
-        attempt.is_some_and(|attempt| self.begin(start, attempt, is_filler))
+        attempt.is_some_and(|attempt| self.begin(start, attempt))
     }
 
     /// An attempt begins, or is refused by its node: then true.
-    fn begin(&mut self, start: &Start, attempt: Attempt, is_filler: bool) -> bool {
+    fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
         self.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
         let shares = start.shares.clone();
-        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler });
+        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
             Some(fate) => {
                 fate.failures -= 1;
@@ -345,11 +346,6 @@ impl Tied for World {
     fn server(&self) -> &str {
         "sim"
     }
-}
-
-/// Whether a start passes a job to which this plan promises one, and that ranks before it.
-fn passes(plan: &Plan, start: &Start) -> bool {
-    plan.bookings.iter().any(|booking| booking.job < start.job)
 }
 
 fn wall(time: Time) -> Wall {

@@ -1,0 +1,367 @@
+//! What fillers may do, and who is promised what: the worked examples of the rules.
+
+use crate::model::job::JobId;
+use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::sched::fixture::{Scene, cluster};
+use crate::sched::plan::{Cause, Preemption};
+
+/// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
+fn blocked() -> Scene {
+    cluster("1 x ncpus=16").running(1, "select=1:ncpus=8", "n1", 3600).queued(2, "select=1:ncpus=16 walltime=1:00:00")
+}
+
+#[test]
+fn a_filler_may_not_delay_the_booked_job() {
+    let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").queued(4, "select=1:ncpus=8 walltime=2:00:00");
+    assert_eq!(scene.starts(), "3 on n1");
+    assert_eq!(scene.booked(), "2 at 3600 on n1");
+    let alone = blocked().queued(4, "select=1:ncpus=8 walltime=2:00:00");
+    assert_eq!(alone.reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(2), at: Time(3_600_000) }));
+}
+
+#[test]
+fn a_filler_may_end_at_the_very_moment() {
+    assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:00").starts(), "3 on n1");
+    assert_eq!(blocked().queued(3, "select=1:ncpus=8 walltime=1:00:01").starts(), "");
+}
+
+#[test]
+fn a_long_job_may_run_beside_the_booking() {
+    let scene = cluster("1 x ncpus=16, 1 x ncpus=2")
+        .running(1, "select=1:ncpus=8", "n1", 3600)
+        .queued(2, "select=1:ncpus=14 walltime=1:00:00")
+        .queued(3, "select=2:ncpus=1")
+        .queued(4, "select=2:ncpus=2");
+    assert_eq!(scene.starts(), "3 on n1,n1");
+    assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
+}
+
+#[test]
+fn an_exclusive_filler_stays_off_the_booked_nodes() {
+    let scene = cluster("2 x ncpus=8")
+        .running(1, "select=1:ncpus=8", "n1", 3600)
+        .queued(2, "select=2:ncpus=2 place=scatter")
+        .queued(3, "select=1:ncpus=1 place=excl")
+        .queued(4, "select=1:ncpus=1 place=excl walltime=1:00:00");
+    assert_eq!(scene.starts(), "4 on n2");
+}
+
+#[test]
+fn the_booking_follows_an_early_end() {
+    // M28: A 1 of 2 until 3 h, B wants 2 for 1 h, C 1 for 2 h.
+    let mut scene = cluster("1 x ncpus=2")
+        .running(1, "select=1:ncpus=1", "n1", 3 * 3600)
+        .queued(2, "select=1:ncpus=2 walltime=1:00:00")
+        .queued(3, "select=1:ncpus=1 walltime=2:00:00");
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", "2 at 10800 on n1"));
+    let plan = scene.plan();
+    scene.apply(&plan);
+    scene.state.vacate(JobId::job(1));
+    let scene = scene.at(3600);
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 7200 on n1"));
+}
+
+#[test]
+fn without_backfill_nothing_passes() {
+    let scene = blocked().strictly().queued(3, "select=1:ncpus=1 walltime=0:01:00").queued(4, "select=1:ncpus=9");
+    assert_eq!(scene.starts(), "");
+    assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
+    assert_eq!(scene.reason(4).unwrap().code(), "busy");
+}
+
+#[test]
+fn only_a_job_that_can_be_told_a_time_is_booked() {
+    let scene = cluster("2 x ncpus=8")
+        .node("n2", "ncpus=16", false)
+        .running(1, "select=1:ncpus=4", "n1", 600)
+        .queued(2, "select=1:ncpus=16")
+        .queued(3, "select=1:ncpus=99")
+        .queued(4, "select=1:ncpus=8")
+        .queued(5, "select=1:ncpus=8 walltime=1:00");
+    assert_eq!(scene.booked(), "4 at 600 on n1");
+    assert_eq!(scene.reason(3).unwrap().code(), "never_enough");
+}
+
+#[test]
+fn a_job_past_its_walltime_ends_soon_but_not_now() {
+    let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").at(7200);
+    let plan = scene.plan();
+    assert_eq!(plan.bookings[0].at, Time(7_200_001));
+    assert!(plan.starts.is_empty());
+    assert_eq!(plan.next, None);
+}
+
+#[test]
+fn a_second_cycle_decides_nothing() {
+    let mut scene =
+        blocked().queued(3, "select=1:ncpus=4 walltime=0:30:00").queued(4, "select=1:ncpus=4 walltime=2:00:00");
+    let plan = scene.plan();
+    scene.apply(&plan);
+    assert_eq!(scene.starts(), "");
+    assert_eq!(scene.booked(), "2 at 3600 on n1");
+}
+
+/// A scene in which all that starts has started, and all that is promised is known.
+fn settled(mut scene: Scene) -> Scene {
+    let plan = scene.plan();
+    scene.apply(&plan);
+    scene
+}
+
+fn with(mut scene: Scene, set: impl FnOnce(&mut Backfill)) -> Scene {
+    set(&mut scene.policy.backfill);
+    scene
+}
+
+/// 10 processors, 6 busy until 2:00; job 2 wants 8 for an hour.
+fn ten() -> Scene {
+    cluster("1 x ncpus=10").running(1, "select=1:ncpus=6", "n1", 7200).queued(2, "select=1:ncpus=8 walltime=1:00:00")
+}
+
+fn started(scene: &Scene) -> Vec<u64> {
+    scene.plan().starts.iter().map(|start| start.job.number).collect()
+}
+
+#[test]
+fn m30_what_is_tried_first_is_a_policy() {
+    let first = || {
+        ten()
+            .queued(3, "select=1:ncpus=1 walltime=3:00:00")
+            .queued(4, "select=1:ncpus=2 walltime=1:00:00")
+            .queued(5, "select=1:ncpus=4 walltime=1:00:00")
+            .queued(6, "select=1:ncpus=2 walltime=2:00:00")
+    };
+    assert_eq!(started(&first()), [3, 4]);
+    assert_eq!(started(&with(first(), |b| b.policy = Filling::BestFit)), [5]);
+    assert_eq!(started(&first().strictly()), [0; 0]);
+    for policy in [Filling::FirstFit, Filling::BestFit, Filling::None, Filling::Greedy] {
+        assert_eq!(with(first(), |b| b.policy = policy).booked(), "2 at 7200 on n1", "{policy:?}");
+    }
+    let second = |policy, metric| {
+        let scene = ten()
+            .queued(3, "select=1:ncpus=3 walltime=1:00:00")
+            .queued(4, "select=1:ncpus=2 walltime=2:00:00")
+            .queued(5, "select=1:ncpus=2 walltime=2:00:00");
+        started(&with(scene, |b| (b.policy, b.metric) = (policy, metric)))
+    };
+    assert_eq!(second(Filling::FirstFit, Metric::Procs), [3]);
+    assert_eq!(second(Filling::BestFit, Metric::Procs), [3]);
+    assert_eq!(second(Filling::BestFit, Metric::ProcSeconds), [4, 5]);
+    assert_eq!(second(Filling::BestFit, Metric::Seconds), [4, 5]);
+    assert_eq!(second(Filling::BestFit, Metric::Pe), [3]);
+    assert_eq!(second(Filling::Greedy, Metric::Procs), [4, 5]);
+}
+
+#[test]
+fn m31_as_many_are_promised_a_start_as_the_depth_says() {
+    let scene = |depth| {
+        let scene = ten()
+            .queued(3, "select=1:ncpus=10 walltime=1:00:00")
+            .queued(4, "select=1:ncpus=2 walltime=4:00:00")
+            .queued(5, "select=1:ncpus=2 walltime=2:00:00");
+        with(scene, |b| b.depth = depth)
+    };
+    assert_eq!((started(&scene(1)), scene(1).booked()), (vec![4, 5], "2 at 7200 on n1".to_string()));
+    assert_eq!((started(&scene(2)), scene(2).booked()), (vec![5], "2 at 7200 on n1; 3 at 10800 on n1".to_string()));
+    assert_eq!(scene(2).reason(4), Some(Reason::WouldDelayBooking { holder: JobId::job(3), at: Time(10_800_000) }));
+    let mut late = settled(scene(1)).at(7200);
+    [1, 5].into_iter().for_each(|job| late.state.vacate(JobId::job(job)));
+    assert_eq!((started(&late), late.booked()), (vec![2], "3 at 14400 on n1".to_string()));
+    assert_eq!(with(scene(1), |b| b.depth = 0).booked(), "");
+}
+
+#[test]
+fn m31_with_any_depth_each_job_of_a_class_is_promised_its_own_start() {
+    let scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2", "n1", 60);
+    let scene = (2..6).fold(scene, |scene, job| scene.queued(job, "select=1:ncpus=2 walltime=60"));
+    let scene = with(scene, |b| b.depth = Backfill::ALL);
+    assert_eq!(scene.booked(), "2 at 60 on n1; 3 at 120 on n1; 4 at 180 on n1; 5 at 240 on n1");
+    assert_eq!(scene.plan().verdicts.len(), 1);
+    assert_eq!(scene.plan().next, Some(Time(60_000)));
+}
+
+#[test]
+fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_back() {
+    let scene = cluster("1 x ncpus=4")
+        .running(1, "select=1:ncpus=4", "n1", 600)
+        .queued(2, "select=1:ncpus=4 walltime=100")
+        .queued(3, "select=1:ncpus=2 walltime=50");
+    let mut scene = settled(with(scene, |b| b.depth = Backfill::ALL));
+    assert_eq!(scene.booked(), "2 at 600 on n1; 3 at 700 on n1");
+    scene.state.vacate(JobId::job(1));
+    let scene = scene.at(200);
+    assert_eq!((started(&scene), scene.booked()), (vec![2], "3 at 300 on n1".to_string()));
+    let booking = &scene.plan().bookings[0];
+    assert_eq!((booking.was, &booking.cause), (Some(Time(700_000)), &None), "earlier needs no excuse");
+}
+
+#[test]
+fn m31_a_promise_that_slips_says_why() {
+    let scene = || {
+        let scene = cluster("2 x ncpus=4")
+            .running(1, "select=1:ncpus=4 place=excl", "n1", 600)
+            .running(9, "select=1:ncpus=4 place=excl", "n2", 900)
+            .queued(2, "select=1:ncpus=4 walltime=100 place=excl");
+        settled(with(scene, |b| b.depth = Backfill::ALL))
+    };
+    let cause = |scene: Scene| {
+        let booking = scene.plan().bookings[0].clone();
+        (booking.was.map(|was| was.0 / 1000), booking.at.0, booking.cause)
+    };
+    assert_eq!(cause(scene()), (None, 600_000, None));
+    assert_eq!(cause(scene().at(600)), (Some(600), 600_001, Some(Cause::Overdue { job: JobId::job(1) })));
+    let lost = scene().node("n1", "ncpus=4", false);
+    assert_eq!(cause(lost), (Some(600), 900_000, Some(Cause::NodeLost { node: "n1".to_string() })));
+    let easy = settled(with(scene(), |b| b.depth = 1));
+    let overtaken = easy.queued(7, "select=1:ncpus=4 walltime=400 rank=0 place=excl");
+    let overtaken = with(overtaken, |b| b.depth = 2);
+    let slipped = overtaken.plan().bookings[1].clone();
+    assert_eq!((slipped.at, slipped.cause), (Time(900_000), Some(Cause::Overtaken { by: JobId::job(7) })));
+}
+
+#[test]
+fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
+    let scene = |keep| {
+        let scene =
+            cluster("1 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 600).queued(2, "select=1:ncpus=4 walltime=100");
+        let scene = settled(with(scene, |b| b.keep = keep));
+        scene.queued(3, "select=1:ncpus=3 walltime=50 rank=1").queued(4, "select=1:ncpus=1 walltime=9999")
+    };
+    assert_eq!(scene(Keep::CurrentHighest).booked(), "3 at 600 on n1");
+    assert_eq!(scene(Keep::CurrentHighest).starts(), "4 on n1", "it stands in nobody's way but job 2's");
+    assert_eq!(scene(Keep::Highest).booked(), "3 at 700 on n1; 2 at 600 on n1");
+    assert_eq!(scene(Keep::Highest).starts(), "");
+    assert_eq!((scene(Keep::Never).booked(), scene(Keep::Never).starts()), (String::new(), "4 on n1".to_string()));
+}
+
+#[test]
+fn m33_qualities_of_service_have_promises_of_their_own() {
+    let scene = cluster("1 x ncpus=4")
+        .running(1, "select=1:ncpus=4", "n1", 600)
+        .queued(2, "select=1:ncpus=4 walltime=100 qos=high")
+        .queued(3, "select=1:ncpus=4 walltime=100 qos=high")
+        .queued(4, "select=1:ncpus=4 walltime=100 qos=batch")
+        .queued(5, "select=1:ncpus=4 walltime=100");
+    let group = |qos: &str| Group { qos: vec![qos.to_string()], depth: 1 };
+    let scene = with(scene, |b| (b.depth, b.groups) = (0, vec![group("high"), group("batch")]));
+    assert_eq!(scene.booked(), "2 at 600 on n1; 4 at 700 on n1");
+}
+
+#[test]
+fn m34_a_filler_on_borrowed_room_makes_way() {
+    let scene = cluster("1 x ncpus=4")
+        .running(1, "select=1:ncpus=2", "n1", 3600)
+        .queued(2, "select=1:ncpus=4 walltime=1:00:00")
+        .queued(3, "select=1:ncpus=1 walltime=4:00:00")
+        .queued(4, "select=1:ncpus=1 walltime=1:00:00");
+    let scene = with(scene, |b| b.policy = Filling::Preempt);
+    let plan = scene.plan();
+    let lent: Vec<_> = plan.starts.iter().map(|start| (start.job.number, start.preemptible)).collect();
+    assert_eq!((lent, scene.booked()), (vec![(3, true), (4, false)], "2 at 3600 on n1".to_string()));
+    let mut scene = settled(scene);
+    assert_eq!((scene.plan().preempts, scene.booked()), (vec![], "2 at 3600 on n1".to_string()));
+    [1, 4].into_iter().for_each(|job| scene.state.vacate(JobId::job(job)));
+    let mut scene = scene.at(3600);
+    assert_eq!(scene.plan().preempts, [Preemption { job: JobId::job(3), by: JobId::job(2) }]);
+    assert_eq!(scene.starts(), "");
+    scene.state.vacate(JobId::job(3));
+    let scene = scene.queued(3, "select=1:ncpus=1 walltime=4:00:00");
+    assert_eq!((scene.starts().as_str(), scene.plan().preempts), ("2 on n1", vec![]));
+}
+
+#[test]
+fn m34_no_more_make_way_than_have_to() {
+    let scene = cluster("1 x ncpus=6")
+        .running(1, "select=1:ncpus=3", "n1", 3600)
+        .queued(2, "select=1:ncpus=5 walltime=1:00:00")
+        .queued(3, "select=1:ncpus=2 walltime=4:00:00")
+        .queued(4, "select=1:ncpus=1 walltime=4:00:00");
+    let mut scene = settled(with(scene, |b| b.policy = Filling::Preempt));
+    scene.state.vacate(JobId::job(1));
+    let preempts: Vec<_> = scene.at(60).plan().preempts.iter().map(|preemption| preemption.job.number).collect();
+    assert_eq!(preempts, [3], "job 4 started beside the promise or may stay beside job 2");
+}
+
+#[test]
+fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
+    let scene = |wide: &str| {
+        let scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=1", "n1", 600)
+            .running(2, "select=1:ncpus=3", "n1", 9000)
+            .queued(3, wide)
+            .queued(4, "select=1:ncpus=1 walltime=60");
+        let chunk = Chunk { size: 4, duration: Span::seconds(300) };
+        let mut scene = settled(with(scene, |b| b.chunk = Some(chunk)));
+        scene.state.vacate(JobId::job(1));
+        settled(scene.at(100))
+    };
+    let held = scene("select=1:ncpus=4 walltime=60");
+    assert_eq!((held.starts(), held.plan().next), (String::new(), Some(Time(400_000))));
+    assert_eq!(held.reason(4).unwrap().code(), "kept_for_wider");
+    assert_eq!(held.clone().at(399).starts(), "");
+    assert_eq!(held.at(400).starts(), "4 on n1");
+    assert_eq!(scene("select=1:ncpus=3 walltime=60").state.holders().count(), 2, "no wide job is blocked");
+}
+
+#[test]
+fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
+    let scene = |consider| {
+        let scene = ten()
+            .queued(3, "select=1:ncpus=5 walltime=60")
+            .queued(4, "select=1:ncpus=5 walltime=60")
+            .queued(5, "select=1:ncpus=1 walltime=60");
+        with(scene, |b| b.consider = consider)
+    };
+    assert_eq!(scene(2).starts(), "");
+    assert_eq!(scene(2).reason(5), Some(Reason::BackfillDepth { limit: 2 }));
+    assert_eq!(scene(3).starts(), "5 on n1");
+    assert_eq!(scene(0).starts(), "5 on n1");
+}
+
+#[test]
+fn i8_and_i10_only_what_is_over_in_time_fills_the_gap() {
+    let scene = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").queued(4, "select=1:ncpus=8 walltime=2:00:00");
+    let mut scene = settled(scene);
+    assert!(scene.state.holders().any(|job| job == JobId::job(3)));
+    scene.state.vacate(JobId::job(3));
+    let scene = scene.at(1800);
+    assert_eq!((scene.starts(), scene.booked()), (String::new(), "2 at 3600 on n1".to_string()));
+    assert_eq!(scene.queued(4, "select=1:ncpus=8 walltime=0:30:00").starts(), "4 on n1");
+}
+
+#[test]
+fn i9_a_start_tells_whom_it_passed() {
+    let plan = blocked().queued(3, "select=1:ncpus=8 walltime=0:30:00").plan();
+    assert_eq!(plan.starts[0].passed, Some(JobId::job(2)));
+    assert_eq!(cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").plan().starts[0].passed, None);
+}
+
+#[test]
+fn x3_skip_promises_nothing_to_anybody() {
+    let scene = blocked().queued(3, "select=1:ncpus=8 walltime=9:00:00");
+    let scene = with(scene, |b| b.policy = Filling::Skip);
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n1", ""));
+}
+
+#[test]
+fn x4_a_job_without_an_end_is_no_filler() {
+    let mut scene = blocked().queued(3, "select=1:ncpus=1");
+    scene.policy.default_walltime = Span(i64::MAX);
+    assert_eq!((scene.starts(), scene.reason(3)), (String::new(), Some(Reason::NoWalltime)));
+    let mut scene = blocked().queued(1000, "select=1:ncpus=1 rank=1");
+    scene.policy.default_walltime = Span(i64::MAX);
+    assert_eq!(scene.starts(), "1000 on n1", "ahead of the blocked job it starts");
+    assert_eq!(scene.booked(), "", "which then can be told no time");
+}
+
+#[test]
+fn the_shortest_may_go_first_behind_the_blocked_job() {
+    let scene = ten().queued(3, "select=1:ncpus=4 walltime=1:00:00").queued(4, "select=1:ncpus=4 walltime=0:30:00");
+    assert_eq!(started(&scene), [3]);
+    assert_eq!(started(&with(scene.clone(), |b| b.order = FillOrder::Shortest)), [4]);
+    let free =
+        cluster("1 x ncpus=4").queued(3, "select=1:ncpus=4 walltime=90").queued(4, "select=1:ncpus=4 walltime=60");
+    assert_eq!(started(&with(free, |b| b.order = FillOrder::Shortest)), [3], "the head of the queue goes by rank");
+}

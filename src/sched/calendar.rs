@@ -1,0 +1,275 @@
+//! What stands between a job and the nodes: the promises made to others.
+//!
+//! Three questions: does it fit now beside all promises, when does it fit first, and is a promise
+//! still good? The walk of a cycle asks them whatever the number of promises: with one it is EASY
+//! backfill, with one for every job it is conservative backfill.
+//!
+//! Kept in one of two ways, which give the same moments where both apply: by counting ([`Tally`])
+//! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
+
+use super::allocation;
+use super::cluster::{Cluster, NodeIx};
+use super::matching::{self, Placement};
+use super::measure::Measure;
+use super::pins::Pins;
+use super::shape::Shape;
+use super::snapshot::State;
+use super::space::{Claim, Space};
+use super::tally::Tally;
+use super::timeline::OVERDUE;
+use crate::model::job::JobId;
+use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The last of all names of jobs.
+const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
+
+/// The promises of a cycle.
+#[derive(Clone)]
+pub struct Calendar<'s> {
+    state: &'s State,
+    now: Time,
+    promises: BTreeMap<JobId, Promise<'s>>,
+    by_start: BTreeSet<(Time, JobId)>,
+    books: Books<'s>,
+}
+
+/// A start promised to a job.
+#[derive(Clone)]
+pub struct Promise<'s> {
+    /// When.
+    pub at: Time,
+    /// How long it may run.
+    pub span: Span,
+    /// What it asks.
+    pub shape: &'s Shape,
+    /// Where, as far as can be told.
+    pub nodes: Arc<[String]>,
+}
+
+#[derive(Clone)]
+enum Books<'s> {
+    /// Nobody asked yet: what this cycle has started.
+    Shut(BTreeMap<JobId, (Claim, Time)>),
+    /// With what this cycle has started, of which only the forecast of nodes needs to know.
+    Counted(Measure, Tally, Vec<(Time, Claim)>),
+    Pinned(Box<Pins<'s>>),
+}
+
+impl<'s> Calendar<'s> {
+    /// No promises.
+    pub fn new(state: &'s State, now: Time) -> Calendar<'s> {
+        let books = Books::Shut(BTreeMap::new());
+        Calendar { state, now, promises: BTreeMap::new(), by_start: BTreeSet::new(), books }
+    }
+
+    /// What a job is promised.
+    pub fn promise(&self, job: JobId) -> Option<&Promise<'s>> {
+        self.promises.get(&job)
+    }
+
+    /// Whether a job that is over by then is in nobody's way wherever it goes now.
+    pub fn lets_pass(&self, until: Time) -> bool {
+        self.by_start.first().is_none_or(|&(at, _)| until <= at)
+    }
+
+    /// The promise that a job would break that runs until then, which fits nowhere beside them all.
+    pub fn in_the_way(&self, shape: &Shape, until: Time) -> Option<(JobId, Time)> {
+        let short = match &self.books {
+            Books::Counted(measure, tally, _) => tally.shortage(&measure.count(&shape.total), self.now, until),
+            _ => None,
+        };
+        let short = short.or(self.by_start.first().map(|&(at, _)| at))?;
+        let covers = |&&(at, job): &&(Time, JobId)| self.promises.get(&job).is_some_and(|p| at + p.span > short);
+        let holder = self.by_start.range(..=(short, LAST)).rev().find(covers).or(self.by_start.first());
+        holder.map(|&(at, job)| (job, at))
+    }
+
+    /// Where a request fits now, beside all promises, for a job that runs until then.
+    pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        let now = self.now;
+        match self.open(space) {
+            Books::Counted(measure, tally, _) => {
+                let short = tally.shortage(&measure.count(&shape.total), now, until);
+                if short.is_some() { None } else { matching::fit(space, shape).ok() }
+            }
+            Books::Pinned(pins) => pins.beside(space, shape, until),
+            Books::Shut(_) => None,
+        }
+    }
+
+    /// Promises a job its earliest start that delays no other promise, later than now; None when no
+    /// such moment can be told.
+    pub fn book(&mut self, space: &Space<'s>, job: JobId, shape: &'s Shape, span: Span) -> Option<&Promise<'s>> {
+        let now = self.now;
+        let (at, nodes) = match self.open(space) {
+            Books::Counted(measure, tally, _) => {
+                let wanted = measure.count(&shape.total);
+                let at = tally.earliest(&wanted, span, now)?.max(now + OVERDUE);
+                tally.take(&wanted, at, at + span);
+                (at, None)
+            }
+            Books::Pinned(pins) => {
+                let slot = pins.earliest(space, shape, span)?;
+                let at = slot.at.max(now + OVERDUE);
+                pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
+                (at, Some(slot.placement))
+            }
+            Books::Shut(_) => return None,
+        };
+        let nodes = nodes.map_or_else(|| self.forecast(space, shape, at), |placement| names(self.state, &placement));
+        self.enter(job, Promise { at, span, shape, nodes });
+        self.promises.get(&job)
+    }
+
+    /// Renews a promise as it was given, on other nodes if need be; false when it cannot be kept.
+    pub fn renew(&mut self, space: &Space<'s>, job: JobId, promise: Promise<'s>) -> bool {
+        let Promise { at, span, shape, .. } = promise;
+        let nodes = match self.open(space) {
+            Books::Counted(measure, tally, _) => {
+                let wanted = measure.count(&shape.total);
+                if tally.shortage(&wanted, at, at + span).is_some() {
+                    return false;
+                }
+                tally.take(&wanted, at, at + span);
+                promise.nodes.clone()
+            }
+            Books::Pinned(pins) => {
+                let same = placement(space, shape, &promise.nodes).map(|p| allocation::claim(space.cluster, shape, &p));
+                match same.filter(|claim| pins.is_free(space, claim, at, span)) {
+                    Some(claim) => {
+                        pins.book(job, at, at + span, claim);
+                        promise.nodes.clone()
+                    }
+                    None => {
+                        let Some(slot) = pins.fits_at(space, shape, at, span) else { return false };
+                        pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
+                        names(self.state, &slot.placement)
+                    }
+                }
+            }
+            Books::Shut(_) => return false,
+        };
+        self.enter(job, Promise { nodes, ..promise });
+        true
+    }
+
+    fn enter(&mut self, job: JobId, promise: Promise<'s>) {
+        self.by_start.insert((promise.at, job));
+        self.promises.insert(job, promise);
+    }
+
+    /// Takes a promise back.
+    pub fn cancel(&mut self, job: JobId) -> Option<Promise<'s>> {
+        let promise = self.promises.remove(&job)?;
+        self.by_start.remove(&(promise.at, job));
+        match &mut self.books {
+            Books::Counted(measure, tally, _) => {
+                tally.give(&measure.count(&promise.shape.total), promise.at, promise.at + promise.span);
+            }
+            Books::Pinned(pins) => pins.unbook(job, promise.at),
+            Books::Shut(_) => (),
+        }
+        Some(promise)
+    }
+
+    /// A job has started; `space` is what that leaves.
+    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
+        match &mut self.books {
+            Books::Shut(started) => drop(started.insert(job, (claim, until))),
+            Books::Counted(measure, tally, begun) => {
+                claim.holds.values().for_each(|taken| tally.take(&measure.count(taken), self.now, until));
+                begun.push((until, claim));
+            }
+            Books::Pinned(pins) => pins.start(job, claim, until, space),
+        }
+    }
+
+    fn open(&mut self, space: &Space<'s>) -> &mut Books<'s> {
+        if let Books::Shut(started) = &mut self.books {
+            let started = std::mem::take(started);
+            self.books = match Measure::of(self.state, space) {
+                Some((measure, free)) => {
+                    let tally = self.count(&measure, free, &started);
+                    let begun = started.into_values().map(|(claim, until)| (until, claim)).collect();
+                    Books::Counted(measure, tally, begun)
+                }
+                None => Books::Pinned(Box::new(Pins::new(self.state, started, self.now))),
+            };
+        }
+        &mut self.books
+    }
+
+    /// What is free from now on, if nothing is promised.
+    fn count(&self, measure: &Measure, free: Vec<i64>, started: &BTreeMap<JobId, (Claim, Time)>) -> Tally {
+        let mut tally = Tally::new(self.now, free);
+        for (&until, amounts) in &self.state.releases {
+            tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
+        }
+        for running in self.state.standing.fillers().filter_map(|job| self.state.running.get(&job)) {
+            tally.give(&measure.count(&running.taken), self.now + OVERDUE, running.until);
+        }
+        for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
+            claim.holds.values().for_each(|taken| tally.give(&measure.count(taken), *until, Time::NEVER));
+        }
+        tally
+    }
+
+    /// Nodes on which a job could start then, where its promise is a mere count: those of the jobs that
+    /// end by then, and those that are free.
+    fn forecast(&self, space: &Space<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
+        let mut forecast = Forecast { cluster: space.cluster, shape, nodes: Vec::new() };
+        let ends = self.state.ends.range(..=(at.max(self.now), LAST)).map(|&(_, job)| job);
+        for (job, running) in ends.filter_map(|job| Some((job, self.state.running.get(&job)?))) {
+            for &ix in &running.nodes {
+                let hold = space.cluster.node(ix).tenants.get(&job);
+                hold.into_iter().for_each(|hold| forecast.put(ix, &hold.taken));
+            }
+        }
+        if let Books::Counted(_, _, begun) = &self.books {
+            let over = begun.iter().filter(|(until, _)| *until <= at);
+            over.for_each(|(_, claim)| claim.holds.iter().for_each(|(&ix, taken)| forecast.put(ix, taken)));
+        }
+        let asked = shape.chunks.first().map_or(&[][..], |chunk| &chunk.asked);
+        let mut free = space.merged(space.with_free(asked).map(|place| (place, 0)));
+        while let Some((ix, _)) = free.next().filter(|_| forecast.missing() > 0) {
+            forecast.put(ix, &space.room(ix).free);
+        }
+        forecast.nodes.into()
+    }
+}
+
+/// Nodes for pieces of one size, or for whatever fits on the only node.
+struct Forecast<'a> {
+    cluster: &'a Cluster,
+    shape: &'a Shape,
+    nodes: Vec<String>,
+}
+
+impl Forecast<'_> {
+    fn missing(&self) -> u64 {
+        self.shape.instances - self.nodes.len() as u64
+    }
+
+    /// As many chunks as go into what is free of a node.
+    fn put(&mut self, ix: NodeIx, free: &[i64]) {
+        let is_only = self.cluster.slots() == 1;
+        let times = if is_only { u64::MAX } else { self.shape.chunks.first().map_or(0, |chunk| chunk.times_in(free)) };
+        let name = &self.cluster.node(ix).name;
+        self.nodes.extend((0..times.min(self.missing())).map(|_| name.clone()));
+    }
+}
+
+/// The nodes of a placement, chunk by chunk.
+fn names(state: &State, placement: &Placement) -> Arc<[String]> {
+    placement.picks.iter().map(|&(ix, _)| state.cluster.node(ix).name.clone()).collect()
+}
+
+/// The placement that has these nodes, chunk by chunk.
+fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
+    let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
+    let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
+    let known = known.filter(|known| known.len() as u64 == shape.instances)?;
+    Some(Placement { picks: known.into_iter().zip(chunks).collect() })
+}

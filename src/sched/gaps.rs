@@ -1,0 +1,49 @@
+//! Who may fill the gaps at all: how many of those behind a blocked job are looked at, and what is
+//! kept for wide jobs though it is free.
+
+use super::standing::Standing;
+use crate::model::policy::{Backfill, Filling};
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+
+/// What bars fillers, promises aside.
+#[derive(Default)]
+pub struct Gaps {
+    /// How many were looked at behind the first blocked job.
+    looked_at: u32,
+    /// Whether a wide job is blocked.
+    wide: bool,
+}
+
+impl Gaps {
+    /// M36: looks at one more job behind a blocked one, or refuses to.
+    pub fn look(&mut self, policy: &Backfill) -> Result<(), Reason> {
+        if self.looked_at == policy.consider && policy.consider > 0 {
+            return Err(Reason::BackfillDepth { limit: policy.consider });
+        }
+        self.looked_at = self.looked_at.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether each job is to be looked at by itself: a class does not stand for its jobs where these
+    /// are counted.
+    pub fn counts(&self, policy: &Backfill) -> bool {
+        self.looked_at < policy.consider
+    }
+
+    /// A job of so many processors is blocked.
+    pub fn note_blocked(&mut self, policy: &Backfill, processors: i64) {
+        self.wide |= policy.chunk.is_some_and(|chunk| processors >= i64::from(chunk.size));
+    }
+
+    /// M35: refuses a job of so many processors what has just become free.
+    pub fn keep(&self, policy: &Backfill, standing: &Standing, processors: i64, now: Time) -> Result<(), Reason> {
+        let chunk = policy.chunk.filter(|_| self.wide && policy.policy == Filling::FirstFit);
+        let Some((chunk, freed)) = chunk.zip(standing.freed(now)) else { return Ok(()) };
+        let until = freed + chunk.duration;
+        match now < until && processors < i64::from(chunk.size) {
+            true => Err(Reason::KeptForWider { size: chunk.size, until }),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The combination of fillers that is worth most (M30, `greedy`), within a bounded search.
+
+use super::calendar::Calendar;
+use super::filling;
+use super::ledger::Ledger;
+use super::matching::{self, Placement};
+use super::priority::{Candidate, Ranking};
+use super::shape::{ClassId, ClassKey};
+use super::space::Space;
+use super::{allocation, feasibility, throttling};
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use std::collections::BTreeMap;
+
+/// More combinations than this are not looked at.
+const MOST_COMBINATIONS: u64 = 10_000;
+
+/// On large clusters fewer: a look costs about as much as there are kinds of rooms.
+const MOST_ROOMS_LOOKED_AT: u64 = 2_000_000;
+
+/// No more jobs of a class than this are looked at.
+const MOST_OF_A_CLASS: usize = 100;
+
+/// How many jobs of each class to start: the first combination found of those worth most.
+pub fn choose(ranking: &Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize> {
+    let mut options = Vec::new();
+    for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
+        let candidate = Candidate::alone(jobs[0], class);
+        let may = class.at_once.is_none() && throttling::admit(candidate, ledger).is_ok();
+        if may && feasibility::screen(&class.shape, ledger).is_ok() && matching::fits(&ledger.space, &class.shape) {
+            let worth = filling::worth(ledger.backfill().metric, class, ledger);
+            options.push(Choice { class, jobs, worth, until: ledger.end_of(class) });
+        }
+    }
+    let rooms = ledger.space.buckets().len() as u64;
+    let looks = MOST_COMBINATIONS.min(MOST_ROOMS_LOOKED_AT / (rooms + 1)).max(1);
+    let mut search = Search { taken: vec![0; options.len()], options, best: 0, chosen: Vec::new(), looks };
+    search.extend(0, &Books { space: ledger.space.clone(), calendar: ledger.calendar().clone() }, 0);
+    let counts = search.options.iter().zip(&search.chosen).map(|(option, &count)| (option.class.id, count));
+    counts.filter(|&(_, count)| count > 0).collect()
+}
+
+/// Jobs alike.
+struct Choice<'s> {
+    class: &'s ClassKey,
+    jobs: Vec<JobId>,
+    worth: i64,
+    until: Time,
+}
+
+/// What is free beside what was taken on trial.
+struct Books<'s> {
+    space: Space<'s>,
+    calendar: Calendar<'s>,
+}
+
+impl<'s> Books<'s> {
+    fn place(&mut self, choice: &Choice) -> Option<Placement> {
+        let shape = &choice.class.shape;
+        match self.calendar.lets_pass(choice.until) {
+            true => matching::fit(&self.space, shape).ok(),
+            false => self.calendar.beside(&self.space, shape, choice.until),
+        }
+    }
+
+    /// With one more job; None where it does not fit.
+    fn with(&self, choice: &Choice, job: JobId) -> Option<Books<'s>> {
+        let mut books = Books { space: self.space.clone(), calendar: self.calendar.clone() };
+        let placement = books.place(choice)?;
+        let claim = allocation::claim(books.space.cluster, &choice.class.shape, &placement);
+        books.space.claim(&claim);
+        books.calendar.start(job, claim, choice.until, &books.space);
+        Some(books)
+    }
+}
+
+struct Search<'s> {
+    options: Vec<Choice<'s>>,
+    /// How many of each are taken.
+    taken: Vec<usize>,
+    best: i64,
+    chosen: Vec<usize>,
+    looks: u64,
+}
+
+impl<'s> Search<'s> {
+    /// Adds jobs of the options from `from` on, each way in turn; those first in the order first.
+    fn extend(&mut self, from: usize, books: &Books<'s>, value: i64) {
+        if value > self.best {
+            (self.best, self.chosen) = (value, self.taken.clone());
+        }
+        for option in from..self.options.len() {
+            let Some(looks) = self.looks.checked_sub(1) else { return };
+            self.looks = looks;
+            let choice = &self.options[option];
+            let Some(&job) = choice.jobs.get(self.taken[option]) else { continue };
+            let worth = choice.worth;
+            let Some(further) = books.with(choice, job) else { continue };
+            self.taken[option] += 1;
+            self.extend(option, &further, value.saturating_add(worth));
+            self.taken[option] -= 1;
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The calendar where places differ: promises pinned to nodes.
+//!
+//! A node with promises is looked at through a whole stretch of time: the *worst room* is what it has
+//! left at the tightest moment of it. A job that is to start now and run until `until` must fit in
+//! what is free now, each promised node cut down to its worst room until then; one that is promised a
+//! later start must fit likewise in what will be free at that moment.
+//!
+//! A promise takes what is not free now before it takes what is: so the fillers keep the most.
+
+use super::amounts::Amounts;
+use super::cluster::{NodeIx, Room};
+use super::matching::{self, Placement, Trial};
+use super::shape::{ChunkShape, Shape, Tenancy};
+use super::snapshot::State;
+use super::space::{Claim, Space};
+use super::timeline::{Closing, Timeline};
+use crate::model::job::JobId;
+use crate::model::select::Arrangement;
+use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The promises, node by node, and the ends of what holds the nodes now.
+#[derive(Clone)]
+pub struct Pins<'s> {
+    state: &'s State,
+    now: Time,
+    timeline: Timeline<'s>,
+    pins: BTreeMap<(Time, JobId), Pin>,
+    /// The promises on a node.
+    on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
+    /// What this cycle started on a node: until when, what, whether alone.
+    newcomers: BTreeMap<NodeIx, Vec<Change>>,
+    /// What is free now and stays free until a moment before which so many promises begin.
+    besides: BTreeMap<usize, (Time, Space<'s>)>,
+    /// What is free when all has ended, once a request was found to fit at no time.
+    at_last: Option<Box<Space<'s>>>,
+}
+
+#[derive(Clone)]
+struct Pin {
+    until: Time,
+    claim: Claim,
+}
+
+/// Something begins or ends on a node.
+#[derive(Clone)]
+struct Change {
+    at: Time,
+    begins: bool,
+    taken: Amounts,
+    alone: bool,
+}
+
+/// A start that is possible.
+pub struct Slot {
+    /// When.
+    pub at: Time,
+    /// Where.
+    pub placement: Placement,
+}
+
+impl<'s> Pins<'s> {
+    /// No promises yet; `started` is what this cycle has started so far.
+    pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Pins<'s> {
+        let mut pins = Pins {
+            state,
+            now,
+            timeline: Timeline::new(state, BTreeMap::new(), now),
+            pins: BTreeMap::new(),
+            on: BTreeMap::new(),
+            newcomers: BTreeMap::new(),
+            besides: BTreeMap::new(),
+            at_last: None,
+        };
+        started.iter().for_each(|(_, (claim, until))| pins.note(claim, *until));
+        pins.timeline = Timeline::new(state, started, now);
+        pins
+    }
+
+    fn note(&mut self, claim: &Claim, until: Time) {
+        for (&ix, taken) in &claim.holds {
+            let change = Change { at: until, begins: false, taken: taken.clone(), alone: claim.alone };
+            self.newcomers.entry(ix).or_default().push(change);
+        }
+    }
+
+    /// A job has started: what it took is gone now, and where promises stand, as long as it stays.
+    pub fn start(&mut self, job: JobId, claim: Claim, until: Time, space: &Space<'s>) {
+        self.note(&claim, until);
+        let mut besides = std::mem::take(&mut self.besides);
+        for (end, beside) in besides.values_mut() {
+            claim.holds.keys().for_each(|&ix| beside.refile(ix, self.worst_room(space, ix, self.now, *end)));
+        }
+        self.besides = besides;
+        self.at_last = None;
+        self.timeline.enter(job, claim, until);
+    }
+
+    /// Where a request fits now, beside all promises, for a job that runs until then.
+    pub fn beside(&mut self, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        let before = self.pins.range(..(until, JobId::job(0))).count();
+        if !self.besides.contains_key(&before) {
+            let mut beside = space.clone();
+            self.narrow(&mut beside, space, self.now, until);
+            self.besides.insert(before, (until, beside));
+        }
+        let (_, beside) = self.besides.get(&before)?;
+        matching::fit(beside, shape).ok()
+    }
+
+    /// Cuts the promised nodes down to what is left of them from `from` until `until`.
+    fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
+        for &ix in self.on.keys() {
+            let room = self.worst_room(now, ix, from, until);
+            if room != *space.room(ix) {
+                space.refile(ix, room);
+            }
+        }
+    }
+
+    /// What a node has left at the tightest moment from `from` until `until`.
+    fn worst_room(&self, now: &Space, ix: NodeIx, from: Time, until: Time) -> Room {
+        let mut room = now.room(ix).clone();
+        if !self.on.contains_key(&ix) && from <= self.now {
+            return room;
+        }
+        let mut changes = self.changes(ix);
+        changes.sort_by_key(|change| (change.at, change.begins));
+        let (before, after): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| change.at <= from);
+        before.iter().for_each(|change| change.happen(&mut room));
+        let mut worst = room.clone();
+        for change in after.iter().take_while(|change| change.at < until) {
+            change.happen(&mut room);
+            worst.narrow(&room);
+        }
+        worst
+    }
+
+    /// All that is known to begin or end on a node later than now.
+    fn changes(&self, ix: NodeIx) -> Vec<Change> {
+        let tenants = self.state.cluster.node(ix).tenants.iter().filter_map(|(job, hold)| {
+            let at = self.state.planned_end(*job, self.state.running.get(job)?.until, self.now);
+            Some(Change { at, begins: false, taken: hold.taken.clone(), alone: hold.alone })
+        });
+        let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
+        let mut changes: Vec<Change> = tenants.chain(newcomers).filter(|change| change.at != Time::NEVER).collect();
+        for key in self.on.get(&ix).into_iter().flatten() {
+            let Some((pin, taken)) = self.pins.get(key).and_then(|pin| Some((pin, pin.claim.holds.get(&ix)?))) else {
+                continue;
+            };
+            let change = |at, begins| Change { at, begins, taken: taken.clone(), alone: pin.claim.alone };
+            changes.extend([change(key.0, true), change(pin.until, false)]);
+        }
+        changes
+    }
+
+    /// The first start that delays no promise, now or later, for a job that runs for `span`; None
+    /// when none can be told.
+    pub fn earliest(&mut self, now: &Space<'s>, shape: &Shape, span: Span) -> Option<Slot> {
+        if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
+            return None;
+        }
+        let mut closing = match self.timeline.earliest(now, shape) {
+            Ok(closing) => closing,
+            Err(at_last) => {
+                self.at_last = Some(at_last);
+                return None;
+            }
+        };
+        let moments = self.moments(closing.at);
+        for at in moments {
+            self.timeline.advance(&mut closing, at);
+            self.narrow(&mut closing.space, now, at, at + span);
+            if matching::fits(&closing.space, shape) {
+                let placement = self.late_places(now, &closing, shape)?;
+                return Some(Slot { at, placement });
+            }
+        }
+        None
+    }
+
+    /// Whether a request fits at a moment, for a job that runs for `span`, and where.
+    pub fn fits_at(&self, now: &Space<'s>, shape: &Shape, at: Time, span: Span) -> Option<Slot> {
+        let mut closing = self.timeline.today(now);
+        self.timeline.advance(&mut closing, at);
+        self.narrow(&mut closing.space, now, at, at + span);
+        let placement = self.late_places(now, &closing, shape)?;
+        Some(Slot { at, placement })
+    }
+
+    /// Whether these very places are free at a moment for a job that runs for `span`.
+    pub fn is_free(&self, now: &Space<'s>, claim: &Claim, at: Time, span: Span) -> bool {
+        claim.holds.iter().all(|(&ix, taken)| {
+            let room = self.worst_room(now, ix, at, at + span);
+            let enough = taken.iter().zip(&room.free).all(|(taken, free)| *taken == 0 || taken <= free);
+            now.is_open(ix) && enough && room.alone == 0 && (!claim.alone || room.tenants == 0)
+        })
+    }
+
+    /// The moments at which something ends, from `first` on.
+    fn moments(&self, first: Time) -> Vec<Time> {
+        let promised = self.pins.values().map(|pin| pin.until).filter(|&end| end > first && end != Time::NEVER);
+        let mut moments: Vec<Time> = self.timeline.ends_after(first).chain(promised).chain([first]).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        moments
+    }
+
+    /// The places of a promise: first those that are not free now, where one kind of chunk is asked
+    /// for; then as matching says.
+    fn late_places(&self, now: &Space<'s>, then: &Closing<'s>, shape: &Shape) -> Option<Placement> {
+        let [chunk] = &shape.chunks[..] else { return matching::fit(&then.space, shape).ok() };
+        let is_plain = shape.arrangement != Arrangement::Pack && shape.group.is_none();
+        if !is_plain || !matching::fits(&then.space, shape) {
+            return matching::fit(&then.space, shape).ok();
+        }
+        let mut picks = self.released_places(now, then, shape, chunk);
+        if (picks.len() as u64) < chunk.count {
+            picks = self.complete(&then.space, shape, picks)?;
+        }
+        Some(Placement { picks })
+    }
+
+    /// Places that are free then and not now, as many as are needed.
+    fn released_places(
+        &self,
+        now: &Space<'s>,
+        then: &Closing<'s>,
+        shape: &Shape,
+        chunk: &ChunkShape,
+    ) -> Vec<(NodeIx, usize)> {
+        let (before, after) = (Trial::new(now, shape), Trial::new(&then.space, shape));
+        let mut picks = Vec::new();
+        let mut hosts = BTreeSet::new();
+        for ix in self.timeline.released(then) {
+            let suits = then.space.is_open(ix) && self.state.cluster.node_meets(ix, &chunk.needs);
+            let host = &self.state.cluster.node(ix).host;
+            if !suits || (shape.arrangement == Arrangement::Scatter && !hosts.insert(host)) {
+                continue;
+            }
+            let more = after.times(ix, 0).saturating_sub(before.times(ix, 0));
+            let take = more.min(chunk.count - picks.len() as u64);
+            picks.extend((0..take).map(|_| (ix, 0)));
+        }
+        picks
+    }
+
+    /// The places picked, and more where there is room beside them. Should the picks be in the way of
+    /// the rest, any places.
+    fn complete(&self, then: &Space<'s>, shape: &Shape, picks: Vec<(NodeIx, usize)>) -> Option<Vec<(NodeIx, usize)>> {
+        let mut rest = shape.clone();
+        rest.chunks[0].count -= picks.len() as u64;
+        rest.instances = rest.chunks[0].count;
+        rest.total = rest.chunks[0].amounts(rest.instances, &self.state.cluster.catalog);
+        let mut left = then.clone();
+        let mut per_node: BTreeMap<NodeIx, u64> = BTreeMap::new();
+        picks.iter().for_each(|&(ix, _)| *per_node.entry(ix).or_default() += 1);
+        for (&ix, &count) in &per_node {
+            let cluster = &self.state.cluster;
+            match (shape.arrangement, shape.tenancy) {
+                (Arrangement::Scatter, _) => {
+                    cluster.nodes_of_host(&cluster.node(ix).host).for_each(|neighbour| left.close(neighbour));
+                }
+                (Arrangement::Free, Tenancy::Shared) => {
+                    left.admit(ix, &shape.chunks[0].amounts(count, &cluster.catalog), false);
+                }
+                _ => left.close(ix),
+            }
+        }
+        let all = |found: Placement| picks.iter().copied().chain(found.picks).collect();
+        matching::fit(&left, &rest).ok().map(all).or_else(|| matching::fit(then, shape).ok().map(|found| found.picks))
+    }
+
+    /// Pins a promise.
+    pub fn book(&mut self, job: JobId, at: Time, until: Time, claim: Claim) {
+        for &ix in claim.holds.keys() {
+            self.on.entry(ix).or_default().insert((at, job));
+        }
+        self.pins.insert((at, job), Pin { until, claim });
+        self.besides.clear();
+    }
+
+    /// Takes it out.
+    pub fn unbook(&mut self, job: JobId, at: Time) {
+        let Some(pin) = self.pins.remove(&(at, job)) else { return };
+        for ix in pin.claim.holds.keys() {
+            if let Some(promises) = self.on.get_mut(ix) {
+                promises.remove(&(at, job));
+                if promises.is_empty() {
+                    self.on.remove(ix);
+                }
+            }
+        }
+        self.besides.clear();
+    }
+}
+
+impl Change {
+    fn happen(&self, room: &mut Room) {
+        match self.begins {
+            true => room.admit(&self.taken, self.alone),
+            false => room.dismiss(&self.taken, self.alone),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The promises in force, and what has happened since they were made.
+//!
+//! A cycle only reads them. Whoever carries out its plan has the state take it over
+//! ([`State::take_over`]), and so the next cycle knows what was promised.
+
+use super::plan::{Booking, Plan};
+use super::snapshot::State;
+use super::timeline::OVERDUE;
+use crate::model::job::JobId;
+use crate::model::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the last plan promised, and what has happened since.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    promises: BTreeMap<JobId, Booking>,
+    /// The latest moment until which something was planned to run that is over now.
+    released: Option<Time>,
+    /// Running jobs that must make way when a promise is due (M34).
+    fillers: BTreeSet<JobId>,
+    /// When something ended last, as far as plans know.
+    freed: Option<Time>,
+}
+
+impl Standing {
+    /// The promises, by job.
+    pub fn promises(&self) -> impl Iterator<Item = &Booking> {
+        self.promises.values()
+    }
+
+    /// What a job is promised.
+    pub fn promise(&self, job: JobId) -> Option<&Booking> {
+        self.promises.get(&job)
+    }
+
+    /// Whether something is free from now on that was expected to be taken.
+    pub fn is_loose(&self, now: Time) -> bool {
+        self.released.is_some_and(|until| until > now)
+    }
+
+    /// When something became free last.
+    pub fn freed(&self, now: Time) -> Option<Time> {
+        self.released.map(|_| now).or(self.freed)
+    }
+
+    /// A job is over that could have run until then.
+    pub fn note_end(&mut self, job: JobId, until: Time) {
+        self.fillers.remove(&job);
+        self.released = self.released.max(Some(until));
+    }
+
+    /// The running jobs that must make way when a promise is due.
+    pub fn fillers(&self) -> impl DoubleEndedIterator<Item = JobId> {
+        self.fillers.iter().copied()
+    }
+
+    /// A job has what it was promised.
+    pub fn redeem(&mut self, job: JobId) {
+        self.promises.remove(&job);
+    }
+}
+
+impl State {
+    /// When what a running job has can be given to others at the latest, as seen from `now`: a job past
+    /// its walltime ends at once but later than now, and a filler makes way at any moment.
+    pub(super) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
+        let soonest = now + OVERDUE;
+        if self.standing.fillers.contains(&job) { soonest } else { until.max(soonest) }
+    }
+
+    /// Takes note of what a plan promises. To be told of each plan before or after its starts are
+    /// carried out, but before anything else happens.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
+        self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
+        self.standing.freed = self.standing.freed(plan.now);
+        self.standing.released = None;
+    }
+}

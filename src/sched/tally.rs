@@ -1,0 +1,146 @@
+//! Free amounts as a step function of time: the calendar where places are interchangeable.
+//!
+//! Example, 16 processors of which 8 are busy until 1:00, and all 16 promised from 1:00 to 2:00:
+//! 8 from now on, 0 from 1:00, 16 from 2:00. Whether a job fits, or when, is a walk over the steps;
+//! no node is chosen before the job starts.
+
+use crate::model::time::{Span, Time};
+
+/// The steps. Amounts are in the order of the resources that are counted.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// How many resources are counted.
+    width: usize,
+    /// When each step begins; the last one does not end.
+    begins: Vec<Time>,
+    /// What is free, step by step.
+    free: Vec<i64>,
+}
+
+impl Tally {
+    /// The same at all times from `now` on.
+    pub fn new(now: Time, free: Vec<i64>) -> Tally {
+        Tally { width: free.len(), begins: vec![now], free }
+    }
+
+    /// More is free from `at` on, which lies behind all steps or is the last one's beginning.
+    pub fn release(&mut self, at: Time, amounts: impl Iterator<Item = i64>) {
+        let last = self.free.len() - self.width;
+        if self.begins.last() != Some(&at) {
+            self.begins.push(at);
+            self.free.extend_from_within(last..);
+        }
+        let last = self.free.len() - self.width;
+        self.free[last..].iter_mut().zip(amounts).for_each(|(free, more)| *free = free.saturating_add(more));
+    }
+
+    /// Takes amounts from `from` until `until`.
+    pub fn take(&mut self, amounts: &[i64], from: Time, until: Time) {
+        self.change(amounts, from, until, -1);
+    }
+
+    /// Gives them back.
+    pub fn give(&mut self, amounts: &[i64], from: Time, until: Time) {
+        self.change(amounts, from, until, 1);
+    }
+
+    fn change(&mut self, amounts: &[i64], from: Time, until: Time, sign: i64) {
+        let first = self.step_at(from);
+        let end = if until == Time::NEVER { self.begins.len() } else { self.step_at(until) };
+        for step in self.free[first * self.width..end * self.width].chunks_exact_mut(self.width.max(1)) {
+            step.iter_mut().zip(amounts).for_each(|(free, amount)| *free = free.saturating_add(sign * amount));
+        }
+    }
+
+    /// The step that begins at a moment, made when there is none.
+    fn step_at(&mut self, moment: Time) -> usize {
+        let place = self.begins.partition_point(|begin| *begin < moment);
+        if self.begins.get(place) != Some(&moment) && place > 0 {
+            self.begins.insert(place, moment);
+            let before = (place - 1) * self.width;
+            let copied = self.free[before..before + self.width].to_vec();
+            self.free.splice(place * self.width..place * self.width, copied);
+        }
+        place
+    }
+
+    /// The first moment between `from` and `until` at which these amounts are not free.
+    pub fn shortage(&self, amounts: &[i64], from: Time, until: Time) -> Option<Time> {
+        let first = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
+        let steps = (first..self.begins.len()).take_while(|&step| step == first || self.begins[step] < until);
+        let short = steps.into_iter().find(|&step| !self.suffices(step, amounts));
+        short.map(|step| self.begins[step].max(from))
+    }
+
+    /// The first moment, `from` or later, from which on these amounts are free for so long.
+    pub fn earliest(&self, amounts: &[i64], span: Span, from: Time) -> Option<Time> {
+        let mut step = self.begins.partition_point(|begin| *begin <= from).max(1) - 1;
+        let mut at = from;
+        loop {
+            if self.suffices(step, amounts) {
+                match self.begins.get(step + 1) {
+                    Some(next) if *next < at + span => step += 1,
+                    _ => return Some(at),
+                }
+            } else {
+                step += 1;
+                at = *self.begins.get(step)?;
+            }
+        }
+    }
+
+    fn suffices(&self, step: usize, amounts: &[i64]) -> bool {
+        let free = &self.free[step * self.width..(step + 1) * self.width];
+        free.iter().zip(amounts).all(|(free, amount)| *amount == 0 || amount <= free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(tally: &Tally) -> Vec<(i64, i64)> {
+        tally.begins.iter().map(|begin| begin.0).zip(tally.free.iter().copied()).collect()
+    }
+
+    /// 8 of 16 free until 100, and all promised from 100 to 200.
+    fn promised() -> Tally {
+        let mut tally = Tally::new(Time(0), vec![8]);
+        tally.release(Time(100), [8].into_iter());
+        tally.take(&[16], Time(100), Time(200));
+        tally
+    }
+
+    #[test]
+    fn steps_come_and_go() {
+        let mut tally = promised();
+        assert_eq!(steps(&tally), [(0, 8), (100, 0), (200, 16)]);
+        tally.give(&[16], Time(100), Time(200));
+        assert_eq!(steps(&tally), [(0, 8), (100, 16), (200, 16)]);
+        tally.take(&[1], Time(50), Time::NEVER);
+        assert_eq!(steps(&tally), [(0, 8), (50, 7), (100, 15), (200, 15)]);
+    }
+
+    #[test]
+    fn what_ends_as_a_promise_begins_fits_before_it() {
+        let tally = promised();
+        assert_eq!(tally.shortage(&[8], Time(0), Time(100)), None);
+        assert_eq!(tally.shortage(&[8], Time(0), Time(101)), Some(Time(100)));
+        assert_eq!(tally.shortage(&[9], Time(0), Time(1)), Some(Time(0)));
+        assert_eq!(tally.shortage(&[0], Time(0), Time(500)), None);
+        let earliest = |amount, span| tally.earliest(&[amount], Span(span), Time(0));
+        assert_eq!(earliest(8, 100), Some(Time(0)));
+        assert_eq!(earliest(8, 101), Some(Time(200)));
+        assert_eq!(earliest(16, 1), Some(Time(200)));
+        assert_eq!(earliest(17, 1), None);
+    }
+
+    #[test]
+    fn several_resources_are_held_against_each_other_one_by_one() {
+        let mut tally = Tally::new(Time(0), vec![4, 1]);
+        tally.release(Time(10), [0, 3].into_iter());
+        assert_eq!(tally.earliest(&[4, 2], Span(5), Time(0)), Some(Time(10)));
+        assert_eq!(tally.earliest(&[4, 0], Span(5), Time(0)), Some(Time(0)));
+        assert_eq!(tally.shortage(&[4, 1], Time(0), Time(99)), None);
+    }
+}
