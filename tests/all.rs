@@ -23,6 +23,7 @@ mod personal;
 mod recorded;
 mod recovery;
 mod replay;
+mod reservations;
 mod scenarios;
 mod sched_properties;
 mod shared;

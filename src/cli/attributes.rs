@@ -325,6 +325,10 @@ impl<'a> View<'a> {
         if life.run_count > 0 {
             self.out.number("run_count", life.run_count);
         }
+        match &spec.reservation {
+            Some(id) if *id == spec.queue => self.out.text("reserve_ID", format!("{id}.{}", self.server.name)),
+            other => self.out.text_if("resv", other.as_deref()),
+        }
         if matches!(life.state, State::Finished | State::Expired) {
             if life.run.is_some() {
                 let failed = life.ending.as_deref().is_some_and(|text| text.contains("stage-out failed"));

@@ -67,6 +67,7 @@ fn spec(name: &str, list: &str) -> Spec {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        reservation: None,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),
@@ -210,7 +211,7 @@ impl System {
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
-            Question::Server => {}
+            Question::Server | Question::Reservations => {}
         }
         answers
     }

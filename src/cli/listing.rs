@@ -123,7 +123,7 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
                 jobs.retain(|record| wanted.keeps(record));
                 show.found(Batch::Jobs(jobs))?;
             }
-            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
+            Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => {}
         }
         Ok(())
     })?;
@@ -269,6 +269,7 @@ impl Batch {
             Answer::Rows(rows) => Some(Batch::Rows(rows)),
             Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
+            Answer::Reservations(_) => None,
         }
     }
 }

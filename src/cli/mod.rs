@@ -88,6 +88,16 @@ pub mod qselect;
 
 pub mod selection;
 
+pub mod reservations;
+
+pub mod pbs_rsub;
+
+pub mod pbs_rstat;
+
+pub mod pbs_ralter;
+
+pub mod pbs_rdel;
+
 pub mod tracejob;
 
 pub mod story;
@@ -129,6 +139,10 @@ pub struct Program {
 
 /// All programs, in alphabetical order within a section.
 pub const PROGRAMS: &[Program] = &[
+    Program { name: "pbs_ralter", section: 1, command: pbs_ralter::command },
+    Program { name: "pbs_rdel", section: 1, command: pbs_rdel::command },
+    Program { name: "pbs_rstat", section: 1, command: pbs_rstat::command },
+    Program { name: "pbs_rsub", section: 1, command: pbs_rsub::command },
     Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
     Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
     Program { name: "qalter", section: 1, command: qalter::command },

@@ -179,7 +179,8 @@ fn text(value: &OsStr) -> Text {
     Text(value.as_bytes().to_vec())
 }
 
-fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
+/// What one `-l` asks for.
+pub fn resource_list(list: &OsStr) -> Result<Vec<Setting>, Failure> {
     let pairs = list.to_str().and_then(resources::split).ok_or_else(|| illegal('l'))?;
     Ok(pairs.iter().map(|(name, value)| Setting::resource(name, value.as_str())).collect())
 }

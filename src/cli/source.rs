@@ -3,6 +3,7 @@
 
 use crate::model::event::Event;
 use crate::model::job::JobId;
+use crate::model::reservation::Reservation;
 use crate::model::time::{ClockTable, Time};
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
@@ -46,6 +47,8 @@ pub struct Answers {
     pub queues: Vec<QueueCounts>,
     /// For a question about nodes.
     pub nodes: Vec<NodeRecord>,
+    /// For a question about reservations.
+    pub reservations: Vec<Reservation>,
     /// For a question about what has happened to a job.
     pub events: Vec<(Time, Event)>,
     /// The most characters of an id, where that is told.
@@ -55,7 +58,8 @@ pub struct Answers {
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, events: Vec::new(), longest: None }
+        let (reservations, events) = (Vec::new(), Vec::new());
+        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None }
     }
 }
 
@@ -178,6 +182,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Rows(rows) => rows.last().map(|row| row.id),
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Server(_) | Answer::Longest(_) => None,
+        Answer::Reservations(_) => None,
     }
 }
 
@@ -240,6 +245,7 @@ impl Answers {
             Answer::Jobs(jobs) => self.jobs.extend(jobs),
             Answer::Queues(queues) => self.queues.extend(queues),
             Answer::Nodes(nodes) => self.nodes.extend(nodes),
+            Answer::Reservations(reservations) => self.reservations.extend(reservations),
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
         }

@@ -20,6 +20,20 @@ pub fn comment_time(wall: Wall) -> impl Display {
     In(wall, |at, f| write!(f, "{} at {:02}:{:02}", Date(at), at.hour(), at.minute()))
 }
 
+/// A moment in a list of reservations: `Today 17:57`, `Fri 17:57` within a week, else with its date,
+/// and with its year if that is another.
+pub fn day_and_time(moment: Wall, now: Wall) -> String {
+    let Some((at, today)) = local(moment).zip(local(now)) else { return "never".to_string() };
+    let (at, today) = (at.naive_local(), today.naive_local());
+    let clock = format!("{:02}:{:02}", at.hour(), at.minute());
+    match (moment.0 - now.0) / 86_400 {
+        _ if at.date() == today.date() => format!("Today {clock}"),
+        0..7 if moment > now => format!("{} {clock}", day_name(at)),
+        _ if at.year() == today.year() => format!("{} {clock}", Date(at)),
+        _ => format!("{} {} {clock}", Date(at), at.year()),
+    }
+}
+
 /// A promised start in five columns, as `qstat -T` shows it: `17:57` today, `Fr 17` within a week,
 /// `Nov` later this year, then the year, `>5yrs` at last; None for a moment that has passed.
 pub fn start_column(start: Wall, now: Wall) -> Option<String> {
@@ -80,6 +94,17 @@ mod tests {
         assert_eq!(ctime(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 07:05:09 2016");
         assert_eq!(comment_time(wall("2016-11-01 07:05:09")).to_string(), "Tue Nov  1 at 07:05");
         assert_eq!(ctime(Wall(i64::MAX)).to_string(), i64::MAX.to_string());
+    }
+
+    #[test]
+    fn reservations_name_the_day_as_far_as_need_be() {
+        let shown = |text| day_and_time(wall(text), wall("2026-11-20 10:20:30"));
+        assert_eq!(shown("2026-11-20 17:57:00"), "Today 17:57");
+        assert_eq!(shown("2026-11-21 09:00:00"), "Sat 09:00");
+        assert_eq!(shown("2026-12-24 09:00:00"), "Thu Dec 24 09:00");
+        assert_eq!(shown("2026-11-19 09:00:00"), "Thu Nov 19 09:00");
+        assert_eq!(shown("2027-01-01 09:00:00"), "Fri Jan  1 2027 09:00");
+        assert_eq!(day_and_time(Wall(i64::MAX), Wall(0)), "never");
     }
 
     #[test]

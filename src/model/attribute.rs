@@ -197,6 +197,7 @@ fn blank(origin: Origin) -> Draft {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        reservation: None,
         request: Arc::default(),
         program: origin.program,
         environ: origin.environ,

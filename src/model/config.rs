@@ -11,8 +11,12 @@ pub use table::ConfigError;
 
 use super::policy::{Backfill, Placement, Policy, Preset};
 use super::queue::Queue;
+use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
+use super::site_time::PrimeHours;
 use super::time::Span;
+use super::window::Access;
+use chrono::NaiveDateTime;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -44,6 +48,33 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("queue", &["name", "priority", "enabled", "started"]),
     ("resource", &["name", "type", "consumable", "host_level"]),
     ("node", &["name", "socket", "gpus", "exclude_gpus"]),
+    (
+        "reservation",
+        &[
+            "name",
+            "nodes",
+            "select",
+            "from",
+            "to",
+            "period",
+            "start",
+            "end",
+            "days",
+            "depth",
+            "users",
+            "groups",
+            "projects",
+            "accounts",
+            "queues",
+            "qos",
+            "duration",
+            "time_limit",
+            "time_limit_for",
+            "flags",
+        ],
+    ),
+    ("dedicated", &["from", "to"]),
+    ("primetime", &["days", "from", "to", "cross"]),
 ];
 
 /// What stands before the first section.
@@ -66,6 +97,12 @@ pub struct Config {
     pub placement: Placement,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
+    /// `[[reservation]]`, in the order given.
+    pub reservations: Vec<ReservationConfig>,
+    /// `[[dedicated]]`.
+    pub dedicated: Vec<DedicatedConfig>,
+    /// `[primetime]`.
+    pub primetime: Option<PrimeHours>,
     queues: Vec<Queue>,
     resources: Vec<(String, Definition)>,
 }
@@ -216,6 +253,50 @@ impl NodeConfig {
         let all = self.gpus.as_deref().unwrap_or(found);
         all.iter().copied().filter(|number| !self.exclude_gpus.contains(number)).collect()
     }
+}
+
+/// `[[reservation]]`: a window that the configuration makes, once or again and again (M37 to M42).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReservationConfig {
+    /// By which jobs ask for it.
+    pub name: String,
+    /// These nodes as a whole; else what `select` says.
+    pub nodes: Vec<String>,
+    /// Chunks, wherever they fit.
+    pub select: Option<String>,
+    /// When it is there.
+    pub times: Times,
+    /// Primary groups with access, by name.
+    pub groups: Vec<String>,
+    /// All others with access.
+    pub access: Access,
+    /// Only for who asks for it by name.
+    pub by_name: bool,
+    /// Those it is for may preempt others in it.
+    pub owner_preempts: bool,
+}
+
+/// When a window of the configuration is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// Once, in local time.
+    Once {
+        /// When it opens.
+        from: NaiveDateTime,
+        /// When it closes.
+        to: NaiveDateTime,
+    },
+    /// Again and again.
+    Standing(Standing),
+}
+
+/// `[[dedicated]]`: a time, local, in which only jobs of dedicated queues run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DedicatedConfig {
+    /// When it begins.
+    pub from: NaiveDateTime,
+    /// When it ends.
+    pub to: NaiveDateTime,
 }
 
 /// Somebody named in `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.

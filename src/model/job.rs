@@ -241,6 +241,9 @@ pub struct Spec {
     /// Its quality of service, `-W qos=`.
     #[serde(default)]
     pub qos: Option<String>,
+    /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
+    #[serde(default)]
+    pub reservation: Option<String>,
     /// `-l`; jobs that ask for the same may share it.
     pub request: Arc<Request>,
     /// What to run.

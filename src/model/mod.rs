@@ -59,6 +59,16 @@ pub mod life;
 
 pub mod node;
 
+pub mod window;
+
+pub mod recurrence;
+
+pub mod reservation;
+
+pub mod reserve;
+
+pub mod site_time;
+
 pub mod queue;
 
 pub mod policy;

@@ -110,6 +110,43 @@ pub enum Reason {
     },
     /// No node answers, or all are offline.
     NoNodes,
+    /// Resources it would need are set aside by a reservation that is not for it.
+    Reserved {
+        /// Which reservation, as its window is called.
+        window: String,
+        /// From when on.
+        from: Time,
+    },
+    /// It asks for a reservation that is not open.
+    NotOpen {
+        /// Which.
+        window: String,
+    },
+    /// It would last longer than the reservation it is in.
+    OutlastsWindow {
+        /// Asked for, as shown.
+        requested: String,
+        /// What is left of the reservation, as shown.
+        left: String,
+    },
+    /// Dedicated time is not for its queue, or its queue for nothing else.
+    DedicatedTime,
+    /// It would still run when dedicated time begins, or ends.
+    CrossesDedicated {
+        /// When that is.
+        at: Time,
+    },
+    /// Its queue is for prime time, which it is not.
+    PrimeOnly,
+    /// Its queue is not for prime time, which it is.
+    NonprimeOnly,
+    /// It would run on into prime time, or out of it.
+    CrossesPrime {
+        /// Into prime time.
+        into_prime: bool,
+        /// When that begins or ends.
+        at: Time,
+    },
     /// It failed, or its start did; tried again later.
     Deferred {
         /// Not before.
@@ -128,6 +165,9 @@ impl Reason {
         match self {
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => Stage::Feasibility,
             Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
+            Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
+            Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
             Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } => Stage::Matching,
@@ -153,6 +193,14 @@ impl Reason {
             Reason::UsedOutside { .. } => "used_outside",
             Reason::NoNodes => "no_nodes",
             Reason::Deferred { .. } => "deferred",
+            Reason::Reserved { .. } => "reserved",
+            Reason::NotOpen { .. } => "not_open",
+            Reason::OutlastsWindow { .. } => "outlasts_window",
+            Reason::DedicatedTime => "dedicated_time",
+            Reason::CrossesDedicated { .. } => "crosses_dedicated",
+            Reason::PrimeOnly => "prime_only",
+            Reason::NonprimeOnly => "nonprime_only",
+            Reason::CrossesPrime { .. } => "crosses_prime",
         }
     }
 
@@ -203,6 +251,20 @@ impl fmt::Display for Reason {
                 "Not Running: Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
                  {outside} in use by processes outside the queue)"
             ),
+            Reason::Reserved { window, .. } => {
+                write!(f, "Not Running: Job would conflict with reservation or top job ({window})")
+            }
+            Reason::NotOpen { window } => write!(f, "Not Running: Reservation {window} is not open"),
+            Reason::OutlastsWindow { requested, left } => {
+                write!(f, "Not Running: Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})")
+            }
+            Reason::DedicatedTime => f.write_str("Not Running: Dedicated time conflict"),
+            Reason::CrossesDedicated { .. } => f.write_str("Not Running: Job would cross dedicated time boundary"),
+            Reason::PrimeOnly => f.write_str("Not Running: Job will run in primetime only"),
+            Reason::NonprimeOnly => f.write_str("Not Running: Job will run in nonprimetime only"),
+            Reason::CrossesPrime { into_prime, .. } => {
+                write!(f, "Not Running: Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
+            }
             Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
             Reason::Deferred { .. } => {
                 f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")

@@ -50,6 +50,12 @@ refusals! {
     bad_state = 15016, "Request invalid for state of job";
     /// No such queue.
     unknown_queue = 15018, "Unknown queue";
+    /// No such reservation.
+    unknown_reservation = 15084, "Unknown Reservation Id";
+    /// Times that are none, or do not agree.
+    bad_times = 15086, "Bad time specification(s)";
+    /// The queue is that of a reservation for others.
+    queue_denied = 15022, "Access to queue is denied";
     /// The queue accepts no jobs.
     queue_disabled = 15021, "Queue is not enabled";
     /// The owner has no account here, or may not run jobs.
@@ -116,6 +122,20 @@ impl Refusal {
     pub fn illegal_value(name: &str) -> Refusal {
         let text = format!("Illegal attribute or resource value {name}");
         Refusal::new(15014, text.trim_end())
+    }
+
+    /// A rule of a standing reservation that is none.
+    pub fn bad_rule(why: &str) -> Refusal {
+        Refusal::new(15014, format!("Illegal attribute or resource value reserve_rrule: {why}"))
+    }
+
+    /// A time zone in which this server cannot count.
+    pub fn other_zone(named: &str, own: &str) -> Refusal {
+        let remedy = format!("this server counts in {own}: set PBS_TZID={own} or PBS_TZID=UTC");
+        Refusal::new(
+            15014,
+            format!("Illegal attribute or resource value PBS_TZID: {named} is another time zone; {remedy}"),
+        )
     }
 
     /// A resource nobody has defined, given by `-l name=`.

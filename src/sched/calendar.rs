@@ -8,6 +8,7 @@
 //! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
 
 use super::allocation;
+use super::amounts::add;
 use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
@@ -97,6 +98,21 @@ impl<'s> Calendar<'s> {
             Books::Pinned(pins) => pins.beside(space, shape, until),
             Books::Shut(_) => None,
         }
+    }
+
+    /// Whether what a job takes until then is in nobody's way.
+    pub fn admits(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
+        let (now, passes) = (self.now, self.lets_pass(until));
+        passes
+            || match self.open(space) {
+                Books::Counted(measure, tally, _) => {
+                    let mut total = space.cluster.catalog.nothing();
+                    claim.holds.values().for_each(|taken| add(&mut total, taken));
+                    tally.shortage(&measure.count(&total), now, until).is_none()
+                }
+                Books::Pinned(pins) => pins.is_free(space, claim, now, until.since(now)),
+                Books::Shut(_) => true,
+            }
     }
 
     /// Promises a job its earliest start that delays no other promise, later than now; None when no

@@ -2,13 +2,16 @@
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
 use super::snapshot::{State, Tenancy};
+use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
+use crate::model::site_time::SiteTime;
 use crate::model::state::State as Standing;
 use crate::model::time::{Span, Time};
+use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -27,6 +30,14 @@ pub enum Change<'a> {
     NoNode(Cow<'a, str>),
     /// A queue is there, or is another than before.
     Queue(Cow<'a, Queue>),
+    /// A queue is there no more.
+    NoQueue(Cow<'a, str>),
+    /// A reservation sets something aside, or something else than before.
+    Window(Cow<'a, Window>),
+    /// It is over, or given up.
+    NoWindow(Cow<'a, str>),
+    /// What of dedicated and prime time lies ahead.
+    SiteTime(Cow<'a, SiteTime>),
     /// A job is a candidate and holds nothing.
     Waits(Cow<'a, Job>),
     /// A job holds its allocation.
@@ -39,6 +50,8 @@ pub enum Change<'a> {
         tenancy: Tenancy,
         /// When its walltime is over.
         until: Time,
+        /// The reservation it is inside of: what it has is the reservation's.
+        inside: Option<String>,
     },
     /// A job holds nothing, and is no candidate.
     Gone(JobId),
@@ -55,10 +68,20 @@ impl<'a> Change<'a> {
                 shares: job.held(),
                 tenancy: (&job.spec.request.place).into(),
                 until: run.started + job.spec.walltime().unwrap_or(default_walltime),
+                inside: None,
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
         }
+    }
+
+    /// The same for a job inside of a reservation, which takes it along when it closes.
+    pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
+        if let Change::Holds { inside, until, .. } = &mut self {
+            *inside = reservation;
+            *until = closes.map_or(*until, |closes| closes.min(*until));
+        }
+        self
     }
 }
 
@@ -82,12 +105,33 @@ impl State {
                 self.vacate(job.id);
                 self.enqueue(job);
             }
-            Change::Holds { job, shares, tenancy, until } => self.occupy(*job, shares, *tenancy, *until),
+            Change::NoQueue(name) => self.remove_queue(name),
+            Change::Window(window) => self.set_window(Window::clone(window)),
+            Change::NoWindow(id) => self.remove_window(id),
+            Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
+            Change::Holds { job, shares, tenancy, until, inside } => {
+                self.occupy(*job, shares, *tenancy, *until);
+                inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+            }
             Change::Gone(job) => {
                 self.withdraw(*job);
                 self.vacate(*job);
             }
         }
+    }
+}
+
+impl State {
+    /// The reservation that a running job is inside of: the one it asks for, else one that is open
+    /// where it runs and admits it whole.
+    pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
+        let who = Credentials::of(job);
+        let walltime = job.spec.walltime().unwrap_or(default_walltime);
+        let run = job.life.run.as_ref()?;
+        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
+        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
+        let found = || self.windows().filter(covers).find(|window| window.is_open(now) && admits(window));
+        job.spec.reservation.clone().or_else(|| found().map(|window| window.name().to_string()))
     }
 }
 

@@ -321,6 +321,7 @@ fn spec(request: Request, queue: String) -> Spec {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        reservation: None,
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),
         environ: Digest([0; 32]),

@@ -1,5 +1,7 @@
 //! What a cycle has decided so far and what that leaves.
 
+use super::admission::{View, Windows};
+use super::allocation;
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
 use super::fillers::Borrowed;
@@ -32,6 +34,7 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
     /// The blocked job that nobody may pass, and when it can start.
@@ -67,6 +70,7 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
+            windows: Windows::open(state, now),
             calendar,
             promises,
             gate: None,
@@ -94,7 +98,7 @@ impl<'s> Ledger<'s> {
 
     /// When a job of this class would end if it started now.
     pub fn end_of(&self, class: &ClassKey) -> Time {
-        self.now + self.span_of(class)
+        self.windows.end_of(class, self.now + self.span_of(class))
     }
 
     /// Whether the request could run on the nodes as configured, with nobody there.
@@ -129,7 +133,34 @@ impl<'s> Ledger<'s> {
         }
     }
 
+    /// Where a job fits beside promises and windows, or within one.
     fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+        let until = self.end_of(class);
+        match self.windows.view(&self.space, class, until)? {
+            None => self.place_openly(class),
+            Some(view) => self.place_in(view, class, until),
+        }
+    }
+
+    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
+        let (state, shape) = (self.state, &class.shape);
+        let placement = match matching::fit(&view.space, shape) {
+            Err(misfit) if view.is_inside => return Err(shortage::now(&view.space, shape, misfit)),
+            // What does not fit though nothing were set aside, waits for that.
+            Err(_) => return self.place_openly(class).and(Err(view.reason)),
+            Ok(placement) if view.is_inside => return Ok(placement),
+            Ok(placement) => placement,
+        };
+        let claim = allocation::claim(&state.cluster, shape, &placement);
+        match self.gate {
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            None if self.calendar.admits(&self.space, &claim, until) => Ok(placement),
+            // Beside the promises there is room, but not on these nodes.
+            None => self.place_openly(class).and(Err(view.reason)),
+        }
+    }
+
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
@@ -207,6 +238,7 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
+        self.windows.start(job.class, &claim, start.until);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
         self.calendar.start(start.job, claim, until, &self.space);
@@ -216,12 +248,17 @@ impl<'s> Ledger<'s> {
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
-        let at = if reason.is_blocked() { self.promise(candidate) } else { None };
+        // What waits for room in a reservation is promised none elsewhere.
+        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
+        let at = if is_promised { self.promise(candidate) } else { None };
         if let Reason::Busy { until, .. } = &mut reason {
             *until = at;
         }
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
             self.plan.look_again(until);
+        }
+        if let Some(change) = self.change_awaited(&reason) {
+            self.plan.look_again(change);
         }
         let class = candidate.class.id;
         if !self.told.contains(&class) {
@@ -233,6 +270,17 @@ impl<'s> Ledger<'s> {
             self.told.insert(class);
         }
         goes_on
+    }
+
+    /// When windows or dedicated times change next, for a job that waits for that.
+    fn change_awaited(&self, reason: &Reason) -> Option<Time> {
+        match reason {
+            Reason::Reserved { .. } | Reason::NotOpen { .. } => self.windows.next_change(),
+            Reason::DedicatedTime | Reason::CrossesDedicated { .. } => self.state.site_time.next_change(self.now),
+            Reason::PrimeOnly | Reason::NonprimeOnly => self.state.site_time.next_change(self.now),
+            Reason::CrossesPrime { .. } => self.state.site_time.next_change(self.now),
+            _ => None,
+        }
     }
 
     /// When a blocked job is promised to start; None when it is promised nothing.

@@ -72,6 +72,12 @@ mod timeline;
 
 mod standing;
 
+// Who may use what reservations set aside?
+mod admission;
+
+// Where a reservation could lie.
+pub mod window;
+
 // An operator's order to start one job now.
 pub mod forced;
 

@@ -36,10 +36,16 @@ pub fn rank(state: &State, order: Order) -> Ranking<'_> {
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit: 0, chosen: 0 });
+        let merit = merit_of(&class.key, 0);
+        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
+}
+
+/// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
+fn merit_of(key: &ClassKey, merit: i64) -> i64 {
+    if key.asks_for.is_some() { i64::MAX } else { merit }
 }
 
 impl<'s> Candidate<'s> {
@@ -67,7 +73,8 @@ impl<'s> Ranking<'s> {
     pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
         let heads = std::mem::take(&mut self.heads).into_vec();
         for Reverse((_, head, line)) in heads {
-            let merit = merit(&self.lines[line].class.key);
+            let key = &self.lines[line].class.key;
+            let merit = merit_of(key, merit(key));
             self.lines[line].merit = merit;
             self.heads.push(Reverse((merit.saturating_neg(), head, line)));
         }

@@ -262,6 +262,8 @@ pub struct ClassKey {
     pub walltime: Option<Span>,
     /// Whose they are.
     pub who: Arc<Credentials>,
+    /// The reservation they ask for, and run nowhere else.
+    pub asks_for: Option<String>,
     /// Not to be started before.
     pub not_before: Option<Time>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
@@ -274,9 +276,10 @@ impl ClassKey {
         let spec = &job.spec;
         let shape = shape_key(&spec.request);
         let alike = (shape, spec.walltime(), Credentials::of(job), job.life.not_before);
-        match at_once(job) {
-            None => ClassId(stable_hash(&alike)),
-            Some(_) => ClassId(stable_hash(&(alike, job.id))),
+        match (at_once(job), &spec.reservation) {
+            (None, None) => ClassId(stable_hash(&alike)),
+            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
+            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
         }
     }
 
@@ -287,6 +290,7 @@ impl ClassKey {
             shape: Arc::new(Shape::new(&job.spec.request, catalog)),
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
+            asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),
         }

@@ -14,7 +14,9 @@ use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::resource::{ResourceList, Resources};
+use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
+use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,6 +33,12 @@ pub struct State {
     pub(super) releases: BTreeMap<Time, Amounts>,
     /// What was promised, and what has happened since.
     pub(super) standing: Standing,
+    /// What reservations set aside, now and later, by id; none that is over.
+    pub(super) windows: BTreeMap<String, Window>,
+    /// The jobs that run in a reservation, and its name.
+    pub(super) insiders: BTreeMap<JobId, String>,
+    /// Dedicated time and prime time.
+    pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
 }
@@ -101,6 +109,9 @@ impl State {
             ends: BTreeSet::new(),
             releases: BTreeMap::new(),
             standing: Standing::default(),
+            windows: BTreeMap::new(),
+            insiders: BTreeMap::new(),
+            site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
         }
     }
@@ -118,6 +129,41 @@ impl State {
     /// Adds or changes a queue. Jobs in a queue that was never set do not start.
     pub fn set_queue(&mut self, queue: &Queue) {
         self.queues.insert(queue.name.clone(), queue.clone());
+    }
+
+    /// Jobs in this queue no longer start.
+    pub fn remove_queue(&mut self, name: &str) {
+        self.queues.remove(name);
+    }
+
+    /// Sets aside what a window says, or changes that.
+    pub fn set_window(&mut self, window: Window) {
+        self.windows.insert(window.id.clone(), window);
+    }
+
+    /// A window is over, or given up.
+    pub fn remove_window(&mut self, id: &str) {
+        self.windows.remove(id);
+    }
+
+    /// A running job is inside a reservation: what it has is the reservation's.
+    pub fn enclose(&mut self, id: JobId, reservation: &str) {
+        self.insiders.insert(id, reservation.to_string());
+    }
+
+    /// What of the calendar lies ahead, anew.
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        self.site_time = site_time;
+    }
+
+    /// What of the calendar lies ahead.
+    pub fn site_time(&self) -> &SiteTime {
+        &self.site_time
+    }
+
+    /// All windows, by id.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.windows.values()
     }
 
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
@@ -207,6 +253,7 @@ impl State {
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
         let Some(running) = self.running.remove(&id) else { return };
+        self.insiders.remove(&id);
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }

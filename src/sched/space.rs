@@ -109,6 +109,13 @@ impl<'s> Space<'s> {
         Space::open(cluster, buckets, true)
     }
 
+    /// These rooms alone: no other node takes jobs.
+    pub fn of_rooms(cluster: &'s Cluster, rooms: BTreeMap<NodeIx, Room>) -> Space<'s> {
+        let mut space = Space::open(cluster, Vec::new(), false);
+        rooms.into_iter().for_each(|(ix, room)| space.enter(ix, room));
+        space
+    }
+
     fn open(cluster: &'s Cluster, buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>, is_vacant: bool) -> Space<'s> {
         let nothing = cluster.catalog.nothing();
         let mut space = Space {
@@ -225,6 +232,11 @@ impl<'s> Space<'s> {
             }
             self.note(place);
         }
+        self.enter(ix, room);
+    }
+
+    /// A node that is in no bucket goes into one.
+    fn enter(&mut self, ix: NodeIx, room: Room) {
         if let Some(after) = self.cluster.key_of(ix, &room) {
             self.count(&after, 1);
             let place = self.place_of(after);

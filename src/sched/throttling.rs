@@ -11,6 +11,7 @@ pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
     if !ledger.state.queues.get(&class.who.queue).is_some_and(|queue| queue.started) {
         return Err(Reason::QueueStopped);
     }
+    ledger.state.site_time.admits(&class.who.queue, ledger.now, ledger.end_of(class))?;
     if let Some(limit) = class.at_once.filter(|&limit| job.begun + ledger.started_in(class.id) >= limit) {
         return Err(Reason::ArrayLimit { limit });
     }

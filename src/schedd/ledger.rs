@@ -6,6 +6,8 @@
 
 mod arrays;
 
+mod windows;
+
 use super::clock::{Clock, Reading};
 use super::mail::{self, Letter};
 use super::remarks;
@@ -20,7 +22,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::state::State;
 use crate::model::ties::Ties;
-use crate::model::time::{Time, Wall};
+use crate::model::time::{Span, Time, Wall};
 use crate::sched::change::{Change, is_candidate};
 use crate::sched::plan::Plan;
 use crate::sched::snapshot;
@@ -43,6 +45,9 @@ pub struct Ledger {
     nodes: BTreeMap<String, Node>,
     uses: Uses,
     cluster: View,
+    reservations: windows::Reservations,
+    /// When this schedd began.
+    began: Time,
     /// Jobs that wait for their begin time.
     waiting: BTreeSet<(Wall, JobId)>,
     /// Arrays of which the scheduler's view is behind.
@@ -99,6 +104,8 @@ impl Ledger {
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             uses: Uses::default(),
             cluster,
+            reservations: Default::default(),
+            began: Time::NEVER,
             waiting: BTreeSet::new(),
             stale: BTreeSet::new(),
             next,
@@ -116,15 +123,22 @@ impl Ledger {
     /// Begins a tick at this reading of the clocks.
     pub fn begin(&mut self, reading: &Reading) {
         self.now = self.now.max(self.clock.now(reading));
+        self.began = self.began.min(self.now);
         if let Some((since, ahead)) = self.clock.observe(reading) {
             tracing::warn!("the wall clock was stepped; it now stands {} s off schedd's own", ahead / 1000);
             self.steps.push((since, ahead));
+            self.show_all_windows();
         }
     }
 
     /// The clock, to be saved with the tick.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether this schedd has been there for longer than that: nodes had time to answer.
+    pub fn is_settled(&self, time: Span) -> bool {
+        self.now.since(self.began) > time
     }
 
     /// What a watch shows now.
@@ -364,7 +378,12 @@ impl Ledger {
 
     fn view(&mut self, id: JobId) {
         let job = self.jobs.get(&id).map(Arc::as_ref);
-        self.cluster.make(Change::of(id, job, self.setup.policy.default_walltime));
+        let change = Change::of(id, job, self.setup.policy.default_walltime);
+        let change = match job.filter(|job| job.life.open_run().is_some()) {
+            Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
+            None => change,
+        };
+        self.cluster.make(change);
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -391,6 +410,7 @@ impl Ledger {
             let class = is_candidate(job).then(|| snapshot::ClassId::of(job).0);
             changes.push(if touched.whole { Row::Job(job.clone(), class) } else { Row::Life(job.clone(), class) });
         }
+        changes.extend(self.unwritten_reservations());
         changes.extend(self.tick.purge.take().map(Row::Purge));
         changes
     }
@@ -400,6 +420,7 @@ impl Ledger {
         let mut tick = std::mem::take(&mut self.tick);
         self.steps.clear();
         self.ties.settle();
+        self.settle_reservations();
         self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         for job in &touched {
@@ -419,6 +440,7 @@ impl Ledger {
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
         self.ties.roll_back();
+        self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;
         }

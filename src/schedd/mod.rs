@@ -30,6 +30,10 @@ pub mod requests;
 
 mod elements;
 
+pub mod reservations;
+
+pub mod site;
+
 pub mod dependencies;
 
 pub mod steering;
@@ -244,7 +248,7 @@ impl Schedd {
     /// How long there is nothing to do unless somebody asks.
     fn patience(&self) -> PollTimeout {
         let now = machine::monotonic();
-        let moment = [self.next_cycle, self.ledger.next_begin()].into_iter().flatten().min();
+        let moment = [self.next_cycle, self.ledger.next_begin(), self.ledger.next_turn()].into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
         // While the disk takes nothing, what cannot be written is no reason to wake up.
         let timers = match self.timers.retry {
@@ -388,7 +392,12 @@ impl Schedd {
         let setup = &self.ledger.setup;
         let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running | State::Begun);
         let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
-        if setup.shared || jobs || !self.clients.is_empty() || self.readers.are_busy() {
+        if setup.shared
+            || jobs
+            || self.ledger.reservations().next().is_some()
+            || !self.clients.is_empty()
+            || self.readers.are_busy()
+        {
             self.busy = machine::monotonic();
         }
         machine::monotonic() > self.busy + setup.config.server.idle

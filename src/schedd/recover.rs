@@ -48,6 +48,9 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
+    ledger.load_reservations(spool.reservations()?);
+    let queues = Change::Queues(ledger.queues());
+    spool.commit(&[queues])?;
     Ok(Recovered { lock, spool, ledger, epoch, verdicts })
 }
 

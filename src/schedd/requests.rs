@@ -39,6 +39,8 @@ pub enum Granted {
     Signal(Vec<(JobId, Attempt)>, i32),
     /// Done; the node of a running job has this to do besides.
     Tell(JobId, Order),
+    /// A reservation known under this full id, and whether it can be had.
+    Reserved(String, Option<bool>),
 }
 
 /// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
@@ -75,6 +77,12 @@ pub fn apply(
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
+        Request::Reserve(_) | Request::AlterReservation { .. } if !room => {
+            Err(Refusal::spool(crate::spool::SpoolError::Full))
+        }
+        Request::Reserve(asked) => desk.reserve(asked),
+        Request::AlterReservation { id, changes, force } => desk.alter_reservation(id, changes, *force),
+        Request::DeleteReservation(id) => desk.delete_reservation(id),
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
             Err(Refusal::invalid_request())
         }
@@ -95,13 +103,10 @@ impl Desk<'_> {
             return Ok(granted);
         }
         let origin = self.origin(submission)?;
-        let draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
+        let mut draft = attribute::submit(&submission.settings, origin, &self.context(&owner, false))?;
         self.grant_group(&owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
-        let queue = self.ledger.setup.queue(&draft.spec.queue).ok_or_else(Refusal::unknown_queue)?;
-        if !queue.enabled {
-            return Err(Refusal::queue_disabled());
-        }
+        self.enter(&mut draft.spec)?;
         let bonds = self.bonds(None, &draft.depend)?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
@@ -116,6 +121,23 @@ impl Desk<'_> {
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         bonds::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id))
+    }
+
+    /// Lets a job into its queue: that of a reservation makes it run there and nowhere else.
+    fn enter(&self, spec: &mut Spec) -> Result<(), Refusal> {
+        let queue = self.ledger.queue(&spec.queue).ok_or_else(Refusal::unknown_queue)?;
+        if !queue.enabled {
+            return Err(Refusal::queue_disabled());
+        }
+        match (self.ledger.reservation(&spec.queue), &spec.reservation) {
+            (Some(reservation), _) => {
+                self.may_enter(reservation)?;
+                spec.reservation = Some(spec.queue.clone());
+            }
+            (None, Some(name)) if !self.is_reservation(name) => return Err(Refusal::unknown_reservation()),
+            (None, _) => {}
+        }
+        Ok(())
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.

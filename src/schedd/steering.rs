@@ -132,7 +132,10 @@ impl Desk<'_> {
     }
 
     fn open_queue(&self, name: &str) -> Result<(), Refusal> {
-        match self.ledger.setup.queue(name) {
+        if let Some(reservation) = self.ledger.reservation(name) {
+            self.may_enter(reservation)?;
+        }
+        match self.ledger.queue(name) {
             None => Err(Refusal::unknown_queue()),
             Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
             Some(_) => Ok(()),
@@ -141,7 +144,11 @@ impl Desk<'_> {
 
     fn change_queue(&mut self, id: JobId, name: &str) {
         if self.ledger.job(id).is_some_and(|job| job.spec.queue != name) {
-            self.ledger.change(id, |job| Arc::make_mut(&mut job.spec).queue = name.to_string());
+            let reservation = self.ledger.reservation(name).map(|reservation| reservation.id.clone());
+            self.ledger.change(id, |job| {
+                let spec = Arc::make_mut(&mut job.spec);
+                (spec.queue, spec.reservation) = (name.to_string(), reservation);
+            });
         }
     }
 }

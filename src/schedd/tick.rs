@@ -7,6 +7,7 @@ use super::clients::Token;
 use super::ledger::Ledger;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
+use super::reservations;
 use super::tasks::{self, TaskName};
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
@@ -99,6 +100,7 @@ impl Schedd {
                 Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
         }
+        reservations::attend(&mut self.ledger);
         tasks::wind_up(&mut self.ledger, &mut effects.orders);
         effects
     }
@@ -287,6 +289,7 @@ impl Schedd {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
             self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+            reservations::of_started(&mut self.ledger, start.job);
         }
     }
 }
@@ -324,6 +327,7 @@ impl Effects {
         let reply = match granted {
             Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
             Ok(Granted::Done) => Reply::Done,
+            Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
             Ok(Granted::Altered(id)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));

@@ -1,6 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, load, oblivion, ties};
+use super::{Spool, SpoolError, load, oblivion, reservations, ties};
 use crate::model::array::{Rewrite, Standing};
 use crate::model::bonds;
 use crate::model::depend::Tie;
@@ -9,6 +9,7 @@ use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
+use crate::model::reservation::{Happened, Reservation};
 use crate::model::time::Time;
 use crate::sys::fault;
 use rusqlite::{Transaction, params};
@@ -48,6 +49,12 @@ pub enum Change {
     Node(Node),
     /// All queues there are.
     Queues(Vec<Queue>),
+    /// A reservation, new or changed.
+    Reservation(Arc<Reservation>),
+    /// A reservation that is no more.
+    ReservationGone(String),
+    /// What happened to a reservation, and when.
+    ReservationEvent(Time, String, Happened),
     /// From this moment on the wall clock stands so many milliseconds ahead.
     ClockStep(Time, i64),
     /// A single fact by name, as JSON.
@@ -110,6 +117,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
+        Change::Reservation(reservation) => reservations::write(transaction, reservation)?,
+        Change::ReservationGone(id) => reservations::remove(transaction, id)?,
+        Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,
         Change::ClockStep(since, ahead) => {
             transaction.execute("INSERT INTO clock (since, ahead) VALUES (?1, ?2)", params![since.0, ahead])?;
         }

@@ -68,6 +68,7 @@ const STEPS: &[&str] = &[
     super::oblivion::SCHEMA,
     // To which element of an array a start is promised; -1 for what is none.
     "ALTER TABLE booking ADD COLUMN idx INTEGER NOT NULL DEFAULT -1;",
+    super::reservations::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -17,6 +17,8 @@ pub mod ties;
 
 mod oblivion;
 
+mod reservations;
+
 mod trace;
 
 use crate::sys::home::Home;

@@ -37,6 +37,7 @@ pub(super) fn forget(transaction: &Transaction, id: JobId) -> Result<(), SpoolEr
 /// All finished jobs leave that ended before, but for those whose node has still to report, and arrays
 /// with such elements.
 pub(super) fn purge(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
+    super::reservations::purge(transaction, before)?;
     let old = "INSERT OR IGNORE INTO remains SELECT id FROM job WHERE state = 'F' AND ended < ?1
         AND NOT coalesce(json_extract(life, '$[1].run.open'), 0)
         AND NOT EXISTS (SELECT 1 FROM element e WHERE e.job = job.id AND json_extract(e.life, '$.run.open'))";

@@ -43,6 +43,7 @@ impl Reader {
             Question::Server => Ok(()),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
+            Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),
             Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, history)?.all(filter, each),
             Question::Trace(id) => {

@@ -18,3 +18,4 @@ pub mod socket;
 pub mod terminal;
 pub mod tool;
 pub mod user;
+pub mod zone;

@@ -64,6 +64,11 @@ pub fn group_of(account: &Account, name: &str) -> io::Result<Option<u32>> {
     Ok(member.then_some(group.gid.as_raw()))
 }
 
+/// The number of the group of this name, if there is one.
+pub fn group_number(name: &str) -> Option<u32> {
+    Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
+}
+
 /// Whether this process may take the group of this number: root any, others the one they have.
 pub fn may_take_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid

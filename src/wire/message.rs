@@ -11,6 +11,8 @@ use crate::model::node::Node;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
+use crate::model::reservation::Reservation;
+use crate::model::reserve::Reserving;
 use crate::model::resource::Resources;
 use crate::model::state::{Holds, State};
 use crate::model::text::Text;
@@ -115,6 +117,19 @@ pub enum Request {
     Status,
     /// `schedd --stop`: leave; running jobs go on.
     Stop,
+    /// `pbs_rsub`.
+    Reserve(Box<Reserving>),
+    /// `pbs_ralter`.
+    AlterReservation {
+        /// Which.
+        id: String,
+        /// What is to be different.
+        changes: Box<Reserving>,
+        /// `-W force`: also where jobs or other reservations are in the way.
+        force: bool,
+    },
+    /// `pbs_rdel`.
+    DeleteReservation(String),
 }
 
 /// What schedd answers.
@@ -144,6 +159,13 @@ pub enum Reply {
     Part(Answer),
     /// To [`Request::Status`].
     Status(Status),
+    /// To [`Request::Reserve`] and [`Request::AlterReservation`]: known under this full id.
+    Reserved {
+        /// `R12.head`.
+        id: String,
+        /// Whether it can be had; None if that is not known yet.
+        confirmed: Option<bool>,
+    },
 }
 
 impl Request {
@@ -159,6 +181,9 @@ impl Request {
                 | Request::Swap(..)
                 | Request::Message { .. }
                 | Request::Run { .. }
+                | Request::Reserve(_)
+                | Request::AlterReservation { .. }
+                | Request::DeleteReservation(_)
         )
     }
 }
@@ -231,6 +256,8 @@ pub enum Question {
     Server,
     /// What has happened to a job, and the job.
     Trace(JobId),
+    /// All reservations.
+    Reservations,
 }
 
 impl Question {
@@ -247,6 +274,7 @@ impl Question {
                 Some(Question::Elements(*array, Some(only), *detail))
             }
             Question::JobsById(..) | Question::Trace(_) | Question::Queues | Question::Nodes | Question::Server => None,
+            Question::Reservations => None,
         }
     }
 }
@@ -352,6 +380,8 @@ pub enum Answer {
     Events(Vec<(Time, Event)>),
     /// For [`Question::Server`], and first in every answer: how to show ids and times.
     Server(Box<ServerFacts>),
+    /// For [`Question::Reservations`].
+    Reservations(Vec<Reservation>),
 }
 
 /// The columns of a plain `qstat`.

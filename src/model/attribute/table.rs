@@ -95,6 +95,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
     row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),
+    row("resv", Who::Owner, false, Effect::Spec(resv)),
     row("create_resv_from_job", Who::Owner, false, Effect::Claim),
     server("Job_Owner"),
     server("resources_used"),
@@ -219,6 +220,12 @@ fn holds(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal
 fn interactive(spec: &mut Spec, text: &str) -> Option<()> {
     spec.interactive = check::boolean(text)?;
     Some(())
+}
+
+/// The reservation to run in; an empty text asks for none.
+fn resv(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.reservation = Some(text.to_string()).filter(|text| !text.is_empty());
+    (text.len() <= 80).then_some(())
 }
 
 fn block(spec: &mut Spec, text: &str) -> Option<()> {

@@ -1,5 +1,7 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
+mod reserving;
+
 mod scheduling;
 
 use super::table::Section;
@@ -42,6 +44,9 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .unwrap_or(placement),
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
+        reservations: each(&root, "reservation", reserving::reservation)?,
+        dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
+        primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
         nodes: Vec::new(),
     };
     let resources = config.resources();

@@ -1,0 +1,404 @@
+//! Who may use what reservations set aside (M37 to M42)?
+//!
+//! A job that a window admits sees the cluster as it is. One that is kept out sees less: of each node
+//! of the window what is left at the tightest moment until the job would end, when running jobs have
+//! ended and windows opened. One that asks for a reservation sees that reservation and nothing else.
+
+use super::amounts::{Amounts, add, subtract};
+use super::cluster::NodeIx;
+use super::room::Room;
+use super::shape::ClassKey;
+use super::snapshot::State;
+use super::space::{Claim, Space};
+use crate::model::job::Share;
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::model::window::{Admission, Window};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The windows, and what jobs inside have of them.
+pub struct Windows<'s> {
+    state: &'s State,
+    now: Time,
+    /// By reservation and node: until when, and what.
+    inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
+}
+
+/// The cluster as a class of jobs may use it.
+pub struct View<'s> {
+    /// What is free for it.
+    pub space: Space<'s>,
+    /// Whether it is inside a reservation it asked for: promises to others do not reach in there.
+    pub is_inside: bool,
+    /// Why a job waits that would fit but for the windows.
+    pub reason: Reason,
+}
+
+impl<'s> Windows<'s> {
+    /// The windows there are.
+    pub fn open(state: &'s State, now: Time) -> Windows<'s> {
+        let mut windows = Windows { state, now, inside: BTreeMap::new() };
+        for (job, name) in &state.insiders {
+            let Some(running) = state.running.get(job) else { continue };
+            for &ix in &running.nodes {
+                if let Some(hold) = state.cluster.node(ix).tenants.get(job) {
+                    windows.note(name, ix, running.until, &hold.taken);
+                }
+            }
+        }
+        windows
+    }
+
+    fn note(&mut self, name: &str, ix: NodeIx, until: Time, taken: &Amounts) {
+        self.inside.entry((name.to_string(), ix)).or_default().push((until, taken.clone()));
+    }
+
+    /// A job has started: what it took in a reservation is used there.
+    pub fn start(&mut self, class: &ClassKey, claim: &Claim, until: Time) {
+        let Some(name) = class.asks_for.as_deref() else { return };
+        let of_these = self.state.windows.values().filter(|window| window.is_called(name) && window.is_open(self.now));
+        let names: BTreeSet<String> = of_these.map(|window| window.name().to_string()).collect();
+        for (&ix, taken) in &claim.holds {
+            names.iter().for_each(|name| self.note(name, ix, until, taken));
+        }
+    }
+
+    /// When a job that would end then is over at the latest: some reservations end their jobs.
+    pub fn end_of(&self, class: &ClassKey, end: Time) -> Time {
+        let Some(name) = class.asks_for.as_deref() else { return end };
+        let mine = self.state.windows.values().filter(|window| window.is_called(name) && window.is_open(self.now));
+        mine.filter(|window| window.ends_jobs()).map(|window| window.to).fold(end, Time::min)
+    }
+
+    /// When a window opens or closes next.
+    pub fn next_change(&self) -> Option<Time> {
+        let changes = self.state.windows.values().flat_map(|window| [window.from, window.to]);
+        changes.filter(|change| *change > self.now && *change != Time::NEVER).min()
+    }
+
+    /// The cluster as a class may use it for jobs that end then; None if windows do not concern it, else
+    /// why it may not run at all.
+    pub fn view(&self, space: &Space<'s>, class: &ClassKey, until: Time) -> Result<Option<View<'s>>, Reason> {
+        let length = class.walltime.unwrap_or(until.since(self.now));
+        if let Some(asked) = class.asks_for.as_deref() {
+            return self.within(space, class, (asked, length), until).map(Some);
+        }
+        let kept_out = self.barring(class, None, length, until);
+        let Some(first) = kept_out.iter().min_by_key(|window| window.from) else { return Ok(None) };
+        let reason = Reason::Reserved { window: first.id.clone(), from: first.from };
+        Ok(Some(View { space: self.beside(space, &kept_out), is_inside: false, reason }))
+    }
+
+    /// The windows that do not admit jobs of a class until then.
+    fn barring(&self, class: &ClassKey, asked: Option<&str>, length: Span, until: Time) -> Vec<&'s Window> {
+        let bars = |window: &&Window| !window.admits(&class.who, asked, length).permits(window, self.now, until);
+        self.state.windows.values().filter(|window| window.meets(self.now, until)).filter(bars).collect()
+    }
+
+    /// What is left beside windows: of each of their nodes, what there is at the tightest moment.
+    fn beside(&self, space: &Space<'s>, kept_out: &[&Window]) -> Space<'s> {
+        let mut left = space.clone();
+        let nodes: BTreeSet<NodeIx> = kept_out.iter().flat_map(|window| self.nodes_of(window)).collect();
+        for ix in nodes {
+            let here: Vec<&Window> =
+                kept_out.iter().copied().filter(|window| self.nodes_of(window).any(|n| n == ix)).collect();
+            left.refile(ix, self.tightest(space.room(ix), ix, &here));
+            if here.iter().any(|window| window.whole) {
+                left.close(ix);
+            }
+        }
+        left
+    }
+
+    fn nodes_of<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = NodeIx> + 'a {
+        window.shares.iter().filter_map(|share| self.state.cluster.find(&share.node))
+    }
+
+    /// What a node has left at the tightest of the moments at which windows are open there. Who wants it
+    /// alone finds somebody there.
+    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window]) -> Room {
+        let mut tightest = room.clone();
+        tightest.admit(&self.state.cluster.catalog.nothing(), false);
+        for moment in windows.iter().map(|window| window.from.max(self.now)) {
+            let mut free = room.free.clone();
+            add(&mut free, &self.released(ix, moment));
+            for window in windows.iter().filter(|window| window.is_open(moment)) {
+                subtract(&mut free, &self.unused(window, ix, moment));
+            }
+            tightest.free.iter_mut().zip(free).for_each(|(least, free)| *least = free.min(*least));
+        }
+        tightest
+    }
+
+    /// What the jobs that run on a node now have given back by then.
+    fn released(&self, ix: NodeIx, by: Time) -> Amounts {
+        let mut released = self.state.cluster.catalog.nothing();
+        for (job, hold) in &self.state.cluster.node(ix).tenants {
+            let until = self.state.running.get(job).map_or(Time::NEVER, |running| running.until);
+            if until <= by && self.now < by {
+                add(&mut released, &hold.taken);
+            }
+        }
+        released
+    }
+
+    /// What of a node a window has for itself beyond what jobs inside have then.
+    fn unused(&self, window: &Window, ix: NodeIx, at: Time) -> Amounts {
+        let mut unused = self.share(window, ix);
+        let inside = self.inside.get(&(window.name().to_string(), ix)).into_iter().flatten();
+        for (_, taken) in inside.filter(|(until, _)| *until > at || at <= self.now) {
+            subtract(&mut unused, taken);
+        }
+        unused.iter_mut().for_each(|amount| *amount = (*amount).max(0));
+        unused
+    }
+
+    /// All that a window has of a node: how it is used is not bound to the shape of its tasks (M38).
+    fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
+        let node = self.state.cluster.node(ix);
+        let here: Vec<Share> = window.shares.iter().filter(|share| share.node == node.name).cloned().collect();
+        let holds = self.state.cluster.holds(&here, false).unwrap_or_default();
+        holds.into_values().next().map_or_else(|| self.state.cluster.catalog.nothing(), |hold| hold.taken)
+    }
+
+    /// The reservation that jobs ask for, and nothing else.
+    fn within(
+        &self,
+        space: &Space<'s>,
+        class: &ClassKey,
+        (asked, length): (&str, Span),
+        until: Time,
+    ) -> Result<View<'s>, Reason> {
+        let called: Vec<&Window> = self.state.windows.values().filter(|window| window.is_called(asked)).collect();
+        let open: Vec<&Window> = called.into_iter().filter(|window| window.is_open(self.now)).collect();
+        let Some(first) = open.first() else { return Err(Reason::NotOpen { window: asked.to_string() }) };
+        let reason = Reason::Reserved { window: first.id.clone(), from: first.from };
+        let admitted = |window: &&Window| {
+            let admission = window.admits(&class.who, Some(asked), length);
+            admission != Admission::KeptOut && admission.permits(window, self.now, until)
+        };
+        let mine: Vec<&Window> = open.into_iter().filter(admitted).collect();
+        let Some(last) = mine.iter().map(|window| window.to).max() else { return Err(reason) };
+        if until > last || class.walltime.is_some_and(|walltime| self.now + walltime > last) {
+            let requested = class.walltime.unwrap_or(until.since(self.now)).to_string();
+            return Err(Reason::OutlastsWindow { requested, left: last.since(self.now).to_string() });
+        }
+        // M39: where others lie on top as a whole, they must admit, too.
+        let barring = self.barring(class, Some(asked), length, until);
+        let closed: BTreeSet<NodeIx> =
+            barring.iter().filter(|window| window.whole).flat_map(|window| self.nodes_of(window)).collect();
+        let mut rooms = self.rooms(space, &mine);
+        rooms.retain(|ix, _| !closed.contains(ix));
+        Ok(View { space: Space::of_rooms(&self.state.cluster, rooms), is_inside: true, reason })
+    }
+
+    /// What is free within windows, node by node.
+    fn rooms(&self, space: &Space<'s>, windows: &[&Window]) -> BTreeMap<NodeIx, Room> {
+        let mut left: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
+        for window in windows {
+            let nodes: BTreeSet<NodeIx> = self.nodes_of(window).filter(|&ix| space.is_open(ix)).collect();
+            for ix in nodes {
+                let more = if window.whole { space.room(ix).free.clone() } else { self.unused(window, ix, self.now) };
+                add(left.entry(ix).or_insert_with(|| self.state.cluster.catalog.nothing()), &more);
+            }
+        }
+        let room = |(ix, left): (NodeIx, Amounts)| {
+            let mut room = space.room(ix).clone();
+            room.free.iter_mut().zip(left).for_each(|(free, left)| *free = left.min(*free));
+            (ix, room)
+        };
+        left.into_iter().map(room).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::{JobId, Share};
+    use crate::model::time::{Span, Time};
+    use crate::model::window::{Access, TimeLimit, Window};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::window;
+    use std::sync::Arc;
+
+    const HOUR: i64 = 3600;
+
+    fn at(seconds: i64) -> Time {
+        Time(0) + Span::seconds(seconds)
+    }
+
+    /// A window for users, from and to in hours; `chunks` are `NODE:NCPUS`, or `NODE` for the whole of it.
+    fn window(scene: &Scene, id: &str, users: &[&str], chunks: &[&str], hours: (i64, i64)) -> Window {
+        let share = |chunk: &&str| {
+            let (node, ncpus) = chunk.split_once(':').unwrap_or((chunk, ""));
+            let mut share: Share = window::whole(&scene.state, &[node.to_string()]).unwrap().remove(0);
+            if let Ok(ncpus) = ncpus.parse() {
+                share.taken = vec![("ncpus".into(), crate::model::resource::Value::Long(ncpus))];
+            }
+            share
+        };
+        Window {
+            id: id.into(),
+            from: at(hours.0 * HOUR),
+            to: at(hours.1 * HOUR),
+            shares: chunks.iter().map(share).collect(),
+            whole: !chunks.iter().any(|chunk| chunk.contains(':')),
+            access: Access { users: users.iter().map(ToString::to_string).collect(), ..Access::default() },
+            by_name: false,
+            owner_preempts: false,
+        }
+    }
+
+    fn with(mut scene: Scene, window: Window) -> Scene {
+        scene.state.set_window(window);
+        scene
+    }
+
+    /// A job of a user, which may ask for a reservation.
+    fn job(mut scene: Scene, id: u64, user: &str, asks_for: Option<&str>, text: &str) -> Scene {
+        let mut job = scene.job(id, text);
+        job.owner.user = user.into();
+        Arc::make_mut(&mut job.spec).reservation = asks_for.map(String::from);
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    fn code(scene: &Scene, id: u64) -> String {
+        let class = scene.state.class_of(JobId::job(id)).unwrap();
+        let plan = scene.plan();
+        let verdict = plan.verdicts.iter().find(|(of, _)| *of == class);
+        verdict.map_or_else(String::new, |(_, reason)| reason.code().to_string())
+    }
+
+    #[test]
+    fn m37_a_window_is_for_its_users_and_they_may_use_the_rest_too() {
+        let scene = cluster("4 x ncpus=1");
+        let reserved = window(&scene, "john", &["john"], &["n1", "n2"], (0, 8));
+        let scene = with(scene, reserved);
+        let scene = job(scene, 1, "mary", None, "select=3:ncpus=1 walltime=1:00:00");
+        assert_eq!((scene.starts().as_str(), code(&scene, 1).as_str()), ("", "reserved"));
+        let scene = job(scene, 2, "mary", None, "select=2:ncpus=1 walltime=1:00:00");
+        assert_eq!(scene.starts(), "2 on n3,n4");
+        let scene = job(scene, 0, "john", None, "select=4:ncpus=1 walltime=1:00:00");
+        assert_eq!(scene.starts(), "0 on n1,n2,n3,n4");
+    }
+
+    #[test]
+    fn m37_who_is_kept_out_may_run_until_the_window_opens() {
+        let scene = cluster("1 x ncpus=1");
+        let reserved = window(&scene, "R1", &["john"], &["n1"], (2, 4));
+        let scene = with(scene, reserved);
+        let short = job(scene.clone(), 1, "mary", None, "walltime=2:00:00");
+        assert_eq!(short.starts(), "1 on n1");
+        let long = job(scene.clone(), 1, "mary", None, "walltime=2:00:01");
+        assert_eq!((long.starts().as_str(), code(&long, 1).as_str()), ("", "reserved"));
+        assert_eq!(long.at(4 * HOUR).starts(), "1 on n1");
+    }
+
+    #[test]
+    fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
+        let scene = cluster("2 x ncpus=8");
+        let reserved = window(&scene, "R1", &["john"], &["n1:1", "n1:1", "n1:1", "n2:2"], (0, 8));
+        let scene = with(scene, reserved);
+        let scene = job(scene, 1, "john", Some("R1"), "select=1:ncpus=3 walltime=1:00:00");
+        let scene = job(scene, 2, "john", Some("R1"), "select=1:ncpus=3 walltime=1:00:00");
+        let scene = job(scene, 3, "john", Some("R1"), "select=1:ncpus=2 walltime=1:00:00");
+        assert_eq!(scene.starts(), "1 on n1; 3 on n2");
+        assert_eq!(code(&scene, 2), "busy");
+    }
+
+    #[test]
+    fn m38_others_have_what_is_left_of_a_node() {
+        let scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=4", "n1", HOUR);
+        let reserved = window(&scene, "R1", &["john"], &["n1:3"], (1, 8));
+        let scene = with(scene, reserved);
+        let scene = job(scene, 1, "mary", None, "select=1:ncpus=4 walltime=2:00:00");
+        assert_eq!(scene.starts(), "1 on n1", "job 9 has gone when the window opens");
+        let mut scene = job(scene, 0, "mary", None, "select=1:ncpus=4 place=excl walltime=2:00:00");
+        scene.state.vacate(JobId::job(9));
+        assert_eq!(scene.at(HOUR).starts(), "1 on n1");
+    }
+
+    #[test]
+    fn m39_where_windows_are_stacked_all_must_admit() {
+        let scene = cluster("1 x ncpus=1");
+        let (staff, john) =
+            (window(&scene, "a", &["john", "ann"], &["n1"], (0, 8)), window(&scene, "b", &["john"], &["n1"], (0, 8)));
+        let scene = with(with(scene, staff), john);
+        assert_eq!(job(scene.clone(), 1, "ann", None, "walltime=60").starts(), "");
+        assert_eq!(job(scene.clone(), 1, "ann", Some("a"), "walltime=60").starts(), "");
+        assert_eq!(job(scene, 1, "john", None, "walltime=60").starts(), "1 on n1");
+    }
+
+    #[test]
+    fn m41_a_job_may_overlap_by_the_time_limit() {
+        let scene = cluster("1 x ncpus=1");
+        let limit = Some(TimeLimit { most: Span::seconds(HOUR), binds_all: false });
+        let mut reserved = window(&scene, "R1", &["john"], &["n1"], (0, 8));
+        reserved.access.limit = limit;
+        let scene = with(scene, reserved);
+        assert_eq!(job(scene.clone(), 1, "mary", None, "walltime=0:50:00").starts(), "1 on n1");
+        assert_eq!(job(scene, 1, "mary", None, "walltime=1:10:00").starts(), "");
+    }
+
+    #[test]
+    fn m42_a_window_by_name_is_for_those_who_ask_and_they_go_nowhere_else() {
+        let scene = cluster("2 x ncpus=1");
+        let reserved = Window { by_name: true, ..window(&scene, "john.1", &["john"], &["n1"], (0, 8)) };
+        let scene = with(scene, reserved);
+        assert_eq!(job(scene.clone(), 1, "john", None, "walltime=60").starts(), "1 on n2");
+        assert_eq!(job(scene.clone(), 1, "john", Some("john.1"), "walltime=60").starts(), "1 on n1");
+        let two = job(scene.clone(), 1, "john", Some("john"), "select=2:ncpus=1 walltime=60");
+        assert_eq!((two.starts().as_str(), code(&two, 1).as_str()), ("", "busy"));
+        let mary = job(scene.clone(), 1, "mary", Some("john"), "walltime=60");
+        assert_eq!(code(&mary, 1), "reserved");
+        let early = job(scene, 1, "john", Some("office"), "walltime=60");
+        assert_eq!(code(&early, 1), "not_open");
+    }
+
+    #[test]
+    fn m1_jobs_inside_come_before_all_others() {
+        let scene = cluster("1 x ncpus=2");
+        let reserved = window(&scene, "R1", &["john"], &["n1:2"], (0, 8));
+        let scene = with(scene, reserved);
+        let scene = job(scene, 1, "john", None, "select=1:ncpus=1 walltime=60");
+        let scene = job(scene, 2, "john", Some("R1"), "select=1:ncpus=1 walltime=60");
+        assert_eq!(scene.starts(), "2 on n1; 1 on n1");
+    }
+
+    #[test]
+    fn a_job_inside_may_not_outlast_its_window() {
+        let scene = cluster("1 x ncpus=2");
+        let mut reserved = window(&scene, "R1", &[], &["n1:2"], (0, 1));
+        reserved.access.queues = vec!["R1".into()];
+        let scene = with(scene, reserved);
+        let mut scene = scene;
+        scene.state.set_queue(&crate::sched::fixture::queue("R1", true));
+        let long = job(scene.clone(), 1, "john", Some("R1"), "queue=R1 walltime=2:00:00");
+        assert_eq!(code(&long, 1), "outlasts_window");
+        let open_end = job(scene, 1, "john", Some("R1"), "queue=R1");
+        assert_eq!(open_end.plan().starts[0].until, at(HOUR), "it ends with the reservation");
+    }
+
+    #[test]
+    fn what_jobs_inside_have_is_not_kept_a_second_time() {
+        let mut scene = cluster("1 x ncpus=8").running(9, "select=1:ncpus=3", "n1", 2 * HOUR);
+        scene.state.enclose(JobId::job(9), "R1");
+        let reserved = window(&scene, "R1", &["john"], &["n1:4"], (0, 8));
+        let scene = with(scene, reserved);
+        let scene = job(scene, 1, "mary", None, "select=1:ncpus=4 walltime=1:00:00");
+        assert_eq!(scene.starts(), "1 on n1");
+        let scene = job(scene, 0, "mary", None, "select=1:ncpus=1 walltime=1:00:00");
+        assert_eq!(scene.starts(), "0 on n1");
+    }
+
+    #[test]
+    fn i23_dedicated_time_holds_in_the_cycle() {
+        let mut scene = cluster("1 x ncpus=2").queued(1, "walltime=2:00:00").queued(2, "walltime=0:30:00");
+        let dedicated = vec![(at(HOUR), at(2 * HOUR))];
+        scene.state.set_site_time(crate::model::site_time::SiteTime { dedicated, prime: None });
+        assert_eq!(scene.starts(), "2 on n1");
+        assert_eq!(scene.why(1), "Not Running: Job would cross dedicated time boundary");
+        assert_eq!(scene.plan().next, Some(at(HOUR)));
+        assert_eq!(scene.at(2 * HOUR).starts(), "1 on n1; 2 on n1");
+    }
+}

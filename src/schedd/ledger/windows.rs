@@ -1,0 +1,189 @@
+//! Reservations in the ledger: what the tick changes of them, their queues, and the windows that the
+//! scheduler sees.
+
+use super::Ledger;
+use crate::model::job::{Job, JobId};
+use crate::model::queue::Queue;
+use crate::model::reservation::{Happened, Reservation, State};
+use crate::model::site_time::SiteTime;
+use crate::model::time::Time;
+
+use crate::sched::change::Change;
+use crate::schedd::site;
+use crate::spool::commit::Change as Row;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// All reservations, and what the tick has changed.
+#[derive(Default)]
+pub(super) struct Reservations {
+    all: BTreeMap<String, Arc<Reservation>>,
+    /// Those changed in this tick, as they were before it.
+    before: BTreeMap<String, Option<Arc<Reservation>>>,
+    /// The windows the scheduler was told of, by reservation.
+    told: BTreeMap<String, Vec<String>>,
+}
+
+impl Ledger {
+    /// Takes over what the spool held.
+    pub fn load_reservations(&mut self, reservations: Vec<Reservation>) {
+        for reservation in reservations {
+            let id = reservation.id.clone();
+            self.reservations.all.insert(id.clone(), Arc::new(reservation));
+            self.show_windows(&id);
+        }
+    }
+
+    /// A reservation.
+    pub fn reservation(&self, id: &str) -> Option<&Arc<Reservation>> {
+        self.reservations.all.get(id)
+    }
+
+    /// All reservations, by id.
+    pub fn reservations(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        self.reservations.all.values()
+    }
+
+    /// Adds a reservation.
+    pub fn add_reservation(&mut self, reservation: Reservation) {
+        let id = reservation.id.clone();
+        self.reservations.before.entry(id.clone()).or_insert(None);
+        self.reservations.all.insert(id.clone(), Arc::new(reservation));
+        self.show_windows(&id);
+    }
+
+    /// Takes note of what happened to a reservation; of one that is not known, for the record alone.
+    pub fn happen_to_reservation(&mut self, id: &str, fact: Happened) {
+        tracing::info!("reservation {id}: {fact:?}");
+        let now = self.now;
+        self.change_reservation(id, |reservation| reservation.apply(&fact, now));
+        self.also(Row::ReservationEvent(now, id.to_string(), fact));
+    }
+
+    /// Changes a reservation in another way.
+    pub fn change_reservation(&mut self, id: &str, change: impl FnOnce(&mut Reservation)) {
+        let Some(reservation) = self.reservations.all.get_mut(id) else { return };
+        self.reservations.before.entry(id.to_string()).or_insert_with(|| Some(reservation.clone()));
+        change(Arc::make_mut(reservation));
+        self.show_windows(id);
+    }
+
+    /// Nothing is left of a reservation.
+    pub fn drop_reservation(&mut self, id: &str) {
+        if let Some(reservation) = self.reservations.all.remove(id) {
+            self.reservations.before.entry(id.to_string()).or_insert(Some(reservation));
+            self.show_windows(id);
+        }
+    }
+
+    /// A queue, be it that of a reservation.
+    pub fn queue(&self, name: &str) -> Option<Queue> {
+        self.setup.queue(name).cloned().or_else(|| self.reservation(name).and_then(|r| queue_of(r)))
+    }
+
+    /// When a reservation begins or ends next, or something else of the calendar comes.
+    pub fn next_turn(&self) -> Option<Time> {
+        let turns = self.reservations().filter_map(|reservation| reservation.next_turn());
+        let turn = turns.min().map(|wall| self.clock.table().time(wall));
+        turn.into_iter().chain(site::next(self)).min()
+    }
+
+    /// Tells the scheduler what of the calendar lies ahead.
+    pub fn set_site_time(&mut self, site_time: SiteTime) {
+        if *self.cluster.site_time() != site_time {
+            self.cluster.make(Change::SiteTime(Cow::Owned(site_time)));
+            self.cycle_due = true;
+        }
+    }
+
+    /// The jobs that run for a reservation they asked for.
+    pub fn inside(&self) -> BTreeSet<JobId> {
+        let reserved = self.holders().filter(|job| job.spec.reservation.is_some());
+        reserved.map(|job| job.id).collect()
+    }
+
+    /// The jobs in a queue that are not over, or hold something still; of an array, itself alone.
+    pub fn jobs_in(&self, queue: &str) -> Vec<JobId> {
+        self.jobs().filter(|job| job.spec.queue == queue && job.id.index().is_none()).map(|job| job.id).collect()
+    }
+
+    /// The reservation a running job is inside: the one it asked for, else one that admits it to a node
+    /// it has.
+    pub(super) fn reservation_of(&self, job: &Job) -> Option<String> {
+        self.cluster.reservation_of(job, self.setup.policy.default_walltime, self.now)
+    }
+
+    /// When the reservation closes that a job asks for: the job goes with it.
+    pub(super) fn close_of(&self, job: &Job) -> Option<Time> {
+        let reservation = self.reservation(job.spec.reservation.as_deref()?)?;
+        reservation.has_queue().then(|| self.clock.table().time(reservation.occurrence().to))
+    }
+
+    /// The wall clock was stepped: windows lie elsewhere on schedd's own.
+    pub(super) fn show_all_windows(&mut self) {
+        let ids: Vec<String> = self.reservations.all.keys().cloned().collect();
+        ids.iter().for_each(|id| self.show_windows(id));
+    }
+
+    /// Brings the scheduler's view of a reservation in line with it.
+    fn show_windows(&mut self, id: &str) {
+        for window in self.reservations.told.remove(id).unwrap_or_default() {
+            self.cluster.make(Change::NoWindow(Cow::Owned(window)));
+        }
+        self.cycle_due = true;
+        let Some(reservation) = self.reservations.all.get(id).cloned() else {
+            return self.cluster.make(Change::NoQueue(Cow::Borrowed(id)));
+        };
+        match queue_of(&reservation) {
+            Some(queue) => self.cluster.make(Change::Queue(Cow::Owned(queue))),
+            None => self.cluster.make(Change::NoQueue(Cow::Borrowed(id))),
+        }
+        let windows = reservation.windows(self.clock.table());
+        let told = windows.iter().map(|window| window.id.clone()).collect();
+        self.reservations.told.insert(id.to_string(), told);
+        windows.into_iter().for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
+    }
+
+    /// What of the reservations this tick must write.
+    pub(super) fn unwritten_reservations(&self) -> Vec<Row> {
+        let row = |id: &String| match self.reservations.all.get(id) {
+            Some(reservation) => Row::Reservation(reservation.clone()),
+            None => Row::ReservationGone(id.clone()),
+        };
+        let mut changes: Vec<Row> = self.reservations.before.keys().map(row).collect();
+        if !changes.is_empty() {
+            changes.push(Row::Queues(self.queues()));
+        }
+        changes
+    }
+
+    /// All queues, those of reservations too.
+    pub fn queues(&self) -> Vec<Queue> {
+        let of_reservations = self.reservations().filter_map(|reservation| queue_of(reservation));
+        self.setup.queues.iter().cloned().chain(of_reservations).collect()
+    }
+
+    /// The tick is on disk.
+    pub(super) fn settle_reservations(&mut self) {
+        self.reservations.before.clear();
+    }
+
+    /// The tick was not written: reservations are as they were before it.
+    pub(super) fn roll_back_reservations(&mut self) {
+        for (id, before) in std::mem::take(&mut self.reservations.before) {
+            match before {
+                Some(reservation) => self.reservations.all.insert(id.clone(), reservation),
+                None => self.reservations.all.remove(&id),
+            };
+            self.show_windows(&id);
+        }
+    }
+}
+
+/// The queue of a reservation that has one: started while it runs, there until it is over.
+fn queue_of(reservation: &Reservation) -> Option<Queue> {
+    let has_one = reservation.has_queue() && !reservation.is_over() && reservation.state != State::Unconfirmed;
+    let started = reservation.state == State::Running;
+    has_one.then(|| Queue { name: reservation.id.clone(), priority: 0, enabled: true, started })
+}

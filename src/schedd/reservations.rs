@@ -1,0 +1,370 @@
+//! Reservations that somebody makes: what the commands ask, one function each, and what becomes of
+//! reservations as time goes by ([`attend`]).
+//!
+//! Whether one can be had is found out in the tick in which it is asked for: its answer and its nodes
+//! are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster without
+//! nodes yet.
+
+use super::ledger::Ledger;
+use super::requests::{Desk, Granted};
+use super::site;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId, Share};
+use crate::model::reason::Reason;
+use crate::model::recurrence::Zone;
+use crate::model::refusal::Refusal;
+use crate::model::reservation::{Happened, Occurrence, Reservation, State};
+use crate::model::reserve::Reserving;
+use crate::model::state::State as JobState;
+use crate::model::time::{Span, Wall};
+use crate::model::window::ANY;
+use crate::sched::window::{self, Wanted};
+use crate::sys::{user, zone};
+use std::sync::Arc;
+
+impl Desk<'_> {
+    /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
+    pub(super) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
+        asked.check()?;
+        if let Some(job) = asked.job {
+            let job = self.owned(job)?;
+            let id = reserve_nodes_of(self.ledger, &job, asked.name.clone()).ok_or_else(Refusal::bad_state)?;
+            return Ok(self.told(&id, Some(true)));
+        }
+        if !asked.nodes.is_empty() {
+            self.caller.must_be_privileged()?;
+        }
+        let first = asked.times(self.ledger.wall())?;
+        let occurrences = asked.occurrences(first, zone_of(asked)?.as_ref())?;
+        let length = Span::seconds(first.1.0 - first.0.0);
+        let terms = asked.terms(&self.caller.shown(), length, &self.ledger.setup.resources)?;
+        let nodes = self.hosts(&asked.nodes)?;
+        let letter = if terms.whole {
+            'M'
+        } else if terms.rule.is_some() {
+            'S'
+        } else {
+            'R'
+        };
+        let reservation = Reservation {
+            id: format!("{letter}{}", self.ledger.take_number(false).number),
+            owner: self.caller.owner.clone(),
+            submit_host: asked.submit_host.clone(),
+            terms,
+            occurrences: if nodes.is_empty() { occurrences } else { with_shares(occurrences, &nodes) },
+            current: 0,
+            state: State::Unconfirmed,
+            lost: Vec::new(),
+            ctime: self.ledger.now,
+            mtime: self.ledger.now,
+        };
+        Ok(self.submitted_reservation(reservation))
+    }
+
+    fn submitted_reservation(&mut self, reservation: Reservation) -> Granted {
+        let (id, by) = (reservation.id.clone(), self.caller.shown());
+        self.ledger.add_reservation(reservation);
+        self.ledger.happen_to_reservation(&id, Happened::Submitted(by));
+        let confirmed = confirm(self.ledger, &id);
+        self.told(&id, confirmed)
+    }
+
+    fn told(&self, id: &str, confirmed: Option<bool>) -> Granted {
+        Granted::Reserved(format!("{id}.{}", self.ledger.setup.name), confirmed)
+    }
+
+    /// All of the nodes of these hosts, as shares.
+    fn hosts(&self, hosts: &[String]) -> Result<Vec<Share>, Refusal> {
+        let mut names = Vec::new();
+        for host in hosts {
+            let facts = self.ledger.nodes().map(|node| &node.facts);
+            let found: Vec<String> = facts
+                .filter(|facts| facts.host == *host || facts.name == *host)
+                .map(|facts| facts.name.clone())
+                .collect();
+            if found.is_empty() {
+                return Err(Refusal::no_such_node(host));
+            }
+            names.extend(found.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        }
+        window::whole(self.ledger.cluster(), &names).map_err(|name| Refusal::no_such_node(&name))
+    }
+
+    /// `pbs_ralter`: all or nothing.
+    pub(super) fn alter_reservation(&mut self, id: &str, changes: &Reserving, force: bool) -> Result<Granted, Refusal> {
+        let was = self.own_reservation(id)?;
+        changes.check()?;
+        let begun = was.state == State::Running;
+        if begun && !changes.resources.is_empty() {
+            return Err(Refusal::bad_state());
+        }
+        let old = was.occurrence();
+        let (from, to) = changes.times_anew((old.from, old.to), begun, self.ledger.wall())?;
+        let terms = changes.changed(&was.terms, Span::seconds(to.0 - from.0), &self.ledger.setup.resources)?;
+        let mut after = (*was).clone();
+        let same = (from, to, &terms.request.select) == (old.from, old.to, &was.terms.request.select);
+        after.terms = terms;
+        after.occurrences[was.current] = Occurrence { from, to, shares: old.shares.clone() };
+        if !same && !force {
+            match fitted(self.ledger, &after) {
+                Some(shares) => after.occurrences[was.current].shares = shares,
+                None => return Ok(self.told(id, Some(false))),
+            }
+        }
+        self.ledger.change_reservation(id, |reservation| *reservation = after);
+        self.ledger.happen_to_reservation(id, Happened::Altered(self.caller.shown()));
+        Ok(self.told(id, Some(true)))
+    }
+
+    /// `pbs_rdel`: its jobs go with it.
+    pub(super) fn delete_reservation(&mut self, id: &str) -> Result<Granted, Refusal> {
+        self.own_reservation(id)?;
+        let by = self.caller.shown();
+        self.ledger.happen_to_reservation(id, Happened::DeleteWanted(by.clone()));
+        delete_jobs(self.ledger, id, &by);
+        Ok(Granted::Done)
+    }
+
+    fn own_reservation(&self, id: &str) -> Result<Arc<Reservation>, Refusal> {
+        let found = self.ledger.reservation(id).filter(|reservation| !reservation.is_over());
+        let reservation = found.cloned().ok_or_else(Refusal::unknown_reservation)?;
+        match self.caller.privileged || reservation.owner.uid == self.caller.owner.uid {
+            true => Ok(reservation),
+            false => Err(Refusal::unauthorized()),
+        }
+    }
+
+    /// Whether a job may ask for this: a reservation that is known, one that the configuration makes
+    /// now and then, or any.
+    pub(super) fn is_reservation(&self, name: &str) -> bool {
+        let configured = self.ledger.setup.config.reservations.iter().any(|known| known.name == name);
+        configured || name == ANY || self.ledger.cluster().windows().any(|window| window.is_called(name))
+    }
+
+    /// Whether the caller may submit to the queue of a reservation.
+    pub(super) fn may_enter(&self, reservation: &Reservation) -> Result<(), Refusal> {
+        let owner = &self.caller.owner;
+        // Group data are asked only where a group is named.
+        let is_member = |group: &str| {
+            let account = user::named(&owner.user).ok().flatten();
+            account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|gid| gid.is_some()))
+        };
+        let host = &self.ledger.setup.host;
+        match self.caller.privileged || reservation.lets_in(owner.uid, &owner.user, host, is_member) {
+            true => Ok(()),
+            false => Err(Refusal::queue_denied()),
+        }
+    }
+}
+
+fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
+    occurrences.into_iter().map(|occurrence| Occurrence { shares: shares.to_vec(), ..occurrence }).collect()
+}
+
+/// The zone in which the rule of a standing reservation counts.
+fn zone_of(asked: &Reserving) -> Result<Box<dyn Zone>, Refusal> {
+    match (&asked.rule, &asked.zone) {
+        (None, _) => Ok(Box::new(zone::Known::Utc)),
+        (Some(_), None) => Err(Refusal::other_zone("(unset)", &zone::own_name())),
+        (Some(_), Some(name)) => match zone::named(name) {
+            Some(zone) => Ok(Box::new(zone)),
+            None => Err(Refusal::other_zone(name, &zone::own_name())),
+        },
+    }
+}
+
+/// Gives a reservation its nodes, or takes it away if it cannot have them. None while no node is known
+/// that could be had.
+fn confirm(ledger: &mut Ledger, id: &str) -> Option<bool> {
+    let reservation = ledger.reservation(id)?.clone();
+    let found = match reservation.terms.whole {
+        true => Ok(reservation.occurrences.iter().map(|occurrence| occurrence.shares.clone()).collect()),
+        false => reservation.occurrences.iter().map(|occurrence| find(ledger, &reservation, occurrence)).collect(),
+    };
+    match found {
+        Ok(shares) => {
+            ledger.happen_to_reservation(id, Happened::Confirmed(shares));
+            Some(true)
+        }
+        Err(Reason::NoNodes) if reservation.occurrences[0].from > ledger.wall() => None,
+        Err(reason) => {
+            ledger.happen_to_reservation(id, Happened::Denied(reason.to_string()));
+            ledger.drop_reservation(id);
+            Some(false)
+        }
+    }
+}
+
+/// Where an occurrence of a reservation can lie.
+pub(super) fn find(ledger: &Ledger, reservation: &Reservation, when: &Occurrence) -> Result<Vec<Share>, Reason> {
+    let clock = ledger.clock().table();
+    let request = &reservation.terms.request;
+    let wanted = Wanted {
+        request,
+        from: clock.time(when.from).max(ledger.now),
+        to: clock.time(when.to),
+        except: &reservation.id,
+    };
+    window::place(ledger.cluster(), &wanted, &ledger.inside(), ledger.now)
+}
+
+/// The shares a changed reservation can have: those it has, if they will do, and if it has begun no
+/// others.
+fn fitted(ledger: &Ledger, after: &Reservation) -> Option<Vec<Share>> {
+    let when = after.occurrence();
+    if after.terms.whole {
+        return Some(when.shares.clone());
+    }
+    if after.state != State::Running {
+        return find(ledger, after, when).ok();
+    }
+    let clock = ledger.clock().table();
+    let request = &after.terms.request;
+    let wanted = Wanted { request, from: ledger.now, to: clock.time(when.to), except: &after.id };
+    let keeps = window::keeps(ledger.cluster(), &wanted, &when.shares, &ledger.inside(), ledger.now);
+    keeps.then(|| when.shares.clone())
+}
+
+/// Makes a reservation of the nodes of a job that runs, until its walltime is over, and puts the job
+/// into it. None for a job that does not run, or is in one already.
+fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Option<String> {
+    let run = job.life.open_run().filter(|_| job.life.state == JobState::Running)?;
+    if job.spec.reservation.is_some() || job.id.index().is_some() {
+        return None;
+    }
+    let walltime = job.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
+    let (now, by) = (ledger.now, format!("{}@{}", job.owner.user, job.spec.submit_host));
+    let to = ledger.clock().wall(run.started + walltime);
+    let shares = run.shares.clone();
+    let id = format!("R{}", ledger.take_number(false).number);
+    let asked = Reserving { name, job: Some(job.id), ..Reserving::default() };
+    let terms = asked.terms(&by, walltime, &ledger.setup.resources).ok()?;
+    let reservation = Reservation {
+        id: id.clone(),
+        owner: job.owner.clone(),
+        submit_host: job.spec.submit_host.clone(),
+        terms: crate::model::reservation::Terms { request: job.spec.request.clone(), ..terms },
+        occurrences: vec![Occurrence { from: ledger.wall(), to, shares: shares.clone() }],
+        current: 0,
+        state: State::Unconfirmed,
+        lost: Vec::new(),
+        ctime: now,
+        mtime: now,
+    };
+    ledger.add_reservation(reservation);
+    for fact in [Happened::Submitted(by.clone()), Happened::Confirmed(vec![shares]), Happened::Began] {
+        ledger.happen_to_reservation(&id, fact);
+    }
+    let from = job.spec.queue.clone();
+    ledger.change(job.id, |job| {
+        let spec = Arc::make_mut(&mut job.spec);
+        (spec.queue, spec.reservation) = (id.clone(), Some(id.clone()));
+    });
+    ledger.happen(job.id, Event::Moved { by, from, to: id.clone() });
+    Some(id)
+}
+
+/// `-W create_resv_from_job=true`: once the job has started.
+pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
+    let Some(job) = ledger.job(id).cloned() else { return };
+    if job.spec.other.get("create_resv_from_job").is_some_and(|text| text == "True") {
+        reserve_nodes_of(ledger, &job, None);
+    }
+}
+
+/// What time does to reservations: they begin and end, those without nodes yet are tried again, and
+/// what is over goes when the last of its jobs has gone.
+pub(super) fn attend(ledger: &mut Ledger) {
+    site::attend(ledger);
+    let ids: Vec<String> = ledger.reservations().map(|reservation| reservation.id.clone()).collect();
+    for id in ids {
+        turn(ledger, &id);
+        notice_lost_nodes(ledger, &id);
+        if ledger.reservation(&id).is_some_and(|reservation| reservation.is_over()) && ledger.jobs_in(&id).is_empty() {
+            ledger.happen_to_reservation(&id, Happened::Emptied);
+            ledger.drop_reservation(&id);
+        }
+    }
+}
+
+/// Begins and ends what is due, one after another if several things are.
+fn turn(ledger: &mut Ledger, id: &str) {
+    let now = ledger.wall();
+    let is_due = |ledger: &Ledger| ledger.reservation(id).and_then(|r| r.next_turn()).is_some_and(|turn| turn <= now);
+    if ledger.reservation(id).is_some_and(|reservation| reservation.state == State::Unconfirmed) {
+        confirm(ledger, id);
+    }
+    while is_due(ledger) {
+        let begins = ledger.reservation(id).is_some_and(|reservation| reservation.state == State::Confirmed);
+        ledger.happen_to_reservation(id, if begins { Happened::Began } else { Happened::Ended });
+        if !begins {
+            end_jobs(ledger, id);
+        }
+    }
+}
+
+/// The time is over: jobs that run are ended, and those that wait too, unless it comes again.
+fn end_jobs(ledger: &mut Ledger, id: &str) {
+    let Some(reservation) = ledger.reservation(id).cloned().filter(|reservation| reservation.has_queue()) else {
+        return;
+    };
+    let by = format!("Scheduler@{}", ledger.setup.host);
+    if reservation.is_over() {
+        return delete_jobs(ledger, id, &by);
+    }
+    for job in ledger.jobs_in(id) {
+        let Some(job) = ledger.job(job).filter(|job| job.has_begun() || job.life.open_run().is_some()).cloned() else {
+            continue;
+        };
+        let event = match job.spec.rerunnable {
+            true => Event::RerunWanted { by: by.clone() },
+            false => Event::DeleteWanted { by: by.clone(), force: false },
+        };
+        ledger.happen_to_all(job.id, &event);
+    }
+}
+
+fn delete_jobs(ledger: &mut Ledger, id: &str, by: &str) {
+    for job in ledger.jobs_in(id) {
+        ledger.happen_to_all(job, &Event::DeleteWanted { by: by.to_string(), force: false });
+    }
+}
+
+/// A node may be away for so long before a reservation counts as degraded: one that is only started
+/// anew is back by then.
+const AWAY: Span = Span::seconds(60);
+
+/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others.
+fn notice_lost_nodes(ledger: &mut Ledger, id: &str) {
+    let Some(reservation) = ledger.reservation(id).cloned() else { return };
+    if reservation.is_over() || reservation.state == State::Unconfirmed || reservation.terms.whole {
+        return;
+    }
+    let is_lost = |share: &&Share| {
+        let node = ledger.node(&share.node);
+        node.is_none_or(|node| {
+            node.offline || !node.up && ledger.now.since(node.changed) > AWAY && ledger.is_settled(AWAY)
+        })
+    };
+    let mut lost: Vec<String> =
+        reservation.occurrence().shares.iter().filter(is_lost).map(|s| s.node.clone()).collect();
+    lost.dedup();
+    if lost == reservation.lost {
+        return;
+    }
+    let elsewhere = match reservation.state == State::Confirmed && !lost.is_empty() {
+        true => find(ledger, &reservation, reservation.occurrence()).ok(),
+        false => None,
+    };
+    match elsewhere {
+        Some(shares) => {
+            let mut all: Vec<Vec<Share>> = reservation.occurrences.iter().map(|o| o.shares.clone()).collect();
+            all[reservation.current] = shares;
+            ledger.happen_to_reservation(id, Happened::Confirmed(all));
+        }
+        None => ledger.happen_to_reservation(id, Happened::Lost(lost)),
+    }
+}
+
+/// When a reservation that lasts for ever ends.
+pub(super) const NEVER: Wall = Wall(i64::MAX);

@@ -1,0 +1,82 @@
+//! Time zones: the one this machine counts in, and UTC.
+
+use crate::model::recurrence::Zone;
+use crate::model::time::Wall;
+use chrono::{DateTime, Local, NaiveDateTime, TimeDelta, TimeZone, Utc};
+use std::path::Path;
+
+/// The names under which UTC goes.
+const UTC: [&str; 6] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Universal"];
+
+/// A zone in which this machine can count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// The machine's own.
+    Own,
+    /// Everybody's.
+    Utc,
+}
+
+/// The zone of this name, if it is one of the two.
+pub fn named(name: &str) -> Option<Known> {
+    let name = name.trim_start_matches(':');
+    match UTC.iter().any(|utc| utc.eq_ignore_ascii_case(name)) {
+        true => Some(Known::Utc),
+        false => (own_name() == name).then_some(Known::Own),
+    }
+}
+
+/// The name of the machine's own zone: what `TZ` says, else where `/etc/localtime` leads.
+pub fn own_name() -> String {
+    let set = super::env::text("TZ").filter(|name| !name.is_empty());
+    let set = set.map(|name| name.trim_start_matches(':').to_string());
+    let linked = || {
+        let target = std::fs::canonicalize("/etc/localtime").ok()?;
+        let name = target.strip_prefix(Path::new("/usr/share/zoneinfo")).ok()?;
+        Some(name.to_string_lossy().into_owned())
+    };
+    set.or_else(linked).unwrap_or_else(|| "UTC".to_string())
+}
+
+impl Zone for Known {
+    fn wall(&self, civil: NaiveDateTime) -> Wall {
+        match self {
+            Known::Own => moment(civil, &Local),
+            Known::Utc => moment(civil, &Utc),
+        }
+    }
+
+    fn civil(&self, wall: Wall) -> Option<NaiveDateTime> {
+        let at = DateTime::from_timestamp(wall.0, 0)?;
+        Some(match self {
+            Known::Own => at.with_timezone(&Local).naive_local(),
+            Known::Utc => at.naive_utc(),
+        })
+    }
+}
+
+fn moment<Z: TimeZone>(civil: NaiveDateTime, zone: &Z) -> Wall {
+    let exact = zone.from_local_datetime(&civil).earliest();
+    // What the clock skips in spring is an hour later.
+    let later = || zone.from_local_datetime(&civil.checked_add_signed(TimeDelta::hours(1))?).earliest();
+    Wall(exact.or_else(later).map_or_else(|| civil.and_utc().timestamp(), |at| at.timestamp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utc_goes_under_many_names_and_others_are_not_known() {
+        assert_eq!(named("Etc/UTC"), Some(Known::Utc));
+        assert_eq!(named("Nowhere/Atlantis"), None);
+        assert!(named(&own_name()).is_some());
+    }
+
+    #[test]
+    fn a_moment_is_found_again() {
+        for zone in [Known::Own, Known::Utc] {
+            assert_eq!(zone.civil(Wall(1_795_000_000)).map(|civil| zone.wall(civil)), Some(Wall(1_795_000_000)));
+        }
+    }
+}
