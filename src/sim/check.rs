@@ -145,6 +145,7 @@ impl<'a> Play<'a> {
 
 fn world(scenario: &Scenario) -> World {
     let mut world = World::new(scenario.config.clone(), scenario.zero);
+    world.name_groups(scenario.groups.clone());
     for machine in &scenario.nodes {
         world.set_node(machine.facts.clone());
         let name = &machine.facts.name;

@@ -36,6 +36,7 @@ use crate::model::config::table::{ConfigError, Section};
 use crate::model::node::NodeFacts;
 use crate::model::time::{Span, Time, Wall};
 use chrono::{Local, NaiveDateTime, TimeZone};
+use std::collections::BTreeMap;
 use toml::de::DeTable;
 
 /// How commands of PBS are read; the second argument is what a watch shows at that moment.
@@ -62,6 +63,8 @@ pub struct Scenario {
     pub nodes: Vec<Machine>,
     /// What is submitted, by moment from the beginning, then in the order of the file.
     pub jobs: Vec<(Span, Planned)>,
+    /// The numbers of the groups that submit.
+    pub groups: BTreeMap<String, u32>,
     /// What else is done, likewise.
     pub events: Vec<(Span, Done)>,
     /// What is expected.
@@ -125,7 +128,7 @@ impl Scenario {
         let machines = machines::Configured::read(&root)?;
         let config = machines.config.clone();
         let reader = jobs::Reader { root: &root, config: &config, grammar, zero };
-        let jobs = reader.read()?;
+        let (jobs, groups) = reader.read()?;
         let events = deeds::Reader { root: &root, machines: &machines, grammar, zero }.read()?;
         let expectations = expectation::read_all(&root)?;
         let until = root.read("until", values::A_MOMENT, values::moment)?;
@@ -136,6 +139,7 @@ impl Scenario {
             config,
             nodes: machines.nodes,
             jobs,
+            groups,
             events,
             expectations,
         })

@@ -13,6 +13,8 @@ mod nodes;
 
 mod submit;
 
+mod windows;
+
 use crate::model::bonds::{Standing, Tied};
 use crate::model::config::Config;
 use crate::model::depend::Tie;
@@ -75,6 +77,8 @@ pub struct World {
     jobs: BTreeMap<JobId, Job>,
     fates: BTreeMap<u64, Fate>,
     nodes: BTreeMap<String, Node>,
+    /// The numbers of groups.
+    groups: BTreeMap<String, u32>,
     ties: Ties,
     plan: Plan,
     is_due: bool,
@@ -94,6 +98,7 @@ impl World {
             jobs: BTreeMap::new(),
             fates: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            groups: BTreeMap::new(),
             ties: Ties::default(),
             plan: Plan::new(now),
             is_due: false,
@@ -117,6 +122,11 @@ impl World {
         self.set_queues();
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.view(id));
+    }
+
+    /// Groups have these numbers.
+    pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
+        self.groups = groups;
     }
 
     /// What is known of resources.
@@ -165,7 +175,7 @@ impl World {
         let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
         let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
         let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        ends.chain(begins).chain(self.plan.next).filter(|next| *next > self.now).min()
+        ends.chain(begins).chain(self.plan.next).chain(self.next_close()).filter(|next| *next > self.now).min()
     }
 
     /// Lets time pass until `now`: jobs end, and those whose time has come may start.
@@ -183,6 +193,7 @@ impl World {
     /// The scheduler looks, once more after each look that has changed more than it decided. The error
     /// is a plan that cannot be carried out, or one that never comes to an end.
     pub fn decide(&mut self) -> Result<(), String> {
+        self.attend_windows();
         for _ in 0..MOST_CYCLES {
             if !std::mem::take(&mut self.is_due) {
                 return Ok(());
@@ -310,7 +321,13 @@ impl World {
     /// Brings the scheduler's view of a job in line with the job.
     fn view(&mut self, id: JobId) {
         self.is_due = true;
-        self.state.make(&Change::of(id, self.jobs.get(&id), self.policy.default_walltime));
+        let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
+        let change = Change::of(id, job, walltime);
+        let change = match job.filter(|job| job.life.open_run().is_some()) {
+            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), None),
+            None => change,
+        };
+        self.state.make(&change);
     }
 }
 

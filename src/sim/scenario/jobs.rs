@@ -27,6 +27,9 @@ pub(super) struct Reader<'a, 'f> {
     pub zero: Time,
 }
 
+/// What is submitted, by moment, and the numbers of groups.
+pub(super) type Submissions = (Vec<(Span, Planned)>, BTreeMap<String, u32>);
+
 /// The numbers of the names seen so far.
 #[derive(Default)]
 struct Names(BTreeMap<String, u32>);
@@ -39,7 +42,8 @@ impl Names {
 }
 
 impl Reader<'_, '_> {
-    pub(super) fn read(&self) -> Result<Vec<(Span, Planned)>, ConfigError> {
+    /// All submissions, and the numbers of the groups that are named.
+    pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
         let (mut users, mut groups) = (Names::default(), Names::default());
         let mut planned: Vec<(Span, Planned)> = Vec::new();
         let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
@@ -61,7 +65,7 @@ impl Reader<'_, '_> {
                 planned.push((at, Planned { line: section.line(), number, submission }));
             }
         }
-        Ok(planned)
+        Ok((planned, groups.0))
     }
 
     fn owner(&self, section: &Section, users: &mut Names, groups: &mut Names) -> Result<Owner, ConfigError> {
