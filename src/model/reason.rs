@@ -157,7 +157,8 @@ pub enum Reason {
 impl Reason {
     /// Whether the job waits for room: such a job is promised some.
     pub fn is_blocked(&self) -> bool {
-        matches!(self.stage(), Stage::Matching) || matches!(self, Reason::WouldDelayBooking { .. })
+        matches!(self.stage(), Stage::Matching)
+            || matches!(self, Reason::WouldDelayBooking { .. } | Reason::Reserved { .. })
     }
 
     /// The stage that refuses for this reason.

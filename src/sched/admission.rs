@@ -3,11 +3,16 @@
 //! A job that a window admits sees the cluster as it is. One that is kept out sees less: of each node
 //! of the window what is left at the tightest moment until the job would end, when running jobs have
 //! ended and windows opened. One that asks for a reservation sees that reservation and nothing else.
+//!
+//! Jobs that the same windows keep out see the same: each such view is made once in a cycle and kept in
+//! line with what starts.
 
 use super::amounts::{Amounts, add, subtract};
 use super::cluster::NodeIx;
+use super::matching::{self, Placement};
 use super::room::Room;
 use super::shape::ClassKey;
+use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use crate::model::job::Share;
@@ -22,22 +27,22 @@ pub struct Windows<'s> {
     now: Time,
     /// By reservation and node: until when, and what.
     inside: BTreeMap<(String, NodeIx), Vec<(Time, Amounts)>>,
+    /// What is left beside windows, by their ids.
+    beside: BTreeMap<Vec<&'s str>, Space<'s>>,
 }
 
-/// The cluster as a class of jobs may use it.
-pub struct View<'s> {
-    /// What is free for it.
-    pub space: Space<'s>,
+/// What windows leave to a class of jobs.
+pub struct Leave {
+    /// Where a job fits, or how it does not.
+    pub placement: Result<Placement, Reason>,
     /// Whether it is inside a reservation it asked for: promises to others do not reach in there.
     pub is_inside: bool,
-    /// Why a job waits that would fit but for the windows.
-    pub reason: Reason,
 }
 
 impl<'s> Windows<'s> {
     /// The windows there are.
     pub fn open(state: &'s State, now: Time) -> Windows<'s> {
-        let mut windows = Windows { state, now, inside: BTreeMap::new() };
+        let mut windows = Windows { state, now, inside: BTreeMap::new(), beside: BTreeMap::new() };
         for (job, name) in &state.insiders {
             let Some(running) = state.running.get(job) else { continue };
             for &ix in &running.nodes {
@@ -53,14 +58,23 @@ impl<'s> Windows<'s> {
         self.inside.entry((name.to_string(), ix)).or_default().push((until, taken.clone()));
     }
 
-    /// A job has started: what it took in a reservation is used there.
-    pub fn start(&mut self, class: &ClassKey, claim: &Claim, until: Time) {
-        let Some(name) = class.asks_for.as_deref() else { return };
-        let of_these = self.state.windows.values().filter(|window| window.is_called(name) && window.is_open(self.now));
-        let names: BTreeSet<String> = of_these.map(|window| window.name().to_string()).collect();
-        for (&ix, taken) in &claim.holds {
-            names.iter().for_each(|name| self.note(name, ix, until, taken));
+    /// A job has started, and `space` is what that leaves: what it took in a reservation is used there,
+    /// and gone for who is kept out.
+    pub fn start(&mut self, class: &ClassKey, claim: &Claim, until: Time, space: &Space<'s>) {
+        if let Some(name) = class.asks_for.as_deref() {
+            let called =
+                self.state.windows.values().filter(|window| window.is_called(name) && window.is_open(self.now));
+            let names: BTreeSet<String> = called.map(|window| window.name().to_string()).collect();
+            for (&ix, taken) in &claim.holds {
+                names.iter().for_each(|name| self.note(name, ix, until, taken));
+            }
         }
+        let mut beside = std::mem::take(&mut self.beside);
+        for (ids, left) in &mut beside {
+            let windows: Vec<&Window> = ids.iter().filter_map(|id| self.state.windows.get(*id)).collect();
+            claim.holds.keys().for_each(|&ix| self.settle(left, space, ix, (&windows, self.now)));
+        }
+        self.beside = beside;
     }
 
     /// When a job that would end then is over at the latest: some reservations end their jobs.
@@ -76,38 +90,90 @@ impl<'s> Windows<'s> {
         changes.filter(|change| *change > self.now && *change != Time::NEVER).min()
     }
 
-    /// The cluster as a class may use it for jobs that end then; None if windows do not concern it, else
-    /// why it may not run at all.
-    pub fn view(&self, space: &Space<'s>, class: &ClassKey, until: Time) -> Result<Option<View<'s>>, Reason> {
+    /// Where windows leave room for a job of a class that ends then; None if windows do not concern it,
+    /// else why it may not run at all.
+    pub fn fit(&mut self, space: &Space<'s>, class: &ClassKey, until: Time) -> Result<Option<Leave>, Reason> {
         let length = class.walltime.unwrap_or(until.since(self.now));
         if let Some(asked) = class.asks_for.as_deref() {
-            return self.within(space, class, (asked, length), until).map(Some);
+            let within = self.within(space, class, (asked, length), until)?;
+            let placement = matching::fit(&within, &class.shape);
+            let placement = placement.map_err(|misfit| shortage::now(&within, &class.shape, misfit));
+            return Ok(Some(Leave { placement, is_inside: true }));
         }
-        let kept_out = self.barring(class, None, length, until);
+        let kept_out = self.barring(class, None, length, (self.now, until));
         let Some(first) = kept_out.iter().min_by_key(|window| window.from) else { return Ok(None) };
         let reason = Reason::Reserved { window: first.id.clone(), from: first.from };
-        Ok(Some(View { space: self.beside(space, &kept_out), is_inside: false, reason }))
-    }
-
-    /// The windows that do not admit jobs of a class until then.
-    fn barring(&self, class: &ClassKey, asked: Option<&str>, length: Span, until: Time) -> Vec<&'s Window> {
-        let bars = |window: &&Window| !window.admits(&class.who, asked, length).permits(window, self.now, until);
-        self.state.windows.values().filter(|window| window.meets(self.now, until)).filter(bars).collect()
-    }
-
-    /// What is left beside windows: of each of their nodes, what there is at the tightest moment.
-    fn beside(&self, space: &Space<'s>, kept_out: &[&Window]) -> Space<'s> {
-        let mut left = space.clone();
-        let nodes: BTreeSet<NodeIx> = kept_out.iter().flat_map(|window| self.nodes_of(window)).collect();
-        for ix in nodes {
-            let here: Vec<&Window> =
-                kept_out.iter().copied().filter(|window| self.nodes_of(window).any(|n| n == ix)).collect();
-            left.refile(ix, self.tightest(space.room(ix), ix, &here));
-            if here.iter().any(|window| window.whole) {
-                left.close(ix);
-            }
+        let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
+        if !self.beside.contains_key(&ids) {
+            let left = self.left_beside(space, &kept_out, self.now);
+            self.beside.insert(ids.clone(), left);
         }
+        let placement = self.beside.get(&ids).map(|left| matching::fit(left, &class.shape));
+        let placement = placement.and_then(Result::ok).ok_or(reason);
+        Ok(Some(Leave { placement, is_inside: false }))
+    }
+
+    /// What windows leave now to a job of a class that ends then, as it was when a place was last
+    /// sought for such a job.
+    pub fn left(&self, class: &ClassKey, until: Time) -> Option<&Space<'s>> {
+        let kept_out = self.barring(class, None, class.walltime.unwrap_or(until.since(self.now)), (self.now, until));
+        let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
+        self.beside.get(&ids)
+    }
+
+    /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that asks
+    /// for no reservation and ends then.
+    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, from: Time, until: Time) {
+        let kept_out = self.barring(class, None, class.walltime.unwrap_or(until.since(from)), (from, until));
+        if !kept_out.is_empty() {
+            *space = self.left_beside(space, &kept_out, from);
+        }
+    }
+
+    /// The first window that keeps a job of a class out of some nodes between two moments.
+    pub fn in_the_way(&self, class: &ClassKey, nodes: &[String], from: Time, until: Time) -> Option<&'s Window> {
+        let barring = self.barring(class, None, class.walltime.unwrap_or(until.since(from)), (from, until));
+        barring.into_iter().find(|window| nodes.iter().any(|node| window.covers(node)))
+    }
+
+    /// When windows close, later than a moment.
+    pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
+        let ends = self.state.windows.values().map(|window| window.to);
+        ends.filter(move |&end| end > moment && end != Time::NEVER)
+    }
+
+    /// The windows that do not admit jobs of a class that run from one moment until another.
+    fn barring(
+        &self,
+        class: &ClassKey,
+        asked: Option<&str>,
+        length: Span,
+        (from, until): (Time, Time),
+    ) -> Vec<&'s Window> {
+        let bars = |window: &&Window| !window.admits(&class.who, asked, length).permits(window, from, until);
+        self.state.windows.values().filter(|window| window.meets(from, until)).filter(bars).collect()
+    }
+
+    /// What is left beside windows of what is free at `from`: of each of their nodes, what there is at
+    /// the tightest moment.
+    fn left_beside(&self, space: &Space<'s>, windows: &[&Window], from: Time) -> Space<'s> {
+        let mut left = space.clone();
+        let nodes: BTreeSet<NodeIx> = windows.iter().flat_map(|window| self.nodes_of(window)).collect();
+        nodes.into_iter().for_each(|ix| self.settle(&mut left, space, ix, (windows, from)));
         left
+    }
+
+    /// Brings one node of what is left beside windows in line with what is free.
+    fn settle(&self, left: &mut Space<'s>, space: &Space<'s>, ix: NodeIx, (windows, from): (&[&Window], Time)) {
+        let name = &self.state.cluster.node(ix).name;
+        let here: Vec<&Window> = windows.iter().copied().filter(|window| window.covers(name)).collect();
+        if here.is_empty() {
+            return left.refile(ix, space.room(ix).clone());
+        }
+        left.refile(ix, self.tightest(space.room(ix), ix, &here, from));
+        if here.iter().any(|window| window.whole) {
+            left.close(ix);
+        }
     }
 
     fn nodes_of<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = NodeIx> + 'a {
@@ -116,12 +182,12 @@ impl<'s> Windows<'s> {
 
     /// What a node has left at the tightest of the moments at which windows are open there. Who wants it
     /// alone finds somebody there.
-    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window]) -> Room {
+    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window], from: Time) -> Room {
         let mut tightest = room.clone();
         tightest.admit(&self.state.cluster.catalog.nothing(), false);
-        for moment in windows.iter().map(|window| window.from.max(self.now)) {
+        for moment in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
-            add(&mut free, &self.released(ix, moment));
+            add(&mut free, &self.released(ix, from, moment));
             for window in windows.iter().filter(|window| window.is_open(moment)) {
                 subtract(&mut free, &self.unused(window, ix, moment));
             }
@@ -130,12 +196,13 @@ impl<'s> Windows<'s> {
         tightest
     }
 
-    /// What the jobs that run on a node now have given back by then.
-    fn released(&self, ix: NodeIx, by: Time) -> Amounts {
+    /// What the jobs that run on a node give back after one moment, by another.
+    fn released(&self, ix: NodeIx, from: Time, by: Time) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
             let until = self.state.running.get(job).map_or(Time::NEVER, |running| running.until);
-            if until <= by && self.now < by {
+            let end = self.state.planned_end(*job, until, self.now);
+            if from < end && end <= by {
                 add(&mut released, &hold.taken);
             }
         }
@@ -168,7 +235,7 @@ impl<'s> Windows<'s> {
         class: &ClassKey,
         (asked, length): (&str, Span),
         until: Time,
-    ) -> Result<View<'s>, Reason> {
+    ) -> Result<Space<'s>, Reason> {
         let called: Vec<&Window> = self.state.windows.values().filter(|window| window.is_called(asked)).collect();
         let open: Vec<&Window> = called.into_iter().filter(|window| window.is_open(self.now)).collect();
         let Some(first) = open.first() else { return Err(Reason::NotOpen { window: asked.to_string() }) };
@@ -184,12 +251,12 @@ impl<'s> Windows<'s> {
             return Err(Reason::OutlastsWindow { requested, left: last.since(self.now).to_string() });
         }
         // M39: where others lie on top as a whole, they must admit, too.
-        let barring = self.barring(class, Some(asked), length, until);
+        let barring = self.barring(class, Some(asked), length, (self.now, until));
         let closed: BTreeSet<NodeIx> =
             barring.iter().filter(|window| window.whole).flat_map(|window| self.nodes_of(window)).collect();
         let mut rooms = self.rooms(space, &mine);
         rooms.retain(|ix, _| !closed.contains(ix));
-        Ok(View { space: Space::of_rooms(&self.state.cluster, rooms), is_inside: true, reason })
+        Ok(Space::of_rooms(&self.state.cluster, rooms))
     }
 
     /// What is free within windows, node by node.

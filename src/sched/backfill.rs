@@ -9,6 +9,7 @@
 //! That is a depth of one. With a depth of two job 4 is promised a start as well, and what comes
 //! behind it passes only where it delays neither (M31).
 
+use super::admission::Windows;
 use super::calendar::{Calendar, Promise};
 use super::plan::{Booking, Cause, Plan};
 use super::shape::ClassKey;
@@ -54,7 +55,7 @@ impl<'s> Promises<'s> {
         policy: &'s Backfill,
         state: &'s State,
         calendar: &mut Calendar<'s>,
-        space: &Space<'s>,
+        (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
     ) -> Promises<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
@@ -63,24 +64,23 @@ impl<'s> Promises<'s> {
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
-            promises.renew(calendar, space, now);
+            promises.renew(calendar, (space, windows), now);
         }
         promises
     }
 
-    fn renew(&mut self, calendar: &mut Calendar<'s>, space: &Space<'s>, now: Time) {
+    fn renew(&mut self, calendar: &mut Calendar<'s>, (space, windows): (&Space<'s>, &Windows<'s>), now: Time) {
         let state = self.state;
         let mut kept: Vec<&Booking> = state.standing.promises().collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
             let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
-            let promise = class.map(|class| Promise {
-                at: booking.at.max(now),
-                span: Span(booking.until.0.saturating_sub(booking.at.0)),
-                shape: &class.shape,
-                nodes: booking.nodes.clone(),
+            let is_good = class.is_some_and(|class| {
+                let at = booking.at.max(now);
+                let span = Span(booking.until.0.saturating_sub(booking.at.0));
+                let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };
+                calendar.renew(space, windows, booking.job, (class, promise))
             });
-            let is_good = promise.is_some_and(|promise| calendar.renew(space, booking.job, promise));
             self.unvisited += usize::from(is_good);
             // What it stood for is free: others may come earlier.
             self.is_loose |= !is_good;
@@ -135,7 +135,13 @@ impl<'s> Promises<'s> {
 }
 
 /// A promise as the plan has it, with what became of an earlier one.
-pub fn booking(state: &State, plan: &Plan, job: JobId, class: &ClassKey, promise: &Promise, now: Time) -> Booking {
+pub fn booking(
+    plan: &Plan,
+    windows: &Windows,
+    (job, class): (JobId, &ClassKey),
+    promise: &Promise,
+    state: &State,
+) -> Booking {
     let before = state.standing.promise(job).filter(|before| before.at != promise.at);
     Booking {
         job,
@@ -144,18 +150,20 @@ pub fn booking(state: &State, plan: &Plan, job: JobId, class: &ClassKey, promise
         until: promise.at + promise.span,
         nodes: promise.nodes.clone(),
         was: before.map(|before| before.at),
-        // A job that is overdue ends at once but later than now, again and again.
-        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, before, now)),
+        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, windows, class, before)),
     }
 }
 
 /// Why a promise became later.
-fn cause(state: &State, plan: &Plan, before: &Booking, now: Time) -> Cause {
+fn cause(state: &State, plan: &Plan, windows: &Windows, class: &ClassKey, before: &Booking) -> Cause {
     let lost = |node: &&String| !state.cluster.find(node).is_some_and(|ix| state.cluster.node(ix).usable);
     if let Some(node) = before.nodes.iter().find(lost) {
         return Cause::NodeLost { node: node.clone() };
     }
-    if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= now) {
+    if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
+        return Cause::Window { id: window.id.clone() };
+    }
+    if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
         return Cause::Overdue { job };
     }
     let is_new = |job: &JobId| state.standing.promise(*job).is_none();

@@ -7,13 +7,13 @@
 //! Kept in one of two ways, which give the same moments where both apply: by counting ([`Tally`])
 //! where any free place is as good as any other, else pinned to nodes ([`Pins`]).
 
+use super::admission::Windows;
 use super::allocation;
-use super::amounts::add;
 use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
-use super::pins::Pins;
-use super::shape::Shape;
+use super::pins::{Pins, Terms};
+use super::shape::{ClassKey, Shape};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::tally::Tally;
@@ -100,25 +100,26 @@ impl<'s> Calendar<'s> {
         }
     }
 
-    /// Whether what a job takes until then is in nobody's way.
-    pub fn admits(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
-        let (now, passes) = (self.now, self.lets_pass(until));
-        passes
-            || match self.open(space) {
-                Books::Counted(measure, tally, _) => {
-                    let mut total = space.cluster.catalog.nothing();
-                    claim.holds.values().for_each(|taken| add(&mut total, taken));
-                    tally.shortage(&measure.count(&total), now, until).is_none()
-                }
-                Books::Pinned(pins) => pins.is_free(space, claim, now, until.since(now)),
-                Books::Shut(_) => true,
-            }
+    /// Where a request fits now in what windows leave, beside all promises, for a job that runs until
+    /// then.
+    pub fn within(&mut self, left: &Space<'s>, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        match self.open(space) {
+            Books::Pinned(pins) => pins.within(left, space, shape, until),
+            // Where there are windows, places matter.
+            Books::Counted(..) | Books::Shut(_) => None,
+        }
     }
 
     /// Promises a job its earliest start that delays no other promise, later than now; None when no
     /// such moment can be told.
-    pub fn book(&mut self, space: &Space<'s>, job: JobId, shape: &'s Shape, span: Span) -> Option<&Promise<'s>> {
-        let now = self.now;
+    pub fn book(
+        &mut self,
+        space: &Space<'s>,
+        windows: &Windows<'s>,
+        job: JobId,
+        (class, span): (&'s ClassKey, Span),
+    ) -> Option<&Promise<'s>> {
+        let (now, shape) = (self.now, &*class.shape);
         let (at, nodes) = match self.open(space) {
             Books::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
@@ -127,7 +128,7 @@ impl<'s> Calendar<'s> {
                 (at, None)
             }
             Books::Pinned(pins) => {
-                let slot = pins.earliest(space, shape, span)?;
+                let slot = pins.earliest(space, &Terms { windows, class }, span)?;
                 let at = slot.at.max(now + OVERDUE);
                 pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                 (at, Some(slot.placement))
@@ -140,7 +141,13 @@ impl<'s> Calendar<'s> {
     }
 
     /// Renews a promise as it was given, on other nodes if need be; false when it cannot be kept.
-    pub fn renew(&mut self, space: &Space<'s>, job: JobId, promise: Promise<'s>) -> bool {
+    pub fn renew(
+        &mut self,
+        space: &Space<'s>,
+        windows: &Windows<'s>,
+        job: JobId,
+        (class, promise): (&'s ClassKey, Promise<'s>),
+    ) -> bool {
         let Promise { at, span, shape, .. } = promise;
         let nodes = match self.open(space) {
             Books::Counted(measure, tally, _) => {
@@ -153,13 +160,14 @@ impl<'s> Calendar<'s> {
             }
             Books::Pinned(pins) => {
                 let same = placement(space, shape, &promise.nodes).map(|p| allocation::claim(space.cluster, shape, &p));
-                match same.filter(|claim| pins.is_free(space, claim, at, span)) {
+                let is_open = windows.in_the_way(class, &promise.nodes, at, at + span).is_none();
+                match same.filter(|claim| is_open && pins.is_free(space, claim, at, span)) {
                     Some(claim) => {
                         pins.book(job, at, at + span, claim);
                         promise.nodes.clone()
                     }
                     None => {
-                        let Some(slot) = pins.fits_at(space, shape, at, span) else { return false };
+                        let Some(slot) = pins.fits_at(space, &Terms { windows, class }, at, span) else { return false };
                         pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
                         names(self.state, &slot.placement)
                     }
@@ -205,7 +213,8 @@ impl<'s> Calendar<'s> {
     fn open(&mut self, space: &Space<'s>) -> &mut Books<'s> {
         if let Books::Shut(started) = &mut self.books {
             let started = std::mem::take(started);
-            self.books = match Measure::of(self.state, space) {
+            let measure = if self.state.windows.is_empty() { Measure::of(self.state, space) } else { None };
+            self.books = match measure {
                 Some((measure, free)) => {
                     let tally = self.count(&measure, free, &started);
                     let begun = started.into_values().map(|(claim, until)| (until, claim)).collect();

@@ -12,6 +12,7 @@ use super::{allocation, distribution, feasibility, filling, launch, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
+use std::sync::Arc;
 
 /// Decides what is to start now, and says of every class that waits why. Pure: equal state, policy
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
@@ -38,7 +39,7 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
     ledger.close()
 }
 
-fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Reason> {
+fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
     let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
     feasibility::screen(shape, ledger)?;
     throttling::admit(job, ledger)?;

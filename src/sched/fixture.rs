@@ -195,7 +195,7 @@ impl Scene {
     /// Why a cycle leaves this job waiting; None when it says nothing about its class.
     pub fn reason(&self, id: u64) -> Option<Reason> {
         let class = self.classes.get(&id)?;
-        self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| reason)
+        self.plan().verdicts.into_iter().find(|(of, _)| of == class).map(|(_, reason)| Reason::clone(&reason))
     }
 
     /// The same as text; empty for none.

@@ -30,7 +30,7 @@ pub fn start(
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
-    let placement = ledger.place_now(&class.shape)?;
+    let placement = ledger.place_now(&class.shape).map_err(|reason| Reason::clone(&reason))?;
     let shares = distribution::lay_out(cluster, &class.shape, &placement);
     let candidate = Candidate::alone(job.id, &class);
     Ok(launch::order(candidate, shares, ledger.end_of(&class), cluster, &mut ledger.numbers))

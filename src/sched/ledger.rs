@@ -1,7 +1,6 @@
 //! What a cycle has decided so far and what that leaves.
 
-use super::admission::{View, Windows};
-use super::allocation;
+use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
 use super::fillers::Borrowed;
@@ -20,6 +19,7 @@ use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The books of one cycle.
 pub struct Ledger<'s> {
@@ -51,7 +51,7 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
-    waiting: BTreeMap<ShapeId, Reason>,
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
     /// Classes of which it was said why they wait though jobs of them are still considered.
     told: BTreeSet<ClassId>,
     plan: Plan,
@@ -62,7 +62,8 @@ impl<'s> Ledger<'s> {
     pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
         let space = Space::now(&state.cluster);
         let mut calendar = Calendar::new(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, &space, now);
+        let windows = Windows::open(state, now);
+        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
@@ -70,7 +71,7 @@ impl<'s> Ledger<'s> {
             space,
             vacant: Space::vacant(&state.cluster),
             numbers: Numbers::default(),
-            windows: Windows::open(state, now),
+            windows,
             calendar,
             promises,
             gate: None,
@@ -109,7 +110,8 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where the job fits now without delaying a promise, or why it does not.
-    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Reason> {
+    pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
+        self.borrows = false;
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -125,8 +127,8 @@ impl<'s> Ledger<'s> {
     }
 
     /// Why a job waits for the start it was promised.
-    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Reason {
-        let promised = Reason::WouldDelayBooking { holder: candidate.job, at };
+    fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
+        let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
         match self.told.contains(&candidate.class.id) {
             true => promised,
             false => self.place_beside(candidate.class).err().unwrap_or(promised),
@@ -134,44 +136,45 @@ impl<'s> Ledger<'s> {
     }
 
     /// Where a job fits beside promises and windows, or within one.
-    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    fn place_beside(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let until = self.end_of(class);
-        match self.windows.view(&self.space, class, until)? {
+        match self.windows.fit(&self.space, class, until)? {
             None => self.place_openly(class),
-            Some(view) => self.place_in(view, class, until),
+            Some(Leave { placement, is_inside: true }) => Ok(placement?),
+            Some(Leave { placement, .. }) => {
+                // What does not fit though nothing were set aside, waits for that.
+                self.place_openly(class)?;
+                self.place_beside_both(class, until, placement?)
+            }
         }
     }
 
-    fn place_in(&mut self, view: View<'s>, class: &ClassKey, until: Time) -> Result<Placement, Reason> {
-        let (state, shape) = (self.state, &class.shape);
-        let placement = match matching::fit(&view.space, shape) {
-            Err(misfit) if view.is_inside => return Err(shortage::now(&view.space, shape, misfit)),
-            // What does not fit though nothing were set aside, waits for that.
-            Err(_) => return self.place_openly(class).and(Err(view.reason)),
-            Ok(placement) if view.is_inside => return Ok(placement),
-            Ok(placement) => placement,
-        };
-        let claim = allocation::claim(&state.cluster, shape, &placement);
-        match self.gate {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
-            None if self.calendar.admits(&self.space, &claim, until) => Ok(placement),
-            // Beside the promises there is room, but not on these nodes.
-            None => self.place_openly(class).and(Err(view.reason)),
+    /// Where a job fits in what windows leave without delaying a promise; it does fit without either.
+    fn place_beside_both(&mut self, class: &ClassKey, until: Time, left: Placement) -> Result<Placement, Arc<Reason>> {
+        if self.borrows || self.calendar.lets_pass(until) {
+            return Ok(left);
+        }
+        let shape = &class.shape;
+        let beside = self.windows.left(class, until);
+        let placement = beside.and_then(|left| self.calendar.within(left, &self.space, shape, until));
+        match self.calendar.in_the_way(shape, until) {
+            Some((holder, at)) => placement.ok_or_else(|| Arc::new(Reason::WouldDelayBooking { holder, at })),
+            None => Ok(left),
         }
     }
 
-    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Reason> {
+    fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
         if let Some(reason) = self.waiting.get(&shape.id) {
             return Err(reason.clone());
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at });
+            return Err(Reason::WouldDelayBooking { holder, at }.into());
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
-            return Err(kept);
+            return Err(kept.into());
         }
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
@@ -180,7 +183,7 @@ impl<'s> Ledger<'s> {
         // X4: nobody can tell when it ends.
         if !borrows && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
-            return Err(Reason::NoWalltime);
+            return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(placement);
@@ -191,15 +194,15 @@ impl<'s> Ledger<'s> {
             return Ok(placement);
         }
         match self.calendar.in_the_way(shape, until) {
-            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }),
+            Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
             None => Ok(placement),
         }
     }
 
     /// Where the request fits now, whatever is promised to others.
-    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Reason> {
+    pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
         matching::fit(&self.space, shape).map_err(|misfit| {
-            let reason = shortage::now(&self.space, shape, misfit);
+            let reason = Arc::new(shortage::now(&self.space, shape, misfit));
             self.waiting.insert(shape.id, reason.clone());
             reason
         })
@@ -238,23 +241,25 @@ impl<'s> Ledger<'s> {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
         self.space.claim(&claim);
-        self.windows.start(job.class, &claim, start.until);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
+        self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
     }
 
     /// Enters a refusal, for the whole class, and promises a blocked job its start if it may have one.
     /// True when more jobs of the class are to be considered.
-    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Reason) -> bool {
+    pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> bool {
         // What waits for room in a reservation is promised none elsewhere.
         let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
         let at = if is_promised { self.promise(candidate) } else { None };
-        if let Reason::Busy { until, .. } = &mut reason {
+        if at.is_some()
+            && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)
+        {
             *until = at;
         }
-        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = reason {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
         }
         if let Some(change) = self.change_awaited(&reason) {
@@ -311,10 +316,11 @@ impl<'s> Ledger<'s> {
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
-            self.calendar.book(&self.space, job, &class.shape, self.span_of(class))?;
+            self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
         }
         let promise = self.calendar.promise(job)?;
-        let (at, booking) = (promise.at, backfill::booking(self.state, &self.plan, job, class, promise, self.now));
+        let at = promise.at;
+        let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));

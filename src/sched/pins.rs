@@ -7,10 +7,11 @@
 //!
 //! A promise takes what is not free now before it takes what is: so the fillers keep the most.
 
+use super::admission::Windows;
 use super::amounts::Amounts;
 use super::cluster::{NodeIx, Room};
 use super::matching::{self, Placement, Trial};
-use super::shape::{ChunkShape, Shape, Tenancy};
+use super::shape::{ChunkShape, ClassKey, Shape, Tenancy};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::{Closing, Timeline};
@@ -49,6 +50,14 @@ struct Change {
     begins: bool,
     taken: Amounts,
     alone: bool,
+}
+
+/// On which terms a promise is sought.
+pub struct Terms<'a, 's> {
+    /// What is set aside.
+    pub windows: &'a Windows<'s>,
+    /// For jobs of this class.
+    pub class: &'s ClassKey,
 }
 
 /// A start that is possible.
@@ -108,6 +117,17 @@ impl<'s> Pins<'s> {
         matching::fit(beside, shape).ok()
     }
 
+    /// The same in what windows leave of what is free now.
+    pub fn within(&self, left: &Space<'s>, space: &Space<'s>, shape: &Shape, until: Time) -> Option<Placement> {
+        let mut within = left.clone();
+        for &ix in self.on.keys() {
+            let mut room = self.worst_room(space, ix, self.now, until);
+            room.narrow(left.room(ix));
+            within.refile(ix, room);
+        }
+        matching::fit(&within, shape).ok()
+    }
+
     /// Cuts the promised nodes down to what is left of them from `from` until `until`.
     fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
         for &ix in self.on.keys() {
@@ -156,7 +176,8 @@ impl<'s> Pins<'s> {
 
     /// The first start that delays no promise, now or later, for a job that runs for `span`; None
     /// when none can be told.
-    pub fn earliest(&mut self, now: &Space<'s>, shape: &Shape, span: Span) -> Option<Slot> {
+    pub fn earliest(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, span: Span) -> Option<Slot> {
+        let shape = &*terms.class.shape;
         if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
             return None;
         }
@@ -167,24 +188,35 @@ impl<'s> Pins<'s> {
                 return None;
             }
         };
-        let moments = self.moments(closing.at);
-        for at in moments {
+        for at in self.moments(closing.at, terms.windows) {
             self.timeline.advance(&mut closing, at);
             self.narrow(&mut closing.space, now, at, at + span);
-            if matching::fits(&closing.space, shape) {
-                let placement = self.late_places(now, &closing, shape)?;
+            if !matching::fits(&closing.space, shape) {
+                continue;
+            }
+            if let Some(placement) = self.admitted(now, &closing, terms, span) {
                 return Some(Slot { at, placement });
             }
         }
         None
     }
 
+    /// Where a request fits in what windows leave of a later moment.
+    fn admitted(&self, now: &Space<'s>, then: &Closing<'s>, terms: &Terms<'_, 's>, span: Span) -> Option<Placement> {
+        if self.state.windows.is_empty() {
+            return self.late_places(now, then, &terms.class.shape);
+        }
+        let mut left = then.clone();
+        terms.windows.narrow(&mut left.space, terms.class, then.at, then.at + span);
+        self.late_places(now, &left, &terms.class.shape)
+    }
+
     /// Whether a request fits at a moment, for a job that runs for `span`, and where.
-    pub fn fits_at(&self, now: &Space<'s>, shape: &Shape, at: Time, span: Span) -> Option<Slot> {
+    pub fn fits_at(&self, now: &Space<'s>, terms: &Terms<'_, 's>, at: Time, span: Span) -> Option<Slot> {
         let mut closing = self.timeline.today(now);
         self.timeline.advance(&mut closing, at);
         self.narrow(&mut closing.space, now, at, at + span);
-        let placement = self.late_places(now, &closing, shape)?;
+        let placement = self.admitted(now, &closing, terms, span)?;
         Some(Slot { at, placement })
     }
 
@@ -198,9 +230,9 @@ impl<'s> Pins<'s> {
     }
 
     /// The moments at which something ends, from `first` on.
-    fn moments(&self, first: Time) -> Vec<Time> {
+    fn moments(&self, first: Time, windows: &Windows) -> Vec<Time> {
         let promised = self.pins.values().map(|pin| pin.until).filter(|&end| end > first && end != Time::NEVER);
-        let mut moments: Vec<Time> = self.timeline.ends_after(first).chain(promised).chain([first]).collect();
+        let mut moments: Vec<Time> = self.timeline.ends_after(first).chain(promised).chain(windows.ends_after(first)).chain([first]).collect();
         moments.sort_unstable();
         moments.dedup();
         moments

@@ -78,6 +78,11 @@ pub enum Cause {
         /// Which.
         job: JobId,
     },
+    /// The place is set aside by a reservation.
+    Window {
+        /// Which, as its window is called.
+        id: String,
+    },
     /// A job that is now ahead in the order has the place.
     Overtaken {
         /// Which.
@@ -92,6 +97,7 @@ impl fmt::Display for Cause {
         match self {
             Cause::NodeLost { node } => write!(f, "node {node} takes no jobs now"),
             Cause::Overdue { job } => write!(f, "job {job} runs on past its walltime"),
+            Cause::Window { id } => write!(f, "reservation {id} has the place"),
             Cause::Overtaken { by } => write!(f, "job {by} is ahead of it now"),
             Cause::Changed => f.write_str("jobs, nodes or the policy were changed"),
         }
@@ -109,8 +115,8 @@ pub struct Plan {
     pub preempts: Vec<Preemption>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
-    /// Why a class does not start, or does not any further.
-    pub verdicts: Vec<(ClassId, Reason)>,
+    /// Why a class does not start, or does not any further; classes of one shape may share a reason.
+    pub verdicts: Vec<(ClassId, Arc<Reason>)>,
     /// When a further look could help though nothing happens before.
     pub next: Option<Time>,
     /// How many jobs were looked at; the others shared a refusal.

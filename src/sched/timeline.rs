@@ -14,6 +14,7 @@ use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is free at a moment, if nothing is promised.
+#[derive(Clone)]
 pub struct Closing<'s> {
     /// The moment.
     pub at: Time,

@@ -40,7 +40,7 @@ impl Verdicts {
     /// Takes in what a cycle has found; `now` is on the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, now: Span) {
         let reasons: BTreeMap<u64, Reason> =
-            plan.verdicts.iter().map(|(class, reason)| (class.0, reason.clone())).collect();
+            plan.verdicts.iter().map(|(class, reason)| (class.0, Reason::clone(reason))).collect();
         for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {

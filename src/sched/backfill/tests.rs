@@ -4,6 +4,7 @@ use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
+use crate::model::window::{Access, Window};
 use crate::sched::fixture::{Scene, cluster};
 use crate::sched::plan::{Cause, Preemption};
 
@@ -282,6 +283,58 @@ fn m34_no_more_make_way_than_have_to() {
     scene.state.vacate(JobId::job(1));
     let preempts: Vec<_> = scene.at(60).plan().preempts.iter().map(|preemption| preemption.job.number).collect();
     assert_eq!(preempts, [3], "job 4 started beside the promise or may stay beside job 2");
+}
+
+#[test]
+fn m37_a_promise_keeps_out_of_what_is_set_aside() {
+    let window = |scene: &Scene| Window {
+        id: "R1".to_string(),
+        from: Time(3_600_000),
+        to: Time(7_200_000),
+        shares: crate::sched::window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+        whole: true,
+        access: Access { users: vec!["john".to_string()], ..Access::default() },
+        by_name: false,
+        owner_preempts: false,
+    };
+    let scene = |walltime: &str, depth| {
+        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 1800);
+        scene.state.set_window(window(&scene));
+        with(scene.queued(2, &format!("select=1:ncpus=4 walltime={walltime}")), |b| b.depth = depth)
+    };
+    for depth in [1, Backfill::ALL] {
+        assert_eq!(scene("0:30:00", depth).booked(), "2 at 1800 on n1", "it is over as the window opens");
+        assert_eq!(scene("0:31:00", depth).booked(), "2 at 7200 on n1");
+    }
+    let mut kept = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 1800);
+    kept = settled(with(kept.queued(2, "select=1:ncpus=4 walltime=0:31:00"), |b| b.depth = Backfill::ALL));
+    let aside = window(&kept);
+    kept.state.set_window(aside);
+    let booking = kept.plan().bookings[0].clone();
+    assert_eq!((booking.at, booking.was), (Time(7_200_000), Some(Time(1_800_000))));
+    assert_eq!(booking.cause, Some(Cause::Window { id: "R1".to_string() }));
+}
+
+#[test]
+fn a_filler_delays_no_promise_where_something_is_set_aside() {
+    let mut scene = cluster("2 x ncpus=4")
+        .running(1, "select=1:ncpus=4", "n1", 600)
+        .queued(2, "select=2:ncpus=4 walltime=60")
+        .queued(3, "select=1:ncpus=1 walltime=300")
+        .queued(4, "select=1:ncpus=1 walltime=900");
+    let window = Window {
+        id: "R1".to_string(),
+        from: Time(300_000),
+        to: Time(400_000),
+        shares: crate::sched::window::whole(&scene.state, &["n2".to_string()]).unwrap(),
+        whole: true,
+        access: Access::default(),
+        by_name: false,
+        owner_preempts: false,
+    };
+    scene.state.set_window(window);
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("3 on n2", "2 at 600 on n1,n2"));
+    assert_eq!(scene.reason(4).unwrap().code(), "would_delay_booking");
 }
 
 #[test]
