@@ -312,3 +312,49 @@ fn a_reservation_that_runs_can_be_cut_short() {
     assert_eq!(sandbox.ended(&job)["Exit_status"], 271);
     sandbox.until("its end", || (state(&sandbox, &id) == "none").then_some(()));
 }
+
+#[test]
+fn maintenance_takes_whole_hosts_from_all_but_its_queue() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let running = sandbox.submit(&[], "sleep 100\n");
+    let host = sandbox.running(&running)["exec_host"].as_str().unwrap().split('/').next().unwrap().to_string();
+    let line = sandbox.run("pbs_rsub", &["-I", "5", "-R", &ahead(0), "-D", "1:00:00", "--hosts", &host]).line();
+    let id = line.strip_suffix(" CONFIRMED").unwrap_or_else(|| panic!("{line}"));
+    assert!(id.starts_with('M'), "{id}");
+    becomes(&sandbox, id, "RESV_RUNNING");
+    let node = sandbox.run("pbsnodes", &["-v", &host]).ok();
+    assert!(node.contains("resv-exclusive") && node.contains(&format!("resv = {id}")), "{node}");
+    let kept_out = sandbox.submit(&["-l", "walltime=60"], "true\n");
+    let inside = sandbox.submit(&["-q", queue_of(id)], "true\n");
+    assert_eq!(sandbox.ended(&inside)["Exit_status"], 0);
+    let reason = "Not Running: Job would conflict with reservation or top job";
+    sandbox.until("the reason", || sandbox.run("qstat", &["-s", &kept_out]).out.contains(reason).then_some(()));
+    assert_eq!(sandbox.state(&running), "R", "what ran before goes on");
+    sandbox.run("pbs_rdel", &[id]).ok();
+    assert_eq!(sandbox.ended(&kept_out)["Exit_status"], 0);
+}
+
+#[test]
+fn m42_a_job_that_asks_for_a_window_of_the_configuration_runs_there() {
+    let user = lanai::sys::user::own().name;
+    let config = format!(
+        "[server]\nname = \"head\"\n[[reservation]]\nname = \"own\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\n\
+         users = [\"{user}\"]\nflags = [\"byname\"]\n\
+         [[reservation]]\nname = \"others\"\nselect = \"1:ncpus=1\"\nperiod = \"infinity\"\nusers = [\"nobody\"]\n"
+    );
+    let sandbox = Sandbox::configured(&config);
+    sandbox.submit(&["-h"], "true\n");
+    becomes(&sandbox, "own.head", "RESV_RUNNING");
+    becomes(&sandbox, "others.head", "RESV_RUNNING");
+    let inside = sandbox.submit(&["-W", "resv=own"], "true\n");
+    assert_eq!(sandbox.ended(&inside)["resv"], "own");
+    let kept_out = sandbox.submit(&["-W", "resv=others"], "true\n");
+    let reason = "Not Running: Job would conflict with reservation or top job (others)";
+    sandbox.until("the reason", || (sandbox.job(&kept_out)["comment"] == reason).then_some(()));
+    let all = format!("select=1:ncpus={}", processors(&sandbox));
+    let plain = sandbox.submit(&["-l", &all], "true\n");
+    sandbox.until("its reason", || {
+        let comment = sandbox.job(&plain)["comment"].as_str().unwrap_or_default().to_string();
+        comment.starts_with("Not Running: Job would conflict with reservation").then_some(())
+    });
+}

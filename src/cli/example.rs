@@ -170,7 +170,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
     };
     let node =
         Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
-    NodeRecord { node, jobs: vec![], exclusive: false }
+    NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }
 
 /// A whole system that answers questions as schedd does.

@@ -118,6 +118,7 @@ pub fn state(record: &NodeRecord) -> String {
     let words = [
         (record.exclusive, "job-exclusive"),
         (busy && !record.exclusive, "job-busy"),
+        (record.reserved, "resv-exclusive"),
         (record.node.offline, "offline"),
         (!record.node.up, "down"),
     ];
@@ -136,6 +137,10 @@ pub fn attributes<'a>(record: &'a NodeRecord, server: &'a ServerFacts, format: F
     if !record.jobs.is_empty() {
         let jobs = jobs(record, server, format);
         out.add("jobs", if format == Format::Dsv { Shown::Text(jobs.join(",").into()) } else { Shown::List(jobs) });
+    }
+    let resv: Vec<String> = record.reservations.iter().map(|id| format!("{id}.{}", server.name)).collect();
+    if !resv.is_empty() {
+        out.add("resv", if format == Format::Dsv { Shown::Text(resv.join(",").into()) } else { Shown::List(resv) });
     }
     for (name, value) in &node.facts.available {
         out.resource("resources_available", name, value);

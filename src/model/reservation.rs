@@ -223,7 +223,7 @@ impl Reservation {
 
     /// Whether jobs are submitted to a queue of its name: those of the configuration have none.
     pub fn has_queue(&self) -> bool {
-        self.terms.access.is_none() && !self.terms.whole
+        self.terms.access.is_none()
     }
 
     /// The occurrence that is on or comes next.

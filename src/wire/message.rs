@@ -440,6 +440,10 @@ pub struct NodeRecord {
     pub jobs: Vec<(JobId, Share)>,
     /// Whether one of them has the node to itself.
     pub exclusive: bool,
+    /// The reservations that have something of it, now or the next time they come.
+    pub reservations: Vec<String>,
+    /// Whether one of them has the node to itself now.
+    pub reserved: bool,
 }
 
 /// What every display needs to know of the server.

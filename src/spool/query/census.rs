@@ -1,14 +1,15 @@
 //! Queues and nodes, and what is in the ones and runs on the others.
 
 use super::super::SpoolError;
-use super::super::load;
+use super::super::{load, reservations};
 use super::state_of;
 use crate::model::job::{Job, Share};
 use crate::model::queue::Queue;
+use crate::model::reservation::State as Standing;
 use crate::model::state::State;
 use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All queues, with their jobs by state and what these hold. `shown`: SQL for the jobs that count.
 pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCounts>, SpoolError> {
@@ -59,7 +60,8 @@ fn shares(job: &Job) -> &[Share] {
 
 /// All nodes, with what runs on them.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
-    let record = |node| NodeRecord { node, jobs: Vec::new(), exclusive: false };
+    let record =
+        |node| NodeRecord { node, jobs: Vec::new(), exclusive: false, reservations: Vec::new(), reserved: false };
     let mut records: BTreeMap<String, NodeRecord> =
         load::nodes(connection)?.into_iter().map(|node| (node.facts.name.clone(), record(node))).collect();
     for job in running(connection)? {
@@ -67,6 +69,15 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolErr
             let Some(record) = records.get_mut(&share.node) else { continue };
             record.jobs.push((job.id, share.clone()));
             record.exclusive |= job.spec.request.place.sharing.is_exclusive();
+        }
+    }
+    for reservation in reservations::all(connection)?.iter().filter(|reservation| !reservation.is_over()) {
+        let is_alone = reservation.terms.whole || reservation.terms.request.place.sharing.is_exclusive();
+        let nodes: BTreeSet<&str> = reservation.occurrence().shares.iter().map(|share| share.node.as_str()).collect();
+        for node in nodes {
+            let Some(record) = records.get_mut(node) else { continue };
+            record.reservations.push(reservation.id.clone());
+            record.reserved |= is_alone && reservation.state == Standing::Running;
         }
     }
     Ok(records.into_values().collect())
