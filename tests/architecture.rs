@@ -30,7 +30,7 @@ const IMPURE: &[&str] = &[
     "SystemTime",
     "Instant",
     "Utc",
-    "Local",
+    "Local::now",
     "HashMap",
     "HashSet",
     "RandomState",

@@ -81,13 +81,11 @@ fn easy_starts_every_job_when_the_reference_does() {
 }
 
 #[test]
-#[ignore = "not yet right"]
 fn easy_sjbf_starts_every_job_when_the_reference_does() {
     compare(POLICIES[2]);
 }
 
 #[test]
-#[ignore = "not yet right"]
 fn conservative_starts_every_job_when_the_reference_does() {
     compare(POLICIES[3]);
 }

@@ -30,14 +30,21 @@ complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Run a trace i
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'The machine has N nodes; without this, all processors of the trace\'s header are one node' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Each node has C processors' -r
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Decide as a preset does' -r -f -a "hybrid\t''
+qube\t''
+maui\t''
+it4i\t''
+ytsaurus\t''
+flux\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l config -d 'Decide as this lanai.toml says; its nodes are left aside' -r -F
-complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Decide by a policy of the literature, whatever else is said' -r -f -a "fcfs\t''
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Set order and backfill as a policy of the literature does, whatever preset or configuration say' -r -f -a "fcfs\t''
 easy\t''
 easy-sjbf\t''
 conservative\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Begin with the job at this place in the trace, counted from 0' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Run only so many jobs' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts to this file, as comma-separated values: job,submit,start,end,procs,nodes,via' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the schedule and the utilization over time into this file, as SVG' -r -F
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'How the summary is written' -r -f -a "text\t'A figure a line, with its unit'
 json\t'JSON; times in seconds'"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'

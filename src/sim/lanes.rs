@@ -80,7 +80,7 @@ mod tests {
 
     fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
         let job = Job { id: 0, submit: start, run, estimate: run, processors, user: 0 };
-        Outcome { job, start, nodes: String::new(), via: Via::Priority }
+        Outcome { job, start, nodes: "".into(), via: Via::Priority }
     }
 
     #[test]

@@ -15,7 +15,7 @@ const SHORTEST_RUN: i64 = 10;
 pub struct Metrics {
     /// How many jobs.
     pub jobs: usize,
-    /// How many of them passed a job that was promised a later start.
+    /// How many of them passed a job that waits.
     pub backfilled: usize,
     /// Of all jobs.
     pub wait: Spread,
@@ -162,7 +162,7 @@ mod tests {
 
     fn outcome(user: i64, submit: i64, start: i64, run: i64, processors: u32) -> Outcome {
         let job = Job { id: submit, submit, run, estimate: run, processors, user };
-        Outcome { job, start, nodes: "n1".to_string(), via: Via::Priority }
+        Outcome { job, start, nodes: "n1".into(), via: Via::Priority }
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //! used. Few jobs are drawn one by one; many as a grid of cells, because a job of less than a pixel
 //! shows nothing.
 
+mod grid;
+
+use self::grid::Grid;
 use super::lanes::{self, Piece};
 use super::metrics;
 use super::replay::{Outcome, Via};
@@ -193,54 +196,6 @@ fn jobs(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     Ok(())
 }
 
-/// How much of each cell of time and processors jobs of each width have.
-struct Grid {
-    columns: usize,
-    rows: usize,
-    /// Row by row.
-    cells: Vec<[f64; WIDTHS.len()]>,
-}
-
-impl Grid {
-    fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
-        let rows = rows.min(schedule.processors as usize).max(1);
-        let mut grid = Grid { columns, rows, cells: vec![[0.0; WIDTHS.len()]; columns * rows] };
-        let across = columns as f64 / (schedule.span.1 - schedule.span.0) as f64;
-        let up = rows as f64 / f64::from(schedule.processors);
-        for piece in &schedule.pieces {
-            let outcome = &schedule.outcomes[piece.job];
-            let moment = |seconds: i64| (seconds - schedule.span.0) as f64 * across;
-            let time = (moment(outcome.start), moment(outcome.end()));
-            let space = (f64::from(piece.first) * up, f64::from(piece.first + piece.count) * up);
-            grid.add(time, space, schedule.width(outcome));
-        }
-        grid
-    }
-
-    /// Adds a rectangle, given in cells.
-    fn add(&mut self, time: (f64, f64), space: (f64, f64), width: usize) {
-        for (row, high) in overlaps(space, self.rows) {
-            for (column, wide) in overlaps(time, self.columns) {
-                self.cells[row * self.columns + column][width] += high * wide;
-            }
-        }
-    }
-
-    /// What a cell is painted with: the width that has most of it, and how full it is in quarters.
-    fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
-        let cell = &self.cells[row * self.columns + column];
-        let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;
-        let quarters = (cell.iter().sum::<f64>() * 4.0).round() as u8;
-        (quarters > 0).then_some((most, quarters.min(4)))
-    }
-}
-
-/// The cells of a line that a span touches, each with the part of it that is covered.
-fn overlaps((from, to): (f64, f64), cells: usize) -> impl Iterator<Item = (usize, f64)> {
-    let last = (to.ceil() as usize).min(cells);
-    (from as usize..last).map(move |cell| (cell, to.min(cell as f64 + 1.0) - from.max(cell as f64)))
-}
-
 /// Cells in a row that are painted alike are one rectangle.
 fn cells(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
     let grid = Grid::new(schedule, CELLS);
@@ -301,9 +256,47 @@ fn legend(schedule: &Schedule) -> Vec<(RGBAColor, String)> {
         let most = (f64::from(schedule.processors) * part) as u32;
         if most > below {
             let range = if most == below + 1 { format!("{most}") } else { format!("{}-{most}", below + 1) };
-            keys.push((colour.to_rgba(), format!("{range} processors")));
+            let noun = if most == 1 { "processor" } else { "processors" };
+            keys.push((colour.to_rgba(), format!("{range} {noun}")));
             below = most;
         }
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::Job;
+    use super::*;
+
+    pub(super) fn outcome(start: i64, run: i64, processors: u32) -> Outcome {
+        let job = Job { id: start, submit: start, run, estimate: run, processors, user: 1 };
+        Outcome { job, start, nodes: "".into(), via: Via::Priority }
+    }
+
+    #[test]
+    fn time_is_told_in_a_unit_that_reads_well() {
+        let names = [60, 3600, 86_400, 86_400 * 30].map(|seconds| Unit::of(seconds).name);
+        assert_eq!(names, ["seconds", "minutes", "hours", "days"]);
+    }
+
+    #[test]
+    fn a_picture_of_many_jobs_is_bounded_and_one_of_none_is_no_failure() {
+        let outcomes: Vec<_> = (0..30_000).map(|at| outcome(at, 50, 1)).collect();
+        let picture = svg("many", &outcomes, 64).unwrap();
+        assert!(picture.contains("paler: partly idle") && picture.contains("utilization (%)"));
+        assert!(picture.matches("<rect").count() < CELLS.0 * CELLS.1);
+        assert!(svg("few", &outcomes[..9], 64).unwrap().contains("paler: backfilled"));
+        assert!(svg("none", &[], 64).unwrap().contains("none"));
+    }
+
+    #[test]
+    fn the_legend_tells_the_widths_a_machine_can_have() {
+        let names = |processors| {
+            let schedule = Schedule::new("", &[], processors);
+            legend(&schedule).into_iter().map(|(_, name)| name).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(names(128), "1-4 processors, 5-16 processors, 17-64 processors, 65-128 processors");
+        assert_eq!(names(4), "1-2 processors, 3-4 processors");
+    }
 }

@@ -10,6 +10,7 @@ use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::plan::{Plan, Start};
+use std::sync::Arc;
 
 /// What became of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +19,8 @@ pub struct Outcome {
     pub job: Job,
     /// When it started, in seconds.
     pub start: i64,
-    /// The nodes it got, the first of the request first.
-    pub nodes: String,
+    /// The nodes it got, the first of the request first, with blanks between.
+    pub nodes: Arc<str>,
     /// Why it was its turn.
     pub via: Via,
 }
@@ -42,7 +43,7 @@ impl Outcome {
 pub enum Via {
     /// Nobody with a better place waited.
     Priority,
-    /// It passed a job that was promised a later start.
+    /// It passed a job that waits.
     Backfill,
 }
 
@@ -85,6 +86,7 @@ pub fn run(
         world: World::new(machine.state(config), policy.clone()),
         outcomes: vec![None; jobs.len()],
         started: 0,
+        nodes: "".into(),
     };
     let mut last = None;
     while let Some(now) = replay.next() {
@@ -102,6 +104,8 @@ struct Replay<'t> {
     world: World,
     outcomes: Vec<Option<Outcome>>,
     started: usize,
+    /// The nodes of the job started last: often those of the next one, too.
+    nodes: Arc<str>,
 }
 
 impl Replay<'_> {
@@ -117,9 +121,9 @@ impl Replay<'_> {
         self.submit(now)?;
         let plan = self.world.decide(|id| Span::seconds(self.jobs[place(id)].run));
         for start in plan.iter().flat_map(|plan| &plan.starts) {
-            let via = plan.as_ref().map_or(Via::Priority, |plan| via(plan, start));
-            let job = self.jobs[place(start.job)];
-            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes: nodes(start), via });
+            let via = if start.passed.is_some() { Via::Backfill } else { Via::Priority };
+            let (job, nodes) = (self.jobs[place(start.job)], nodes(start, &mut self.nodes));
+            self.outcomes[place(start.job)] = Some(Outcome { job, start: now.0 / 1000, nodes, via });
             self.started += 1;
         }
         Ok(plan)
@@ -157,19 +161,15 @@ fn place(id: JobId) -> usize {
     id.number as usize - 1
 }
 
-/// Whether it passed a job that waits.
-fn via(plan: &Plan, start: &Start) -> Via {
-    match plan.bookings.iter().any(|booking| booking.job < start.job) {
-        true => Via::Backfill,
-        false => Via::Priority,
-    }
-}
-
-/// The nodes of a start, each once: `n1`, `n3 n4 n5`.
-fn nodes(start: &Start) -> String {
+/// The nodes of a start, each once: `n1`, `n3 n4 n5`. They are written anew only where they are not
+/// those `before`.
+fn nodes(start: &Start, before: &mut Arc<str>) -> Arc<str> {
     let mut names: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
     names.dedup();
-    names.join(" ")
+    if !names.iter().copied().eq(before.split(' ')) {
+        *before = names.join(" ").into();
+    }
+    before.clone()
 }
 
 #[cfg(test)]

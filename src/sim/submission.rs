@@ -14,7 +14,6 @@ use crate::model::text::Text;
 use crate::model::time::Time;
 use crate::sched::snapshot::{ClassKey, State};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// The classes of the jobs seen so far.
@@ -37,11 +36,12 @@ impl Classes {
 
     /// The class of a job in this state.
     pub fn of(&mut self, job: &trace::Job, state: &State) -> Result<&ClassKey, Refusal> {
-        let spec = self.spec(job)?;
-        Ok(match self.known.entry((job.processors, job.estimate, job.user)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert(state.class_key(&submitted(spec, job.user))),
-        })
+        let alike = (job.processors, job.estimate, job.user);
+        if !self.known.contains_key(&alike) {
+            let class = state.class_key(&submitted(self.spec(job)?, job.user));
+            self.known.insert(alike, class);
+        }
+        Ok(&self.known[&alike])
     }
 
     fn spec(&mut self, job: &trace::Job) -> Result<Arc<Spec>, Refusal> {

@@ -12,6 +12,9 @@ pub const FIELDS: usize = 18;
 /// No line of a trace is longer, in bytes: a file that is none is refused before it fills memory.
 const LONGEST_LINE: u64 = 1 << 16;
 
+/// No number is this large: in milliseconds it would still be one of 64 bits.
+const TOO_LARGE: u64 = 1 << 43;
+
 /// The kept numbers of a line, as they stand there: -1 is "not known".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -73,7 +76,7 @@ pub enum SwfError {
         found: usize,
     },
     /// Something that is no number.
-    #[error("line {line}: field {field} is `{text}`, which is no number")]
+    #[error("line {line}: field {field} is `{text}`, which is no number or one too large")]
     Number {
         /// Which line.
         line: usize,
@@ -149,12 +152,12 @@ fn record(line: usize, text: &[u8]) -> Result<Record, SwfError> {
 /// A number without its fraction, and whether it had one.
 fn number(word: &[u8]) -> Option<(i64, bool)> {
     let text = str::from_utf8(word).ok()?;
-    if let Ok(whole) = text.parse() {
-        return Some((whole, false));
-    }
-    let number: f64 = text.parse().ok()?;
-    let is_in_range = number.abs() < i64::MAX as f64;
-    is_in_range.then(|| (number.trunc() as i64, number.fract() != 0.0))
+    let (whole, has_fraction) = match text.parse::<i64>() {
+        Ok(whole) => (whole, false),
+        // What is not finite, or beyond 64 bits, becomes too large or fails here.
+        Err(_) => text.parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n.trunc() as i64, n.fract() != 0.0))?,
+    };
+    (whole.unsigned_abs() < TOO_LARGE).then_some((whole, has_fraction))
 }
 
 /// A word as an error shows it.
@@ -196,8 +199,11 @@ mod tests {
         assert_eq!(error(&format!("{good}1 2 3\n")), "line 2: 3 fields where the format has 18");
         assert_eq!(error(&good.replace("\n", " 19\n")), "line 1: 19 fields where the format has 18");
         let bad = good.replace("30", "half\u{fffd}");
-        assert_eq!(error(&format!(";\n{bad}")), "line 2: field 4 is `half\u{fffd}`, which is no number");
-        for word in ["nan", "inf", "1e40", "0x10", "--1"] {
+        assert_eq!(
+            error(&format!(";\n{bad}")),
+            "line 2: field 4 is `half\u{fffd}`, which is no number or one too large"
+        );
+        for word in ["nan", "inf", "1e40", "99999999999999", "0x10", "--1"] {
             assert!(error(&good.replace("30", word)).starts_with("line 1: field 4 is"), "{word}");
         }
         assert!(error(&"1 ".repeat(70_000)).starts_with("line 1 is longer than 65536 bytes"));

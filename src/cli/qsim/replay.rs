@@ -11,11 +11,12 @@ use crate::sim::report::{self, Summary};
 use crate::sim::shorthand;
 use crate::sim::swf::{self, Log};
 use crate::sim::trace::{Census, Job, Trace};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
 /// Run a trace in Standard Workload Format again, and say when its jobs would have started
@@ -31,7 +32,7 @@ pub struct Args {
     trace: PathBuf,
 
     /// The machine has N nodes; without this, all processors of the trace's header are one node
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nodes: Option<u32>,
 
     /// Each node has C processors
@@ -93,26 +94,18 @@ fn replay(args: &Args) -> Result<Summary> {
     let name = args.trace.display().to_string();
     let (config, policy) = decided(args)?;
     let (machine, jobs, records) = load(args).with_context(|| name.clone())?;
-
     let bar = bar(jobs.len());
-    let mut shown = 0;
-    let progress = |started: usize| {
-        if started >= shown + 256 {
-            shown = started;
-            bar.set_position(started as u64);
-        }
-    };
-    let outcomes = replay::run(&jobs, machine, &config, &policy, progress);
+    let outcomes = replay::run(&jobs, machine, &config, &policy, |started| show(&bar, started));
     bar.finish_and_clear();
     let outcomes = outcomes.with_context(|| name.clone())?;
 
     if let Some(path) = &args.jobs_out {
-        write(path, |out| report::write_starts(&outcomes, out))?;
+        let file = File::create(path).and_then(|file| report::write_starts(&outcomes, BufWriter::new(file)));
+        file.with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &args.plot {
-        let picture = plot::svg(&title(args), &outcomes, machine.processors());
-        let picture = picture.map_err(|error| anyhow!("{error}")).with_context(|| path.display().to_string())?;
-        write(path, |out| out.write_all(picture.as_bytes()))?;
+        let picture = plot::svg(&title(args), &outcomes, machine.processors()).map_err(anyhow::Error::msg);
+        picture.and_then(|svg| Ok(std::fs::write(path, svg)?)).with_context(|| path.display().to_string())?;
     }
     let metrics = Metrics::new(&outcomes, machine.processors());
     Ok(Summary { trace: name, policy: rules(args), machine, records, metrics })
@@ -161,11 +154,18 @@ fn presets() -> PossibleValuesParser {
 
 /// How far it is, at what rate, and how long it still takes; on a terminal only.
 fn bar(jobs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {per_sec}, {eta} left");
-    ProgressBar::new(jobs as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} jobs, {rate}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // What cannot be written to a terminal is not worth telling there.
+        let _ = write!(out, "{:.0} a second", state.per_sec());
+    });
+    ProgressBar::new(jobs as u64).with_style(style)
 }
 
-fn write(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) -> Result<()> {
-    let written = File::create(path).and_then(|file| fill(&mut BufWriter::new(file)));
-    written.with_context(|| path.display().to_string())
+/// Moves the bar on; not with each job, which would cost more than to schedule it.
+fn show(bar: &ProgressBar, started: usize) {
+    if started as u64 >= bar.position() + 256 {
+        bar.set_position(started as u64);
+    }
 }

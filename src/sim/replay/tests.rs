@@ -96,7 +96,7 @@ fn starts_do_not_depend_on_how_processors_make_nodes() {
     let lines: Vec<[i64; 4]> =
         (0..150).map(|step| [step * 20, dice(step, 90), 100 + dice(step, 50), dice(step + 3, 12)]).collect();
     let jobs = jobs(&lines);
-    for policy in &shorthand::names()[..1] {
+    for policy in shorthand::names() {
         let starts = |nodes, cores| {
             let outcomes = outcomes(policy, machine(nodes, cores), &jobs);
             outcomes.iter().map(|outcome| outcome.start).collect::<Vec<_>>()
@@ -110,7 +110,7 @@ fn starts_do_not_depend_on_how_processors_make_nodes() {
 fn what_became_of_a_job_is_told_with_its_nodes_and_why() {
     let jobs = jobs(&[[0, 10, 10, 3], [1, 5, 5, 4], [2, 4, 8, 1]]);
     let told = outcomes("easy", machine(2, 2), &jobs);
-    let told: Vec<_> = told.iter().map(|outcome| (outcome.nodes.as_str(), outcome.wait(), outcome.via)).collect();
+    let told: Vec<_> = told.iter().map(|outcome| (&*outcome.nodes, outcome.wait(), outcome.via)).collect();
     assert_eq!(told, [("n1 n2", 0, Via::Priority), ("n1 n2", 9, Via::Priority), ("n2", 0, Via::Backfill)]);
 }
 

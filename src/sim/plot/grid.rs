@@ -1,0 +1,82 @@
+//! Time and processors cut into cells, for schedules of more jobs than a picture has room for.
+
+use super::{Schedule, WIDTHS};
+
+/// How much of each cell of time and processors jobs of each width have.
+pub(super) struct Grid {
+    /// Cells across.
+    pub(super) columns: usize,
+    /// Cells up, no more than there are processors.
+    pub(super) rows: usize,
+    /// Row by row.
+    pub(super) cells: Vec<[f64; WIDTHS.len()]>,
+}
+
+impl Grid {
+    /// The cells of a schedule, so many across and up.
+    pub(super) fn new(schedule: &Schedule, (columns, rows): (usize, usize)) -> Grid {
+        let rows = rows.min(schedule.processors as usize).max(1);
+        let mut grid = Grid { columns, rows, cells: vec![[0.0; WIDTHS.len()]; columns * rows] };
+        let across = columns as f64 / (schedule.span.1 - schedule.span.0) as f64;
+        let up = rows as f64 / f64::from(schedule.processors);
+        for piece in &schedule.pieces {
+            let outcome = &schedule.outcomes[piece.job];
+            let moment = |seconds: i64| (seconds - schedule.span.0) as f64 * across;
+            let time = (moment(outcome.start), moment(outcome.end()));
+            let space = (f64::from(piece.first) * up, f64::from(piece.first + piece.count) * up);
+            grid.add(time, space, schedule.width(outcome));
+        }
+        grid
+    }
+
+    /// Adds a rectangle, given in cells.
+    fn add(&mut self, time: (f64, f64), space: (f64, f64), width: usize) {
+        for (row, high) in overlaps(space, self.rows) {
+            for (column, wide) in overlaps(time, self.columns) {
+                self.cells[row * self.columns + column][width] += high * wide;
+            }
+        }
+    }
+
+    /// What a cell is painted with: the width that has most of it, and how full it is in quarters.
+    pub(super) fn paint(&self, row: usize, column: usize) -> Option<(usize, u8)> {
+        let cell = &self.cells[row * self.columns + column];
+        let most = (0..WIDTHS.len()).max_by(|a, b| cell[*a].total_cmp(&cell[*b]))?;
+        let quarters = (cell.iter().sum::<f64>() * 4.0).round() as u8;
+        (quarters > 0).then_some((most, quarters.min(4)))
+    }
+}
+
+/// The cells of a line that a span touches, each with the part of it that is covered.
+fn overlaps((from, to): (f64, f64), cells: usize) -> impl Iterator<Item = (usize, f64)> {
+    let last = (to.ceil() as usize).min(cells);
+    (from as usize..last).map(move |cell| (cell, to.min(cell as f64 + 1.0) - from.max(cell as f64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Schedule;
+    use super::super::tests::outcome;
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_when_jobs_are_put_into_cells() {
+        let outcomes: Vec<_> = (0..300).map(|at| outcome(at * 7, 3 + at % 41, 1 + (at % 9) as u32)).collect();
+        let schedule = Schedule::new("", &outcomes, 100);
+        let area: i64 = outcomes.iter().map(|outcome| outcome.job.run * i64::from(outcome.job.processors)).sum();
+        for size in [(1, 1), (7, 13), (200, 500)] {
+            let grid = Grid::new(&schedule, size);
+            let cell = (schedule.span.1 - schedule.span.0) as f64 / grid.columns as f64 * 100.0 / grid.rows as f64;
+            let sum: f64 = grid.cells.iter().flatten().sum();
+            assert!((sum * cell - area as f64).abs() < 1e-6 * area as f64, "{size:?}");
+            assert!(grid.cells.iter().all(|cell| cell.iter().sum::<f64>() < 1.0 + 1e-9), "{size:?}");
+        }
+    }
+
+    #[test]
+    fn a_cell_shows_who_has_most_of_it_and_how_full_it_is() {
+        let outcomes = [outcome(0, 10, 1), outcome(0, 4, 60)];
+        let grid = Grid::new(&Schedule::new("", &outcomes, 64), (2, 1));
+        assert_eq!((grid.paint(0, 0), grid.paint(0, 1)), (Some((3, 3)), None));
+    }
+}
