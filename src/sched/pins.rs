@@ -232,7 +232,8 @@ impl<'s> Pins<'s> {
     /// The moments at which something ends, from `first` on.
     fn moments(&self, first: Time, windows: &Windows) -> Vec<Time> {
         let promised = self.pins.values().map(|pin| pin.until).filter(|&end| end > first && end != Time::NEVER);
-        let mut moments: Vec<Time> = self.timeline.ends_after(first).chain(promised).chain(windows.ends_after(first)).chain([first]).collect();
+        let mut moments: Vec<Time> =
+            self.timeline.ends_after(first).chain(promised).chain(windows.ends_after(first)).chain([first]).collect();
         moments.sort_unstable();
         moments.dedup();
         moments

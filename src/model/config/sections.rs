@@ -97,7 +97,7 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
-        mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", mailer)?,
+        mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", absolute_or_none)?,
         mail_from: section.read("mail_from", "a name without blanks, as \"lanai\" or \"lanai@head\"", sender)?,
     })
 }
@@ -124,7 +124,9 @@ fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
     Ok(CycleConfig {
         poll_interval: interval.unwrap_or(default.poll_interval),
         default_walltime: walltime.unwrap_or(default.default_walltime),
-        record: section.read("record", "the absolute path of a file", absolute)?,
+        record: section
+            .read("record", "the absolute path of a file, or \"\" for none", absolute_or_none)?
+            .filter(|path| path.is_absolute()),
         record_size: section.read("record_size", "a size, as \"64mb\"", size)?.unwrap_or(default.record_size),
     })
 }
@@ -317,7 +319,8 @@ fn resource_name(value: &DeValue) -> Option<String> {
     host_name(value).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.'))
 }
 
-fn mailer(value: &DeValue) -> Option<PathBuf> {
+/// An absolute path, or nothing.
+fn absolute_or_none(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || path.as_os_str().is_empty())
 }
 

@@ -95,7 +95,8 @@ impl World {
     }
 
     fn is_inside(&self, job: &Job) -> bool {
-        job.life.open_run().is_some() && self.state.reservation_of(job, self.policy.default_walltime, self.now).is_some()
+        job.life.open_run().is_some()
+            && self.state.reservation_of(job, self.policy.default_walltime, self.now).is_some()
     }
 }
 
