@@ -47,7 +47,7 @@ fn is_honest(sandbox: &Sandbox, name: &str, done: &Done) {
 /// The work under these faults; how many submissions were refused.
 #[track_caller]
 fn work_under(faults: &str) -> usize {
-    let sandbox = Sandbox::new().with("LANAI_FAULTS", faults);
+    let sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n").with("LANAI_FAULTS", faults);
     let ids: Vec<(i64, Option<String>)> = (0..JOBS).map(|n| (n, submit(&sandbox, n))).collect();
     for (n, id) in ids.iter().filter_map(|(n, id)| Some((n, id.as_ref()?))) {
         let job = sandbox.until(&format!("the end of {id}"), || {

@@ -153,10 +153,12 @@ impl Node {
             join: Join::No,
             umask: None,
             walltime: None,
+            overrun: Span(0),
             grace: Span(300),
             shares: vec![share],
             threads: 1,
             limits: Default::default(),
+            responses: Default::default(),
             files: Default::default(),
             groups: None,
             place: Default::default(),
@@ -253,6 +255,17 @@ fn a_job_runs_with_its_environment_and_its_outcome_is_kept_until_confirmed() {
     node.confirm(1);
     assert_eq!(node.greet(1), []);
     assert_eq!(fs::read_dir(node.path("state/attempts")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_node_tells_how_much_of_it_is_in_use() {
+    let mut node = Node::start();
+    node.order(Order::Hello { epoch: 2 });
+    let Report::Hello { nodes, .. } = node.next() else { panic!("no greeting") };
+    let used = |name: &str| nodes[0].utilized[name].amount().unwrap();
+    let all = nodes[0].available["mem"].amount().unwrap();
+    assert!(used("mem") > 0 && used("mem") < all, "{nodes:?}");
+    assert!(used("ncpus") >= 0 && used("ncpus") <= i64::from(nodes[0].load).div_euclid(1000) + 1, "{nodes:?}");
 }
 
 #[test]

@@ -36,7 +36,8 @@ impl Cluster {
         // Ids of its own, and so TMPDIRs: other tests look for theirs under their usual names.
         let folder = sandbox.home().parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
         let name: String = folder.chars().filter(char::is_ascii_alphanumeric).collect();
-        let mut config = format!("[server]\nname = \"{name}\"\n[launch]\nlogin = false\ngrace = \"1s\"\n");
+        let mut config =
+            format!("[server]\nname = \"{name}\"\n[launch]\nlogin = false\nretry = \"1s\"\ngrace = \"1s\"\n");
         for node in NODES {
             let socket = sandbox.home().join(format!("{node}.sock"));
             config += &format!("[[node]]\nname = \"{node}\"\nsocket = \"{}\"\n", socket.display());

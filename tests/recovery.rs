@@ -264,7 +264,7 @@ fn a_reboot_runs_again_what_may_be_run_again_once() {
 
 #[test]
 fn a_power_cut_at_any_moment_leaves_a_spool_that_goes_on() {
-    let mut sandbox = Sandbox::new();
+    let mut sandbox = Sandbox::configured("[launch]\nretry = \"1s\"\n");
     let boot = sandbox.file("boot");
     fs::write(&boot, "0\n").unwrap();
     sandbox.set("LANAI_TEST_BOOT", boot.display());
@@ -306,5 +306,5 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
 
 #[test]
 fn twenty_failed_starts_are_the_usual_limit() {
-    assert_eq!(lanai::model::config::Config::default().launch.max_failed_starts, 20);
+    assert_eq!(lanai::model::config::Config::default().launch.rules.retries.most, 20);
 }

@@ -166,7 +166,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         pcpus: 4,
         cpus: vec![],
         gpus: vec![],
-        gpus_outside: vec![],
+        ..NodeFacts::default()
     };
     let node =
         Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };

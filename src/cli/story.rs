@@ -140,6 +140,25 @@ impl Teller<'_> {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
             }
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome),
+            Event::StartTimedOut { .. }
+            | Event::Vanished { .. }
+            | Event::ContactLost { .. }
+            | Event::ContactRegained => self.tell_of_its_node(event),
+            Event::Bound { .. }
+            | Event::Named { .. }
+            | Event::DependencyMet { .. }
+            | Event::DependencyBroken { .. }
+            | Event::RivalBegan { .. }
+            | Event::RivalReturned { .. } => self.tell_of_bonds(event),
+        }
+    }
+
+    fn tell_of_its_node(&mut self, event: &Event) {
+        match event {
+            Event::StartTimedOut { attempt, after } => {
+                let text = format!("Attempt {attempt} not begun within {} s: cancelled", after.as_seconds());
+                self.say(Server, "error", "start_timed_out", text);
+            }
             Event::Vanished { attempt, why } => {
                 self.say(Node, "error", "vanished", format!("Attempt {attempt} is lost: {why}"));
             }
@@ -152,12 +171,7 @@ impl Teller<'_> {
                 );
             }
             Event::ContactRegained => self.say(Server, "job", "contact_regained", "Its node answers again: it runs"),
-            Event::Bound { .. }
-            | Event::Named { .. }
-            | Event::DependencyMet { .. }
-            | Event::DependencyBroken { .. }
-            | Event::RivalBegan { .. }
-            | Event::RivalReturned { .. } => self.tell_of_bonds(event),
+            _ => {}
         }
     }
 

@@ -158,7 +158,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
 
 /// A job that was put back into its queue has begun already.
 fn judge_at_once(jobs: &mut impl Tied, waiting: JobId, condition: Condition, id: JobId) {
-    let progress = jobs.job(id).map(|job| Progress::of(job));
+    let progress = jobs.job(id).map(Progress::of);
     if progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met) {
         meet(jobs, waiting, condition, id);
     }

@@ -13,6 +13,7 @@ use super::policy::{Backfill, Placement, Policy, Preset};
 use super::queue::Queue;
 use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
+use super::response::Rules;
 use super::site_time::PrimeHours;
 use super::time::Span;
 use super::window::Access;
@@ -41,7 +42,22 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "mail_from",
         ],
     ),
-    ("launch", &["login", "grace", "max_failed_starts", "retry", "gpu_tool", "gpu_look"]),
+    (
+        "launch",
+        &[
+            "login",
+            "grace",
+            "overrun",
+            "walltime_action",
+            "limits",
+            "start_timeout",
+            "max_failed_starts",
+            "retry",
+            "retry_max",
+            "gpu_tool",
+            "gpu_look",
+        ],
+    ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets"]),
@@ -178,10 +194,13 @@ pub struct LaunchConfig {
     pub login: bool,
     /// How long a job may take to heed TERM before KILL.
     pub grace: Span,
-    /// Failed starts in a row after which a job is held.
-    pub max_failed_starts: u32,
-    /// The delay after the second failed start in a row (the first is tried again at once); it doubles with each further one.
-    pub retry: Span,
+    /// How long a job may run on past its walltime before it is ended (M50).
+    pub overrun: Span,
+    /// How long a node may take to say that a job has begun; None for ever. A job whose files are
+    /// copied to it first is not held to it.
+    pub start_timeout: Option<Span>,
+    /// What is done about failed starts and about jobs over their limits.
+    pub rules: Rules,
     /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
     /// [`NO_TOOL`]. [`GPU_TOOL`] is asked only where noded finds GPUs for it to tell of.
     pub gpu_tool: PathBuf,
@@ -200,8 +219,9 @@ impl Default for LaunchConfig {
         LaunchConfig {
             login: true,
             grace: Span::seconds(10),
-            max_failed_starts: 20,
-            retry: Span::seconds(5),
+            overrun: Span(0),
+            start_timeout: Some(Span::seconds(600)),
+            rules: Rules::default(),
             gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),
         }

@@ -4,6 +4,7 @@ use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
 use super::state::Holds;
+use super::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// A fact about one job, in the past tense.
@@ -49,6 +50,13 @@ pub enum Event {
         session: u32,
         /// The boot of the node.
         boot: String,
+    },
+    /// Not begun, for all its node has said, for too long: cancelled there, to be started anew.
+    StartTimedOut {
+        /// Which attempt.
+        attempt: Attempt,
+        /// How long that was waited for.
+        after: Span,
     },
     /// Over, says its node.
     Ended {

@@ -362,7 +362,7 @@ pub struct Share {
     pub cpus: Vec<u16>,
     /// GPUs handed out, by the host's numbers.
     pub gpus: Vec<u16>,
-    /// Lines in the node file: `mpiprocs`, else 1.
+    /// Lines in the node file: `mpiprocs`, else 1, or none where there are no processors.
     pub mpiprocs: u32,
 }
 
@@ -376,6 +376,8 @@ pub enum Want {
     Gone(String),
     /// Back to the queue, by `user@host`.
     Requeue(String),
+    /// Ended, as its node did not say in time that it had begun, and then started anew.
+    Anew,
 }
 
 /// What a job used.

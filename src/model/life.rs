@@ -7,20 +7,19 @@
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::response::Rules;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
 
-/// When an event happens, on both clocks, and the rules for failed starts.
+/// When an event happens, on both clocks, and the rules for attempts that go wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// schedd's clock.
     pub now: Time,
     /// The wall clock, for `-a`.
     pub wall: Wall,
-    /// After so many failed starts in a row the job is held.
-    pub max_failed_starts: u32,
-    /// The wait after the second failed start in a row (the first is tried again at once); it doubles with each further one.
-    pub retry: Span,
+    /// What is done about failed starts and jobs over their limits.
+    pub rules: Rules,
 }
 
 /// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
@@ -101,6 +100,11 @@ impl Job {
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
                     (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
+                }
+            }
+            Event::StartTimedOut { attempt, .. } => {
+                if self.run(*attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
+                    self.life.want = Want::Anew;
                 }
             }
             Event::ContactLost { .. } => self.hear_from_node(false),
@@ -220,8 +224,15 @@ impl Job {
                 self.life.failed_starts = 0;
                 self.requeue(moment);
             }
-            (How::ShepherdLost | How::Cancelled, _) => self.start_failed(moment),
-            (_, Want::Run) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
+            (How::ShepherdLost, _) => self.was_lost(moment),
+            (How::Cancelled, _) => self.start_failed(moment),
+            // Ended by our cancel; whether it had begun just then nobody has told.
+            (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
+            (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
+            (how, Want::Run | Want::Anew) if self.spec.rerunnable && moment.rules.requeues(how) => {
+                self.over_limit(moment)
+            }
+            (_, Want::Run | Want::Anew) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
         }
     }
 
@@ -246,8 +257,8 @@ impl Job {
             _ if self.life.state == State::Finished => {}
             Want::Gone(_) => self.finish(DELETED, true, moment),
             Want::Requeue(_) => self.requeue(moment),
-            Want::Run if self.spec.rerunnable => self.start_failed(moment),
-            Want::Run => self.finish(LOST, false, moment),
+            Want::Run | Want::Anew if self.spec.rerunnable => self.was_lost(moment),
+            Want::Run | Want::Anew => self.finish(LOST, false, moment),
         }
     }
 
@@ -261,17 +272,33 @@ impl Job {
         }
     }
 
+    /// Once more at once: a loss may be chance.
+    fn was_lost(&mut self, moment: Moment) {
+        self.try_again(1, moment);
+    }
+
     fn start_failed(&mut self, moment: Moment) {
+        self.try_again(0, moment);
+    }
+
+    /// M10: tried again after pauses that grow, but for so many failures that cost none, and held in
+    /// the end.
+    fn try_again(&mut self, free: u32, moment: Moment) {
         self.life.failed_starts += 1;
-        if self.life.failed_starts >= moment.max_failed_starts {
+        let (failed, retries) = (self.life.failed_starts, moment.rules.retries);
+        if failed >= retries.most {
             self.life.holds = self.life.holds.with(Holds::SYSTEM);
             self.life.failed_starts = 0;
-        } else if self.life.failed_starts > 1 {
-            // Once may be chance; from then on the pauses grow.
-            let doublings = (self.life.failed_starts - 2).min(10);
-            let wait = Span(moment.retry.0.saturating_mul(1 << doublings));
-            self.put_off(wait, moment);
+        } else if failed > free {
+            self.put_off(retries.wait(failed - free), moment);
         }
+        self.requeue(moment);
+    }
+
+    /// M50, M51: from the beginning, but not round and round.
+    fn over_limit(&mut self, moment: Moment) {
+        self.life.failed_starts = 0;
+        self.put_off(moment.rules.retries.first, moment);
         self.requeue(moment);
     }
 
@@ -315,12 +342,92 @@ mod tests {
     use crate::sched::fixture::cluster;
     use std::collections::BTreeSet;
 
+    /// A job that has been started for the `attempt`th time, at that many hours.
+    fn started(job: &mut Job, attempt: Attempt) -> Moment {
+        let moment = Moment { now: Time(3_600_000 * i64::from(attempt)), wall: Wall(0), rules: Rules::default() };
+        job.apply(&Event::Started { attempt, shares: Vec::new() }, moment);
+        moment
+    }
+
+    fn ended(job: &mut Job, attempt: Attempt, how: How, sent: Option<i32>, moment: Moment) {
+        let outcome = Outcome { how, sent, used: Default::default(), notes: Vec::new() };
+        job.apply(&Event::Ended { attempt, outcome }, moment);
+    }
+
+    fn queued() -> Job {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: true, ..(*job.spec).clone() });
+        job.apply(&Event::Submitted, Moment { now: Time(0), wall: Wall(0), rules: Rules::default() });
+        job
+    }
+
+    #[test]
+    fn a_start_that_fails_is_put_off_and_the_twentieth_in_a_row_holds_the_job() {
+        // M10.
+        let mut job = queued();
+        for attempt in 1..=20 {
+            let moment = started(&mut job, attempt);
+            ended(&mut job, attempt, How::NodeFault("full".into()), None, moment);
+            let wait = job.life.not_before.filter(|_| attempt < 20).map_or(0, |until| until.since(moment.now).0 / 1000);
+            let least = [60, 120, 240, 480, 960, 1920, 3600].get(attempt as usize - 1).copied().unwrap_or(3600);
+            let state = if attempt < 20 { State::Queued } else { State::Held };
+            assert_eq!(job.life.state, state, "attempt {attempt}");
+            assert!(attempt == 20 || (least..=least + least / 64).contains(&wait), "{attempt}: {wait}");
+        }
+        assert!(job.life.holds.contains(Holds::SYSTEM));
+        assert_eq!(job.life.failed_starts, 0, "released, it has all its tries again");
+    }
+
+    #[test]
+    fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
+        let mut job = queued();
+        let moment = started(&mut job, 1);
+        ended(&mut job, 1, How::ShepherdLost, None, moment);
+        assert_eq!((job.life.state, job.life.not_before), (State::Queued, None));
+        let moment = started(&mut job, 2);
+        job.apply(&Event::Vanished { attempt: 2, why: String::new() }, moment);
+        assert!(job.life.not_before.is_some_and(|until| until.since(moment.now) >= Span::seconds(60)));
+    }
+
+    #[test]
+    fn a_start_in_limbo_is_made_anew_only_by_its_nodes_word() {
+        let limbo = || {
+            let mut job = queued();
+            let moment = started(&mut job, 1);
+            job.apply(&Event::StartTimedOut { attempt: 1, after: Span(1) }, moment);
+            assert_eq!((job.life.state, job.life.want.clone()), (State::Running, Want::Anew));
+            (job, moment)
+        };
+        for (how, sent, state) in [
+            (How::Cancelled, None, State::Queued),
+            (How::Signaled(15), Some(15), State::Queued),
+            (How::Exited(0), None, State::Finished),
+        ] {
+            let (mut job, moment) = limbo();
+            ended(&mut job, 1, how.clone(), sent, moment);
+            assert_eq!(job.life.state, state, "{how:?}");
+        }
+        let (mut job, moment) = limbo();
+        job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: false, ..(*job.spec).clone() });
+        ended(&mut job, 1, How::Signaled(15), Some(15), moment);
+        assert_eq!(job.life.exit.map(|exit| exit.status), Some(LOST), "it may have begun");
+    }
+
+    #[test]
+    fn a_start_that_is_confirmed_in_time_is_not_given_up() {
+        let mut job = queued();
+        let moment = started(&mut job, 1);
+        job.apply(&Event::Launched { attempt: 1, session: 7, boot: String::new() }, moment);
+        job.apply(&Event::StartTimedOut { attempt: 1, after: Span(1) }, moment);
+        assert_eq!(job.life.want, Want::Run);
+    }
+
     #[test]
     fn jobs_that_are_put_off_one_after_another_are_few_classes() {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), max_failed_starts: 9, retry: wait });
+            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), rules: Rules::default() });
             let until = job.life.not_before.unwrap();
             assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
             until

@@ -81,7 +81,7 @@ impl Warning {
 }
 
 /// A bound at which a job is ended, besides its walltime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Bound {
     /// Resident memory of the job on one node.
     Mem,

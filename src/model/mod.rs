@@ -23,7 +23,10 @@ mod runs;
 pub mod spans;
 
 pub mod array;
+
 pub mod limits;
+
+pub mod response;
 
 pub mod expression;
 

@@ -5,7 +5,7 @@ use super::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// What noded measured of one node it presents.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeFacts {
     /// Unique over all hosts.
     pub name: String,
@@ -23,6 +23,20 @@ pub struct NodeFacts {
     /// Those of them that processes outside the queue use now: no job gets them.
     #[serde(default)]
     pub gpus_outside: Vec<u16>,
+    /// What is really in use of `ncpus`, `mem` and `swap`, by jobs and by everybody else (M6). `ncpus`
+    /// is the load in whole processors, rounded up. Empty where nobody measures.
+    #[serde(default)]
+    pub utilized: ResourceList,
+    /// The load average over one minute, in thousandths: 1000 keeps one processor busy.
+    #[serde(default)]
+    pub load: u32,
+}
+
+impl NodeFacts {
+    /// These, with what changes all the time as in `other`.
+    pub fn as_measured_in(&self, other: &NodeFacts) -> NodeFacts {
+        NodeFacts { utilized: other.utilized.clone(), load: other.load, ..self.clone() }
+    }
 }
 
 /// A node as schedd knows it.

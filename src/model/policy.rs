@@ -181,6 +181,14 @@ pub struct Placement {
     pub sets: Option<NodeSets>,
 }
 
+impl Placement {
+    /// Whether what nodes measure changes where jobs may go.
+    pub fn heeds_measures(&self) -> bool {
+        let measured = |availability: &Availability| *availability != Availability::Dedicated;
+        measured(&self.availability) || self.availabilities.values().any(measured)
+    }
+}
+
 named! {
     /// What of a node counts as taken (M6, M7, X21).
     Availability {

@@ -5,6 +5,7 @@ use super::askers::Askers;
 use super::attempts::Attempts;
 use super::control::Control;
 use super::folder::Name;
+use super::gauge::{self, Gauge, Measured};
 use super::gpus;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
@@ -80,6 +81,8 @@ struct Daemon {
     idle_limit: Option<Span>,
     idle_since: Span,
     gpus: gpus::Watcher,
+    /// What is in use of the host; None where nothing is measured.
+    gauge: Option<Gauge>,
     next_round: Span,
     next_repeat: Span,
     leaving: bool,
@@ -150,10 +153,13 @@ impl Daemon {
             idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
             idle_since: now,
             gpus,
+            // Nodes that are only pretended have no part in what the host does.
+            gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
             next_round: Span(now.0 + ROUND.0),
             next_repeat: Span(now.0 + REPEAT.0),
             leaving: false,
         };
+        daemon.measure();
         daemon.attempts.tidy();
         let place = || format!("the state folder {}", state_folder.display());
         daemon.attempts.adopt(&mut daemon.poller).with_context(place)?;
@@ -408,6 +414,9 @@ impl Daemon {
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
+            if self.measure() {
+                self.tell_of_nodes();
+            }
             self.listen_again();
             self.askers.listen_again(&mut self.poller);
         }
@@ -426,7 +435,22 @@ impl Daemon {
             let is_its = |number: &u16| node.gpus.is_empty() || node.gpus.contains(number);
             node.gpus_outside = used.iter().copied().filter(is_its).collect();
         }
-        if let Some(number) = self.schedd.filter(|_| self.nodes != before) {
+        if self.nodes != before {
+            self.tell_of_nodes();
+        }
+    }
+
+    /// Measures what is in use of the host; whether that is worth telling.
+    fn measure(&mut self) -> bool {
+        let measured = self.gauge.as_mut().and_then(|gauge| Measured::now().filter(|now| gauge.is_news(*now)));
+        if let Some(measured) = measured {
+            gauge::note(&mut self.nodes, measured);
+        }
+        measured.is_some()
+    }
+
+    fn tell_of_nodes(&mut self) {
+        if let Some(number) = self.schedd {
             let nodes = self.nodes.clone();
             self.send(number, &Report::Nodes(nodes));
         }

@@ -4,16 +4,21 @@
 //! Without one, and for what no kernel bounds (processor time of all processes together, resident
 //! memory of one), the shepherd looks: soon after the start, then at growing pauses, more often as
 //! a limit comes nearer. A job without such limits is never looked at on their account.
+//!
+//! A limit that may be exceeded for a while (`limits` of `lanai.toml`, M51) is no kernel's: the
+//! shepherd notes since when the job has been over it, and forgets that when it is back below.
 
 use super::meter::{Meter, Reading};
 use crate::model::job::How;
 use crate::model::limits::{Bound, Limits, Room};
+use crate::model::response::Responses;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::procfs::Process;
 use crate::sys::{clock, sensors};
 use crate::wire::order::Launch;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+use std::collections::BTreeMap;
 use std::io;
 
 /// The first look, and the shortest and the longest pause between looks at memory.
@@ -33,9 +38,10 @@ fn room(launch: &Launch) -> Room {
     }
 }
 
-/// Has the kernel hold a job to its memory, where it can.
+/// Has the kernel hold a job to its memory, where it can, and where that is to be kept at once.
 pub fn fence(launch: &Launch, cgroup: &Cgroup) -> bool {
-    room(launch).mem.is_some_and(|most| cgroup.bound_memory(most))
+    let most = room(launch).mem.filter(|_| launch.responses.mem.ends_at_once());
+    most.is_some_and(|most| cgroup.bound_memory(most))
 }
 
 /// The end of a job to which the kernel has denied memory.
@@ -51,6 +57,9 @@ pub struct Guard {
     room: Room,
     pmem: Option<u64>,
     cput: Option<Span>,
+    responses: Responses,
+    /// Since when it has been over which limit.
+    over: BTreeMap<Bound, Span>,
     next: Option<Span>,
     /// When it last looked, what it saw, and for how long it had paused.
     last: (Span, Reading, Span),
@@ -65,7 +74,9 @@ impl Guard {
             room.mem = None;
         }
         let Limits { cput, pmem_kb, .. } = launch.limits;
-        let mut guard = Guard { room, pmem: pmem_kb, cput, next: None, last: (began, Reading::default(), FIRST) };
+        let last = (began, Reading::default(), FIRST);
+        let (responses, over) = (launch.responses, BTreeMap::new());
+        let mut guard = Guard { room, pmem: pmem_kb, cput, responses, over, next: None, last };
         guard.next = guard.pause().map(|_| later(began, FIRST));
         guard
     }
@@ -102,21 +113,44 @@ impl Guard {
         let pause = pause.map(|pause| Span(pause.0.max(THRIFT * (now.0 - before.0))));
         self.next = pause.map(|pause| later(now, pause));
         self.last = (now, reading, pause.unwrap_or(FIRST));
-        self.excess(&reading)
+        let due = self.overdue(&reading, now);
+        self.next = self.next.map(|next| self.soonest(next, now));
+        due
     }
 
-    fn excess(&self, reading: &Reading) -> Option<How> {
+    /// The first limit that it has been over for longer than it may.
+    fn overdue(&mut self, reading: &Reading, now: Span) -> Option<How> {
+        let excesses = self.excesses(reading);
+        self.over.retain(|bound, _| excesses.iter().any(|(over, _)| over == bound));
+        let due = |(bound, how): (Bound, How)| {
+            let since = *self.over.entry(bound).or_insert(now);
+            (now >= later(since, self.responses.of(bound).after)).then_some(how)
+        };
+        excesses.into_iter().find_map(due)
+    }
+
+    /// Not after the moment at which its patience is over.
+    fn soonest(&self, next: Span, now: Span) -> Span {
+        let ends = self.over.iter().map(|(&bound, &since)| later(since, self.responses.of(bound).after));
+        ends.filter(|&end| end > now).chain([next]).min().unwrap_or(next)
+    }
+
+    /// All limits that it is over.
+    fn excesses(&self, reading: &Reading) -> Vec<(Bound, How)> {
         let memory = |bound, used: u64, limit: Option<u64>| {
-            limit.filter(|&limit| used > limit).map(|limit| exceeded(bound, kb(used), kb(limit)))
+            limit.filter(|&limit| used > limit).map(|limit| (bound, exceeded(bound, kb(used), kb(limit))))
         };
-        let over_cput = || {
-            let limit = self.cput.filter(|&limit| reading.cput > limit)?;
-            Some(exceeded(Bound::Cput, reading.cput.0, limit.0))
-        };
-        memory(Bound::Mem, reading.mem_kb, self.room.mem)
-            .or_else(|| memory(Bound::Pmem, reading.largest_kb, self.pmem))
-            .or_else(|| memory(Bound::Vmem, reading.vmem_kb, self.room.vmem))
-            .or_else(over_cput)
+        let over_cput = self.cput.filter(|&limit| reading.cput > limit);
+        let cput = over_cput.map(|limit| (Bound::Cput, exceeded(Bound::Cput, reading.cput.0, limit.0)));
+        [
+            memory(Bound::Mem, reading.mem_kb, self.room.mem),
+            memory(Bound::Pmem, reading.largest_kb, self.pmem),
+            memory(Bound::Vmem, reading.vmem_kb, self.room.vmem),
+            cput,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     fn pause(&self) -> Option<Span> {
@@ -126,20 +160,27 @@ impl Guard {
     /// How long nothing can go wrong that matters, to go by what was seen now and before.
     fn pause_after(&self, reading: &Reading, since: Span) -> Option<Span> {
         let (_, last, paused) = &self.last;
-        let memory = |limit: Option<u64>, now: u64, before: u64| {
+        let memory = |bound, limit: Option<u64>, now: u64, before: u64| {
+            if limit.is_some_and(|limit| now > limit) && self.over.contains_key(&bound) {
+                // It may be for a while: what matters is whether it goes back.
+                return Some(LONGEST.0);
+            }
             let grown = kb(now.saturating_sub(before)).max(1);
             // Half the time that it takes to the limit at the pace of late.
             let left = kb(limit?.saturating_sub(now)).saturating_mul(since.0.max(1)) / grown / 2;
             Some(left.min(paused.0.saturating_mul(2)).clamp(SHORTEST.0, LONGEST.0))
         };
         let time = self.cput.map(|limit| {
+            if reading.cput > limit && self.over.contains_key(&Bound::Cput) {
+                return LONGEST.0;
+            }
             let left = limit.0.saturating_sub(reading.cput.0).max(0) / i64::from(sensors::host_processors().max(1));
             left.clamp(SHORTEST.0, LONGEST_CPUT.0)
         });
         [
-            memory(self.room.mem, reading.mem_kb, last.mem_kb),
-            memory(self.pmem, reading.largest_kb, last.largest_kb),
-            memory(self.room.vmem, reading.vmem_kb, last.vmem_kb),
+            memory(Bound::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
+            memory(Bound::Pmem, self.pmem, reading.largest_kb, last.largest_kb),
+            memory(Bound::Vmem, self.room.vmem, reading.vmem_kb, last.vmem_kb),
             time,
         ]
         .into_iter()
@@ -216,11 +257,28 @@ mod tests {
 
     #[test]
     fn being_at_a_limit_is_not_being_over_it() {
-        let guard = guard(Some(1000), Some(Span::seconds(2)));
-        assert_eq!(guard.excess(&reading(1000)), None);
+        let mut guard = guard(Some(1000), Some(Span::seconds(2)));
+        assert_eq!(guard.overdue(&reading(1000), Span(0)), None);
         let over = How::Exceeded { bound: Bound::Mem, used: 1001, limit: 1000 };
-        assert_eq!(guard.excess(&reading(1001)), Some(over));
+        assert_eq!(guard.overdue(&reading(1001), Span(0)), Some(over));
         let busy = Reading { cput: Span(2001), ..Reading::default() };
-        assert_eq!(guard.excess(&busy), Some(How::Exceeded { bound: Bound::Cput, used: 2001, limit: 2000 }));
+        let over = How::Exceeded { bound: Bound::Cput, used: 2001, limit: 2000 };
+        assert_eq!(guard.overdue(&busy, Span(0)), Some(over));
+    }
+
+    #[test]
+    fn a_limit_that_may_be_exceeded_for_a_while_counts_from_when_that_began_without_a_break() {
+        // M51: MEM:EXTENDED:CANCEL:00:05 ends it only after five minutes above.
+        let mut guard = guard(Some(1000), None);
+        guard.responses.mem.after = Span::seconds(300);
+        let minute = |n: i64| Span::seconds(60 * n);
+        assert_eq!(guard.overdue(&reading(1001), minute(1)), None);
+        assert_eq!(guard.soonest(minute(30), minute(1)), minute(6));
+        assert_eq!(guard.overdue(&reading(900), minute(5)), None);
+        assert_eq!(guard.overdue(&reading(2000), minute(7)), None, "it was below in between");
+        assert_eq!(guard.pause_after(&reading(2000), Span(100)), Some(LONGEST));
+        assert_eq!(guard.overdue(&reading(3000), minute(11)), None);
+        let over = How::Exceeded { bound: Bound::Mem, used: 1500, limit: 1000 };
+        assert_eq!(guard.overdue(&reading(1500), minute(12)), Some(over));
     }
 }

@@ -24,6 +24,8 @@ pub mod daemon;
 
 pub mod background;
 
+pub mod gauge;
+
 pub mod gpus;
 mod poller;
 
@@ -123,10 +125,12 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         join: Join::No,
         umask: None,
         walltime: None,
+        overrun: Span(0),
         grace: Span::seconds(1),
         shares: vec![share],
         threads: 1,
         limits: Default::default(),
+        responses: Default::default(),
         files: Default::default(),
         groups: None,
         place: Default::default(),

@@ -72,7 +72,7 @@ fn node(name: String, args: &Args, hardware: &Hardware) -> NodeFacts {
         name,
         cpus,
         gpus,
-        gpus_outside: Vec::new(),
+        ..NodeFacts::default()
     }
 }
 

@@ -174,7 +174,7 @@ impl<'a> Watch<'a> {
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
         let untold = self.ending.is_none();
-        let walltime = self.times.walltime.filter(|_| untold).map(|limit| self.began.0.saturating_add(limit.0));
+        let walltime = self.last_moment().filter(|_| untold).map(|last| self.began.0.saturating_add(last.0));
         let warning = self.warning().map(|(_, moment)| moment.0);
         let look = self.guard.next().filter(|_| untold && self.status.is_none()).map(|moment| moment.0);
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
@@ -311,7 +311,7 @@ impl<'a> Watch<'a> {
         self.say_running();
         self.warn(cgroup);
         match (&self.ending, self.times.walltime) {
-            (None, Some(limit)) if self.elapsed() >= limit && self.status.is_none() => {
+            (None, Some(limit)) if self.is_over_walltime() && self.status.is_none() => {
                 let overran = How::Overran { used: self.elapsed(), limit };
                 self.tell_owner(&overran);
                 self.end(cgroup, self.launch.grace, Some(overran));
@@ -323,6 +323,15 @@ impl<'a> Watch<'a> {
             }
             _ => {}
         }
+    }
+
+    /// When it is ended, counted from its start: its walltime, and how long it may overrun that (M50).
+    fn last_moment(&self) -> Option<Span> {
+        self.times.walltime.map(|limit| Span(limit.0.saturating_add(self.launch.overrun.0)))
+    }
+
+    fn is_over_walltime(&self) -> bool {
+        self.last_moment().is_some_and(|last| self.elapsed() >= last)
     }
 
     /// The warning that is still to be given, and when.
@@ -349,8 +358,13 @@ impl<'a> Watch<'a> {
         let kin = || kin(self.built, Name::of(self.launch));
         if let Some(excess) = self.guard.look(meter, cgroup, kin, self.elapsed()) {
             self.tell_owner(&excess);
-            // Who takes too much memory may take all of it before the grace is over.
-            let patient = matches!(excess, How::Exceeded { bound: Bound::Cput, .. });
+            // Who takes too much memory may take all of it before the grace is over, unless that was let
+            // happen.
+            let patient = match &excess {
+                How::Exceeded { bound: Bound::Cput, .. } => true,
+                How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
+                _ => false,
+            };
             let grace = if patient { self.launch.grace } else { Span(0) };
             self.end(cgroup, grace, Some(excess));
         }

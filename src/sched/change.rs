@@ -172,7 +172,7 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
-        let moment = Moment { now: Time(5_000), wall: Wall(5), max_failed_starts: 3, retry: Span(0) };
+        let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
         job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
         let change = Change::of(job.id, Some(&job), Span::seconds(9));
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");

@@ -34,6 +34,14 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
+    fn a_chunk_has_one_mpi_process_unless_it_says_how_many_or_has_no_processors() {
+        let request = "select=1:ncpus=1+1:ncpus=0:mem=1gb+1:ncpus=1:mpiprocs=0+1:ncpus=0:mpiprocs=2:mem=1gb";
+        let plan = cluster("1 x ncpus=3:mem=4gb").queued(1, request).plan();
+        let lines: Vec<u32> = plan.starts[0].shares.iter().map(|share| share.mpiprocs).collect();
+        assert_eq!(lines, [1, 0, 0, 2]);
+    }
+
+    #[test]
     fn shares_follow_the_request() {
         let request = "select=1:mem=1gb:ncpus=2:mpiprocs=2+2:ncpus=1:big=false";
         let plan = cluster("2 x ncpus=3:mem=4gb").queued(1, request).plan();

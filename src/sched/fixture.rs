@@ -267,8 +267,8 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
         pcpus: u32::from(count("ncpus")),
         cpus: (0..count("ncpus")).collect(),
         gpus: (0..count("ngpus")).collect(),
-        gpus_outside: Vec::new(),
         available,
+        ..NodeFacts::default()
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
             pcpus: 8,
             cpus: vec![0, 1],
             gpus: vec![],
-            gpus_outside: vec![],
+            ..Default::default()
         };
         scene.state.set_node(&facts, true);
         let scene = scene.queued(1, "select=1:ncpus=3").queued(2, "select=1:ncpus=1");

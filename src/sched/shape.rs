@@ -131,7 +131,11 @@ impl ChunkShape {
             }
         }
         asked.retain(|&(_, amount)| amount > 0);
-        let mpiprocs = chunk.get("mpiprocs").map_or(1, |_| chunk.long("mpiprocs").clamp(0, i64::from(u32::MAX)) as u32);
+        let mpiprocs = match chunk.get("mpiprocs") {
+            Some(_) => chunk.long("mpiprocs").clamp(0, i64::from(u32::MAX)) as u32,
+            // Nothing computes in a chunk of no processors.
+            None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
+        };
         ChunkShape { count: u64::from(chunk.count), asked, needs, given, mpiprocs }
     }
 

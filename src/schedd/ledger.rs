@@ -19,7 +19,7 @@ use crate::model::bonds;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
-use crate::model::node::Node;
+use crate::model::node::{Node, NodeFacts};
 use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
@@ -148,8 +148,7 @@ impl Ledger {
 
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
-        let launch = &self.setup.config.launch;
-        Moment { now: self.now, wall: self.wall(), max_failed_starts: launch.max_failed_starts, retry: launch.retry }
+        Moment { now: self.now, wall: self.wall(), rules: self.setup.config.launch.rules }
     }
 
     /// A job that is not over, or whose last attempt is not.
@@ -342,6 +341,15 @@ impl Ledger {
         self.tick.changes.push(Row::Node(node.clone()));
         self.nodes.insert(name, node);
         self.cycle_due = true;
+    }
+
+    /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
+    /// the policy heeds it: what cycles go by is what was last taken in (X21).
+    pub fn measure(&mut self, name: &str, facts: NodeFacts) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.facts = facts;
+        self.cluster.make(seen(node));
+        self.cycle_due |= self.setup.policy.placement.heeds_measures();
     }
 
     /// Writes when nodes were last used, where that is new.

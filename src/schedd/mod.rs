@@ -44,6 +44,8 @@ pub mod tasks;
 
 pub mod dispatch;
 
+pub mod limbo;
+
 pub mod verdicts;
 
 pub mod tick;
@@ -353,6 +355,9 @@ impl Schedd {
         self.end_late_calls();
         self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
         reports::note_silence(&mut self.ledger);
+        if Timers::ring(&mut self.timers.starts, limbo::pace(self.ledger.setup.config.launch.start_timeout)) {
+            limbo::give_up(&mut self.ledger);
+        }
         self.ledger.sweep();
         self.clear_remains();
         if Timers::ring(&mut self.timers.uses, timers::USES) {

@@ -19,7 +19,10 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
         Event::FailedRerun { .. } => Some(None),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
-        Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how)),
+        Event::StartTimedOut { after, .. } => {
+            Some(Some(format!("Job start not confirmed within {} s, being cancelled", after.as_seconds())))
+        }
+        Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how, &wall)),
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
         Event::Vanished { why, .. } => Some(lost(job, why)),
         _ => None,
@@ -32,17 +35,34 @@ fn shown(wall: Wall) -> String {
     time.with_timezone(&Local).format("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-fn after_end(job: &Job, how: &How) -> Option<String> {
+fn after_end(job: &Job, how: &How, wall: &impl Fn(Time) -> Wall) -> Option<String> {
+    let is_put_off = job.life.state == State::Queued && job.life.failed_starts > 0;
     match how {
         How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),
         How::ShepherdLost => lost(job, "its shepherd was killed"),
-        How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => {
-            Some(format!("job held, too many failed attempts to run: {why}"))
-        }
-        How::NodeFault(why) if job.life.state == State::Queued => {
-            Some(format!("Not Running: Job start failed, tried again shortly: {why}"))
+        How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => Some(held(why)),
+        How::NodeFault(why) if is_put_off => Some(put_off(job, why, wall)),
+        How::Cancelled if job.life.holds.contains(Holds::SYSTEM) => Some(held(UNCONFIRMED)),
+        How::Cancelled | How::Signaled(_) if is_put_off => Some(put_off(job, UNCONFIRMED, wall)),
+        How::Overran { .. } | How::Exceeded { .. } if job.life.state == State::Queued => {
+            Some(format!("Not Running: Job was requeued: {}", how.excess()?))
         }
         _ => None,
+    }
+}
+
+/// Why a start was given up of which its node had said nothing.
+const UNCONFIRMED: &str = "its node did not say in time that it had begun";
+
+fn held(why: &str) -> String {
+    format!("job held, too many failed attempts to run: {why}")
+}
+
+/// M10: what PBS has no state for and others call deferred.
+fn put_off(job: &Job, why: &str, wall: &impl Fn(Time) -> Wall) -> String {
+    match job.life.not_before {
+        Some(moment) => format!("Not Running: Job start failed, tried again on {}: {why}", shown(wall(moment))),
+        None => format!("Not Running: Job start failed, tried again shortly: {why}"),
     }
 }
 

@@ -133,7 +133,10 @@ fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
 pub fn node_changed(ledger: &mut Ledger, facts: &NodeFacts) {
     if let Some(node) = ledger.node(&facts.name).filter(|node| node.up).cloned() {
         let facts = with_overrides(ledger, facts);
-        ledger.set_node(Node { facts, ..node });
+        match facts.as_measured_in(&node.facts) == node.facts {
+            true => ledger.measure(&node.facts.name, facts),
+            false => ledger.set_node(Node { facts, ..node }),
+        }
     }
 }
 

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::model::job::{Exit, Share};
     use crate::model::life::Moment;
-    use crate::model::time::{Span, Time, Wall};
+    use crate::model::time::{Time, Wall};
     use crate::sched::fixture;
 
     /// A job that runs on two nodes, two lines of the node file on the first, and has a task on each.
@@ -336,7 +336,7 @@ mod tests {
 
     fn happen(job: &mut Job, event: Event) {
         let wall = Wall(0);
-        job.apply(&event, Moment { now: Time(5), wall, max_failed_starts: 20, retry: Span(1) });
+        job.apply(&event, Moment { now: Time(5), wall, rules: Default::default() });
     }
 
     fn ended(status: i32) -> Event {

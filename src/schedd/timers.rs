@@ -23,6 +23,8 @@ pub struct Timers {
     pub purge: Span,
     /// Write when nodes were last used.
     pub uses: Span,
+    /// Look for starts of which nothing is heard.
+    pub starts: Span,
     /// Try again what the disk refused.
     pub retry: Option<Span>,
     /// Write at the latest what nobody waits for.
@@ -63,6 +65,7 @@ impl Timers {
             poll: now + poll,
             purge: now,
             uses: now + USES,
+            starts: now,
             retry: None,
             linger: None,
         }

@@ -39,13 +39,16 @@ use chrono::{Local, NaiveDateTime, TimeZone};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
+/// What a command line does, or what is said of one that is wrong.
+pub type Deeds = Result<Vec<Deed>, String>;
+
 /// How commands of PBS are read; the second argument is what a watch shows at that moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
     /// What stands behind `qsub`.
     pub qsub: fn(&str, Wall) -> Result<Vec<Setting>, String>,
     /// A whole command line that acts on jobs or nodes; None for a command that is not known.
-    pub act: fn(&str, Wall) -> Option<Result<Vec<Deed>, String>>,
+    pub act: fn(&str, Wall) -> Option<Deeds>,
 }
 
 /// A scenario, read.

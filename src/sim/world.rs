@@ -265,8 +265,9 @@ impl World {
         if job.life.want != Want::Run {
             return Some((self.now, over()));
         }
-        match job.spec.walltime().filter(|limit| *limit < fate.runs) {
-            Some(limit) => Some((run.started + limit, How::Overran { used: limit, limit })),
+        let overrun = self.config.launch.overrun;
+        match job.spec.walltime().filter(|limit| *limit + overrun < fate.runs) {
+            Some(limit) => Some((run.started + limit + overrun, How::Overran { used: limit + overrun, limit })),
             None => Some((run.started + fate.runs, How::Exited(fate.code))),
         }
     }
@@ -314,8 +315,7 @@ impl World {
     }
 
     fn moment(&self) -> Moment {
-        let launch = &self.config.launch;
-        Moment { now: self.now, wall: wall(self.now), max_failed_starts: launch.max_failed_starts, retry: launch.retry }
+        Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules }
     }
 
     /// Brings the scheduler's view of a job in line with the job.

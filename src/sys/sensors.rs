@@ -39,12 +39,58 @@ fn processors_of(quota: i64, period: i64) -> Option<u32> {
 
 /// Memory in kilobytes: the host's, or what control groups allow of it.
 pub fn memory_kb() -> u64 {
-    let info = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse().ok());
     let files = limits("cgroup2", "memory.max").into_iter().chain(limits("memory", "memory.limit_in_bytes"));
     let allowed = files.filter_map(|text| text.trim().parse::<u64>().ok()).map(|bytes| bytes / 1024).min();
-    let total = total.unwrap_or(0);
+    let total = meminfo("MemTotal").unwrap_or(0);
     allowed.map_or(total, |kb| kb.min(total))
+}
+
+/// What is in use of that memory, in kilobytes; pages of files that can be dropped are not. None if
+/// the kernel does not tell.
+pub fn memory_in_use_kb() -> Option<u64> {
+    let (total, free) = (meminfo("MemTotal")?, meminfo("MemAvailable")?);
+    let host = total.saturating_sub(free);
+    // In a container that may have less, what others use of the host is none of its own.
+    if memory_kb() < total { group_memory_kb().or(Some(host)) } else { Some(host) }
+}
+
+/// What is in use of the host's swap space, in kilobytes. None if the kernel does not tell.
+pub fn swap_in_use_kb() -> Option<u64> {
+    Some(meminfo("SwapTotal")?.saturating_sub(meminfo("SwapFree")?))
+}
+
+/// The host's load average over one minute, in thousandths. None if the kernel does not tell.
+pub fn load() -> Option<u32> {
+    first_load(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn first_load(text: &str) -> Option<u32> {
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (load.is_finite() && load >= 0.0).then(|| (load * 1000.0).round() as u32)
+}
+
+/// A line of `/proc/meminfo`, in kilobytes.
+fn meminfo(name: &str) -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line?.split_whitespace().next()?.parse().ok()
+}
+
+/// What is in use of the memory that bounds this process most tightly, in kilobytes.
+fn group_memory_kb() -> Option<u64> {
+    let unified = tightest_memory_kb("cgroup2", "memory.max", "memory.current");
+    unified.or_else(|| tightest_memory_kb("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
+}
+
+fn tightest_memory_kb(kind: &str, limit: &str, usage: &str) -> Option<u64> {
+    let number = |folder: &Path, name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+    let bounds = folders(kind).into_iter().filter_map(|folder| Some((number(&folder, limit)?, folder)));
+    let (_, group) = bounds.min()?;
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let of = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok());
+    // Pages of files that nobody has used of late can be dropped.
+    let droppable = of("total_inactive_file").or_else(|| of("inactive_file")).unwrap_or(0);
+    Some(number(&group, usage)?.saturating_sub(droppable) / 1024)
 }
 
 /// Whether the host's GPUs are AMD's: only where there are none of NVIDIA's.
@@ -86,9 +132,14 @@ pub fn short_host_name() -> String {
 /// What the file `name` says in this process's group and in all above it. `kind` is `cgroup2` or
 /// a controller of version 1.
 fn limits(kind: &str, name: &str) -> Vec<String> {
+    folders(kind).into_iter().filter_map(|path| fs::read_to_string(path.join(name)).ok()).collect()
+}
+
+/// This process's group and all above it.
+fn folders(kind: &str) -> Vec<PathBuf> {
     let Some(folder) = group(kind) else { return Vec::new() };
-    let folders = folder.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
-    folders.filter_map(|path| fs::read_to_string(path.join(name)).ok()).collect()
+    let inside = folder.ancestors().take_while(|path| path.starts_with("/sys/fs/cgroup"));
+    inside.map(Path::to_path_buf).collect()
 }
 
 fn group(kind: &str) -> Option<PathBuf> {
@@ -115,6 +166,20 @@ mod tests {
         assert_eq!(processors_of(50_000, 100_000), Some(1));
         assert_eq!(processors_of(-1, 100_000), None);
         assert_eq!(processors_of(1, 0), None);
+    }
+
+    #[test]
+    fn the_load_is_read_in_thousandths() {
+        assert_eq!(first_load("0.25 0.30 0.12 1/123 4567\n"), Some(250));
+        assert_eq!(first_load("137.4 1 1 1/1 1"), Some(137_400));
+        assert_eq!((first_load(""), first_load("-1 0 0"), first_load("nan 0 0")), (None, None, None));
+    }
+
+    #[test]
+    fn some_memory_is_in_use_and_not_all() {
+        let used = memory_in_use_kb().unwrap();
+        assert!(used > 0 && used < meminfo("MemTotal").unwrap());
+        assert!(load().is_some() && swap_in_use_kb().is_some());
     }
 
     #[test]

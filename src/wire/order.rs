@@ -5,6 +5,7 @@ use super::task::{Asked, News, TaskPlace};
 use crate::model::job::{Attempt, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
 use crate::model::limits::{Limits, Times};
 use crate::model::node::NodeFacts;
+use crate::model::response::Responses;
 use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::model::time::Span;
@@ -143,6 +144,8 @@ pub struct Launch {
     pub umask: Option<u32>,
     /// The elapsed limit.
     pub walltime: Option<Span>,
+    /// How long it may run on past that.
+    pub overrun: Span,
     /// How long TERM may take before KILL.
     pub grace: Span,
     /// What it holds on all its nodes; the first share's node runs the script. For a task: the
@@ -152,6 +155,8 @@ pub struct Launch {
     pub threads: u32,
     /// What bounds it besides its walltime.
     pub limits: Limits,
+    /// What is done when it is over one of those.
+    pub responses: Responses,
     /// What is done about files before and after it.
     pub files: Files,
     /// `-W group_list` as given: `group[@host],...`.

@@ -4,6 +4,7 @@ pub mod source;
 pub mod transcript;
 
 pub mod people;
+pub mod played;
 pub mod sandbox;
 
 use std::path::{Path, PathBuf};

@@ -301,6 +301,24 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     Extra {
         on: Programs(&["qsub"]),
+        heading: "MPI",
+        parts: &[
+            Text(
+                "mpiprocs says how many MPI processes a chunk has: 1 if it is not given, none in a chunk of no processors. \
+                  PBS_NODEFILE has a line for each, the name of its host, chunk by chunk; mpirun takes it as it is. \
+                  OMP_NUM_THREADS and NCPUS are the ompthreads of the first chunk, else its ncpus: with several \
+                  processes in a chunk, say ompthreads. mpirun reaches further hosts by ssh; pbsdsh needs none.",
+            ),
+            Example(
+                "Two chunks of four processors, each with two processes of two threads:",
+                &["qsub -l select=2:ncpus=4:mpiprocs=2:ompthreads=2 job.sh"],
+            ),
+            Example("In the script, for Open MPI:", &["mpirun --hostfile $PBS_NODEFILE ./wave"]),
+            Example("For MPICH:", &["mpiexec -f $PBS_NODEFILE ./wave"]),
+        ],
+    },
+    Extra {
+        on: Programs(&["qsub"]),
         heading: "INTERACTIVE JOBS",
         parts: &[
             Text(

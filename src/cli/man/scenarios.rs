@@ -102,6 +102,8 @@ pub(super) const WORLD: Extra = Extra {
         ),
         Term("node-offline NODE, node-online NODE", "An operator takes it out of service and puts it back."),
         Term("node-set NODE RESOURCE=AMOUNT ...", "From now on it offers this much."),
+        Term("utilized NODE RESOURCE=AMOUNT ...", "So much of its ncpus, mem or swap is really in use, by whomever."),
+        Term("load NODE LOAD", "Its load average: 2.5 keeps two processors and a half busy."),
         Term("gpus-outside NODE [NUMBER ...]", "Processes outside the queue use these of its GPUs."),
         Term("cycle", "The scheduler looks though nothing has happened."),
     ],

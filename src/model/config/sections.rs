@@ -1,13 +1,14 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
+mod launch;
+
 mod reserving;
 
 mod scheduling;
 
 use super::table::Section;
 use super::{
-    Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, LaunchConfig, NodeConfig, Person, ServerConfig,
-    Workdir,
+    Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,
 };
 use crate::model::policy::{Policy, Preset};
 use crate::model::queue::Queue;
@@ -29,7 +30,10 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let Policy { backfill, placement, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
-        launch: root.section("launch")?.map(|s| launch(&s)).transpose()?.unwrap_or_default(),
+        launch: match root.section("launch")? {
+            Some(section) => launch::launch(&section, launch::preset(preset))?,
+            None => launch::preset(preset),
+        },
         cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
         preset,
         backfill: root
@@ -99,20 +103,6 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
         mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", absolute_or_none)?,
         mail_from: section.read("mail_from", "a name without blanks, as \"lanai\" or \"lanai@head\"", sender)?,
-    })
-}
-
-fn launch(section: &Section) -> Result<LaunchConfig, ConfigError> {
-    section.only(keys("launch"))?;
-    let default = LaunchConfig::default();
-    let starts = section.read("max_failed_starts", "a whole number from 1 on", |v| whole(v).filter(|n| *n > 0))?;
-    Ok(LaunchConfig {
-        login: section.read("login", BOOLEAN, boolean)?.unwrap_or(default.login),
-        grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(default.grace),
-        max_failed_starts: starts.unwrap_or(default.max_failed_starts),
-        retry: section.read("retry", "a time above zero, as \"10s\"", span_above_zero)?.unwrap_or(default.retry),
-        gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(default.gpu_tool),
-        gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.gpu_look),
     })
 }
 
@@ -193,7 +183,7 @@ fn available(section: &Section, resources: &Resources) -> Result<ResourceList, C
 
 pub(super) const BOOLEAN: &str = "true or false";
 pub(super) const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
-const A_PROGRAM: &str = "the absolute path of a program, the name of one in PATH, or \"none\"";
+pub(super) const A_PROGRAM: &str = "the absolute path of a program, the name of one in PATH, or \"none\"";
 const NUMBERS: &str = "a list of numbers from 0 on, each once, as [0, 1]";
 const NAME_OF_QUEUE: &str =
     "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15";
@@ -213,7 +203,7 @@ pub(super) fn text(value: &DeValue) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
-fn boolean(value: &DeValue) -> Option<bool> {
+pub(super) fn boolean(value: &DeValue) -> Option<bool> {
     value.as_bool()
 }
 
@@ -240,7 +230,7 @@ pub(super) fn span_from_a_second(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length >= Span::seconds(1))
 }
 
-fn span_above_zero(value: &DeValue) -> Option<Span> {
+pub(super) fn span_above_zero(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length > Span(0))
 }
 

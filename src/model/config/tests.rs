@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::resource::{Kind, Value};
+use crate::model::response::{Action, Response, Responses, Retries};
 
 fn refusal(text: &str) -> String {
     Config::parse(text).expect_err(text).to_string()
@@ -36,8 +37,6 @@ fn every_key_is_read() {
         [launch]
         login = false
         grace = "0s"
-        max_failed_starts = 3
-        retry = "1s"
         [cycle]
         poll_interval = "5s"
         default_walltime = "1:00:00"
@@ -66,8 +65,7 @@ fn every_key_is_read() {
     assert_eq!((server.workdir, server.shared, server.min_uid), (Workdir::Home, true, 0));
     assert_eq!(server.jobscript_max_size.to_string(), "1mb");
     let launch = &config.launch;
-    let wanted = (false, Span(0), 3, Span::seconds(1));
-    assert_eq!((launch.login, launch.grace, launch.max_failed_starts, launch.retry), wanted);
+    assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
     let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
@@ -78,6 +76,59 @@ fn every_key_is_read() {
     assert_eq!(node.socket.as_deref(), Some(std::path::Path::new("/run/n1.sock")));
     assert_eq!(node.available.get("ncpus"), Some(&Value::Long(4)));
     assert_eq!(node.available.get("scratch").map(ToString::to_string).as_deref(), Some("1tb"));
+}
+
+fn response(action: Action, after: i64) -> Response {
+    Response { action, after: Span::seconds(after) }
+}
+
+#[test]
+fn what_is_done_when_a_job_goes_wrong_is_read() {
+    let config = Config::parse(
+        r#"
+        [launch]
+        max_failed_starts = 3
+        retry = "1s"
+        retry_max = "1m"
+        overrun = "30s"
+        walltime_action = "requeue"
+        limits = { mem = "cancel after 5m", cput = "requeue" }
+        start_timeout = "90s"
+        "#,
+    )
+    .unwrap();
+    let launch = &config.launch;
+    assert_eq!(launch.overrun, Span::seconds(30));
+    let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
+    let limits =
+        Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
+    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits });
+    assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
+}
+
+#[test]
+fn what_is_done_about_failures_is_the_presets_unless_said() {
+    let launch = |text| Config::parse(text).unwrap().launch;
+    assert_eq!(launch("preset = \"maui\"\n").rules.retries, Retries::MAUI);
+    let own = launch("preset = \"maui\"\n[launch]\nretry = \"5m\"\nstart_timeout = \"none\"\n");
+    assert_eq!((own.rules.retries.first, own.rules.retries.most), (Span::seconds(300), 24));
+    assert_eq!(own.start_timeout, None);
+    let limits = launch("[launch]\nlimits = { vmem = \"requeue after 0:01:00\", pmem = \"requeue\" }\n").rules.limits;
+    assert_eq!((limits.vmem, limits.pmem), (response(Action::Requeue, 60), response(Action::Requeue, 0)));
+    for bad in [
+        "limits = { file = \"cancel\" }",
+        "limits = { mem = \"kill\" }",
+        "limits = { mem = \"cancel after\" }",
+        "limits = { mem = \"cancel after soon\" }",
+        "limits = \"cancel\"",
+        "walltime_action = \"suspend\"",
+        "start_timeout = \"0s\"",
+        "retry_max = \"0s\"",
+    ] {
+        let key = bad.split(' ').next().unwrap();
+        assert!(refusal(&format!("[launch]\n{bad}\n")).starts_with("line 2: `"), "{bad}");
+        assert!(refusal(&format!("[launch]\n{bad}\n")).contains(&format!("`{key}`")), "{bad}");
+    }
 }
 
 #[test]

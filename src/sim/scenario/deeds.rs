@@ -14,6 +14,8 @@ const VERBS: &[(&str, &str)] = &[
     ("node-down", "node-down NODE"),
     ("node-up", "node-up NODE"),
     ("node-set", "node-set NODE RESOURCE=AMOUNT ..."),
+    ("utilized", "utilized NODE RESOURCE=AMOUNT ..."),
+    ("load", "load NODE LOAD"),
     ("gpus-outside", "gpus-outside NODE [NUMBER ...]"),
     ("node-offline", "node-offline NODE"),
     ("node-online", "node-online NODE"),
@@ -80,6 +82,17 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
                 Some(Deed::Offer(node.to_string(), name.to_string(), amount.to_string()))
             };
             pairs.iter().map(offer).collect::<Option<_>>()?
+        }
+        ("utilized", [node, pairs @ ..]) if !pairs.is_empty() => {
+            let used = |pair: &&str| {
+                let (name, amount) = pair.split_once('=')?;
+                Some(Deed::Use(node.to_string(), name.to_string(), amount.to_string()))
+            };
+            pairs.iter().map(used).collect::<Option<_>>()?
+        }
+        ("load", [node, load]) => {
+            let load: f64 = load.parse().ok().filter(|load: &f64| (0.0..=1e6).contains(load))?;
+            vec![Deed::Load(node.to_string(), (load * 1000.0).round() as u32)]
         }
         ("gpus-outside", [node, numbers @ ..]) => {
             let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;

@@ -131,15 +131,8 @@ fn state(value: &DeValue) -> Option<(bool, bool)> {
 }
 
 fn facts(node: &NodeConfig, host: String) -> NodeFacts {
-    let mut facts = NodeFacts {
-        name: node.name.clone(),
-        host,
-        available: node.available.clone(),
-        pcpus: 0,
-        cpus: Vec::new(),
-        gpus: Vec::new(),
-        gpus_outside: Vec::new(),
-    };
+    let mut facts =
+        NodeFacts { name: node.name.clone(), host, available: node.available.clone(), ..NodeFacts::default() };
     name_itself(&mut facts);
     number(&mut facts, 0);
     facts.gpus = node.gpus(&facts.gpus);

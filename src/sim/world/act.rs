@@ -41,6 +41,10 @@ pub enum Deed {
     Offline(String, bool),
     /// A node offers this much of a resource.
     Offer(String, String, String),
+    /// So much of a resource of a node is really in use.
+    Use(String, String, String),
+    /// The load of a node, in thousandths.
+    Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
     /// Another `lanai.toml`.
@@ -75,6 +79,8 @@ impl World {
             Deed::NodeUp(name) => self.regain_node(name)?,
             Deed::Offline(name, offline) => self.mark_offline(name, *offline)?,
             Deed::Offer(name, resource, text) => self.offer(name, resource, text)?,
+            Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
+            Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
             Deed::Cycle => self.want_cycle(),

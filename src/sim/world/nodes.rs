@@ -25,20 +25,34 @@ impl World {
 
     /// A node offers this much of a resource now; the error names what is not known.
     pub(super) fn offer(&mut self, name: &str, resource: &str, text: &str) -> Result<(), String> {
-        let kind = self.resources.get(resource).ok_or_else(|| format!("there is no resource `{resource}`"))?.kind;
-        let value = Value::parse(kind, text).ok_or_else(|| format!("`{text}` is no value of `{resource}`"))?;
-        let mut facts = self.known_node(name)?.facts.clone();
-        facts.available.insert(resource.to_string(), value);
-        number(&mut facts, 0);
-        self.set_node(facts);
-        Ok(())
+        let value = self.value(resource, text)?;
+        self.change_facts(name, |facts| {
+            facts.available.insert(resource.to_string(), value);
+            number(facts, 0);
+        })
+    }
+
+    /// So much of a resource of a node is really in use, by whomever.
+    pub(super) fn note_use(&mut self, name: &str, resource: &str, text: &str) -> Result<(), String> {
+        let value = self.value(resource, text)?;
+        self.change_facts(name, |facts| drop(facts.utilized.insert(resource.to_string(), value)))
     }
 
     /// Processes outside the queue use these GPUs of a node.
     pub(super) fn use_gpus_outside(&mut self, name: &str, gpus: Vec<u16>) -> Result<(), String> {
-        let facts = NodeFacts { gpus_outside: gpus, ..self.known_node(name)?.facts.clone() };
+        self.change_facts(name, |facts| facts.gpus_outside = gpus)
+    }
+
+    pub(super) fn change_facts(&mut self, name: &str, change: impl FnOnce(&mut NodeFacts)) -> Result<(), String> {
+        let mut facts = self.known_node(name)?.facts.clone();
+        change(&mut facts);
         self.set_node(facts);
         Ok(())
+    }
+
+    fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
+        let kind = self.resources.get(resource).ok_or_else(|| format!("there is no resource `{resource}`"))?.kind;
+        Value::parse(kind, text).ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
 
     /// An operator takes a node out of service, or puts it back.

@@ -131,7 +131,7 @@ mod tests {
     use crate::model::resource::Resources;
     use crate::model::state::Holds;
     use crate::model::text::Text;
-    use crate::model::time::{ClockTable, Span, Time, Wall};
+    use crate::model::time::{ClockTable, Time, Wall};
     use crate::spool::commit::Change;
     use crate::spool::{Reader, Spool};
     use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn moment() -> Moment {
-        Moment { now: Time(1), wall: Wall(1), max_failed_starts: 3, retry: Span(1) }
+        Moment { now: Time(1), wall: Wall(1), rules: Default::default() }
     }
 
     fn facts() -> ServerFacts {

@@ -1,0 +1,87 @@
+//! `[launch]`: how jobs are started and ended, and what is done when that goes wrong.
+
+use super::{
+    A_PROGRAM, A_SECOND_OR_MORE, BOOLEAN, boolean, by_name, keys, one_of, program, span, span_above_zero,
+    span_from_a_second, whole,
+};
+use crate::model::config::table::Section;
+use crate::model::config::{ConfigError, LaunchConfig};
+use crate::model::policy::Preset;
+use crate::model::response::{Action, Response, Responses, Retries, Rules};
+use crate::model::time::Span;
+use toml::de::{DeTable, DeValue};
+
+const LIMITS: &str = "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
+                      or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }";
+const TIMEOUT: &str = "a time of a second or more, as \"10m\", or \"none\"";
+
+/// What holds where the file says nothing.
+pub fn preset(preset: Preset) -> LaunchConfig {
+    let retries = if preset == Preset::Maui { Retries::MAUI } else { Retries::default() };
+    LaunchConfig { rules: Rules { retries, ..Rules::default() }, ..LaunchConfig::default() }
+}
+
+/// `[launch]`.
+pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, ConfigError> {
+    section.only(keys("launch"))?;
+    Ok(LaunchConfig {
+        login: section.read("login", BOOLEAN, boolean)?.unwrap_or(preset.login),
+        grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(preset.grace),
+        overrun: section.read("overrun", "a time, as \"30s\"", span)?.unwrap_or(preset.overrun),
+        start_timeout: section.read("start_timeout", TIMEOUT, timeout)?.unwrap_or(preset.start_timeout),
+        rules: rules(section, preset.rules)?,
+        gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(preset.gpu_tool),
+        gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.gpu_look),
+    })
+}
+
+fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
+    let walltime = section.read("walltime_action", &one_of(Action::ALL), by_name(Action::named))?;
+    Ok(Rules {
+        retries: retries(section, preset.retries)?,
+        walltime: walltime.unwrap_or(preset.walltime),
+        limits: section.read("limits", LIMITS, limits)?.unwrap_or(preset.limits),
+    })
+}
+
+fn retries(section: &Section, preset: Retries) -> Result<Retries, ConfigError> {
+    let most = section.read("max_failed_starts", "a whole number from 1 on", |v| whole(v).filter(|n| *n > 0))?;
+    Ok(Retries {
+        most: most.unwrap_or(preset.most),
+        first: section.read("retry", "a time above zero, as \"60s\"", span_above_zero)?.unwrap_or(preset.first),
+        longest: section.read("retry_max", "a time above zero, as \"1h\"", span_above_zero)?.unwrap_or(preset.longest),
+    })
+}
+
+fn timeout(value: &DeValue) -> Option<Option<Span>> {
+    match value.as_str() {
+        Some("none") => Some(None),
+        _ => span_from_a_second(value).map(Some),
+    }
+}
+
+fn limits(value: &DeValue) -> Option<Responses> {
+    let table: &DeTable = value.as_table()?;
+    let mut responses = Responses::default();
+    for (name, value) in table {
+        let response = match name.get_ref().as_ref() {
+            "mem" => &mut responses.mem,
+            "pmem" => &mut responses.pmem,
+            "vmem" => &mut responses.vmem,
+            "cput" => &mut responses.cput,
+            _ => return None,
+        };
+        *response = answer(value.get_ref())?;
+    }
+    Some(responses)
+}
+
+/// `cancel`, or `cancel after 5m`.
+fn answer(value: &DeValue) -> Option<Response> {
+    let text = value.as_str()?;
+    let (action, after) = match text.split_once(" after ") {
+        Some((action, after)) => (action, span(&DeValue::String(after.trim().into()))?),
+        None => (text, Span(0)),
+    };
+    Some(Response { action: Action::named(action.trim())?, after })
+}

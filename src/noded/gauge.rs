@@ -1,0 +1,132 @@
+//! What is really in use of this host, by jobs and by everybody else (M6, M7): its load, memory and
+//! swap space, measured at the pace of noded's round and told when it has changed noticeably.
+
+use super::probe::Hardware;
+use crate::model::node::NodeFacts;
+use crate::model::resource::{ResourceList, Size, Value};
+use crate::sys::sensors;
+
+/// Below a quarter of a processor, or a fiftieth of all of them, a change of the load is none.
+const LEAST_LOAD: u32 = 250;
+const LOAD_STEPS: u32 = 50;
+/// Below a sixty-fourth of the memory a change of what is in use is none.
+const MEMORY_STEPS: u64 = 64;
+/// What a processor may do besides without counting as used, in thousandths: no host is ever quite idle.
+const IDLE: u32 = 100;
+
+/// What was measured of the host at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The load average over one minute, in thousandths.
+    pub load: u32,
+    /// Memory in use, in kilobytes.
+    pub mem_kb: u64,
+    /// Swap space in use, in kilobytes.
+    pub swap_kb: u64,
+}
+
+impl Measured {
+    /// Looks; None where the kernel does not tell.
+    pub fn now() -> Option<Measured> {
+        let (load, mem_kb) = (sensors::load()?, sensors::memory_in_use_kb()?);
+        Some(Measured { load, mem_kb, swap_kb: sensors::swap_in_use_kb().unwrap_or(0) })
+    }
+}
+
+/// Remembers what was told last.
+#[derive(Debug)]
+pub struct Gauge {
+    told: Measured,
+    processors: u32,
+    memory_kb: u64,
+}
+
+impl Gauge {
+    /// For this host; nothing has been told yet.
+    pub fn new(hardware: &Hardware) -> Gauge {
+        let (processors, memory_kb) = (hardware.host_processors, hardware.memory_kb);
+        Gauge { told: Measured::default(), processors, memory_kb }
+    }
+
+    /// Notes what was measured. True if it is worth telling; it counts as told then.
+    pub fn is_news(&mut self, measured: Measured) -> bool {
+        let least = LEAST_LOAD.max(self.processors.saturating_mul(1000) / LOAD_STEPS);
+        let moved = |now: u64, told: u64| now.abs_diff(told) > self.memory_kb / MEMORY_STEPS;
+        let news = measured.load.abs_diff(self.told.load) >= least
+            || moved(measured.mem_kb, self.told.mem_kb)
+            || moved(measured.swap_kb, self.told.swap_kb);
+        if news {
+            self.told = measured;
+        }
+        news
+    }
+}
+
+/// Notes it in the facts of the nodes presented, which have all of the host between them, in equal
+/// parts.
+pub fn note(nodes: &mut [NodeFacts], measured: Measured) {
+    let count = nodes.len().max(1) as u64;
+    let load = (u64::from(measured.load)).div_ceil(count) as u32;
+    let size = |kb: u64| Value::Size(Size::kilobytes(kb.div_ceil(count)));
+    let utilized = ResourceList::from([
+        ("mem".to_string(), size(measured.mem_kb)),
+        ("ncpus".to_string(), Value::Long(processors(load))),
+        ("swap".to_string(), size(measured.swap_kb)),
+    ]);
+    for node in nodes {
+        (node.load, node.utilized) = (load, utilized.clone());
+    }
+}
+
+/// The load in whole processors.
+fn processors(load: u32) -> i64 {
+    i64::from(load.saturating_sub(IDLE).div_ceil(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gauge() -> Gauge {
+        Gauge { told: Measured::default(), processors: 4, memory_kb: 64_000 }
+    }
+
+    fn measured(load: u32, mem_kb: u64) -> Measured {
+        Measured { load, mem_kb, swap_kb: 0 }
+    }
+
+    #[test]
+    fn a_load_counts_in_whole_processors_and_next_to_none_as_none() {
+        // M7: at a load of 1.6 of 4 two more processors are in use, at 2.4 and 2.8 three.
+        let counted: Vec<i64> = [0, 100, 101, 1000, 1100, 1600, 2400, 2800].map(processors).to_vec();
+        assert_eq!(counted, [0, 0, 1, 1, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn only_what_has_moved_noticeably_since_it_was_told_is_news() {
+        let mut gauge = gauge();
+        assert!(gauge.is_news(measured(1000, 10_000)));
+        for (load, mem_kb) in [(1000, 10_000), (1249, 11_000), (751, 9_000)] {
+            assert!(!gauge.is_news(measured(load, mem_kb)), "{load} {mem_kb}");
+        }
+        assert!(gauge.is_news(measured(1250, 10_000)));
+        assert!(!gauge.is_news(measured(1200, 10_000)), "told is what counts, not what was measured before");
+        assert!(gauge.is_news(measured(1200, 11_001)));
+        assert!(gauge.is_news(Measured { swap_kb: 1001, ..measured(1200, 11_001) }));
+    }
+
+    #[test]
+    fn many_processors_are_not_told_of_for_a_quarter_of_one() {
+        let mut gauge = Gauge { processors: 256, ..gauge() };
+        assert!(!gauge.is_news(measured(5119, 0)));
+        assert!(gauge.is_news(measured(5120, 0)));
+    }
+
+    #[test]
+    fn several_nodes_of_one_host_share_what_is_in_use() {
+        let mut nodes = vec![NodeFacts::default(); 2];
+        note(&mut nodes, Measured { load: 3000, mem_kb: 1001, swap_kb: 0 });
+        assert_eq!((nodes[0].load, &nodes[0].utilized["ncpus"]), (1500, &Value::Long(2)));
+        assert_eq!((nodes[1].utilized["mem"].to_string(), nodes[1].load), ("501kb".to_string(), 1500));
+    }
+}

@@ -1,0 +1,79 @@
+//! What is done about jobs over their walltime (M50) and over their other limits (M51).
+
+use crate::support::sandbox::Sandbox;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// A sandbox with little patience for jobs that are told to end.
+fn sandbox(launch: &str) -> Sandbox {
+    Sandbox::configured(&format!("[launch]\ngrace = \"1s\"\nretry = \"1s\"\n{launch}\n"))
+}
+
+/// What ends at once when it is run again.
+const SECOND_IS_SHORT: &str = "[ $LANAI_ATTEMPT = 1 ] || exit 5\n";
+
+fn number(id: &str) -> &str {
+    id.split('.').next().unwrap()
+}
+
+/// Takes so many megabytes for so many seconds.
+fn hog(megabytes: u32, seconds: u32) -> String {
+    format!("(head -c {megabytes}m /dev/zero; sleep {seconds}) | tail | wc -c\n")
+}
+
+#[test]
+fn a_job_may_overrun_its_walltime_as_long_as_it_is_allowed() {
+    // M50: wall 60, overrun 30 => TERM at 90; here 1 and 2.
+    let sandbox = sandbox("overrun = \"2s\"");
+    let started = Instant::now();
+    let long = sandbox.submit(&["-N", "long", "-l", "walltime=1"], "sleep 60\n");
+    let short = sandbox.submit(&["-l", "walltime=1"], "sleep 2; exit 4\n");
+    let job = sandbox.ended(&long);
+    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
+    assert_eq!(job["Exit_status"], -29, "{job}");
+    let said = sandbox.read(&format!("long.e{}", number(&long)));
+    assert_eq!(said, "=>> PBS: job killed: walltime 3 exceeded limit 1\n");
+    assert_eq!(sandbox.ended(&short)["Exit_status"], 4, "it was over within the overrun");
+}
+
+#[test]
+fn a_job_over_its_walltime_goes_back_into_the_queue_where_the_site_wants_that() {
+    let sandbox = sandbox("walltime_action = \"requeue\"");
+    let script = format!("{SECOND_IS_SHORT}sleep 60\n");
+    let again = sandbox.submit(&["-l", "walltime=1"], &script);
+    let never = sandbox.submit(&["-l", "walltime=1", "-r", "n"], &script);
+    let job = sandbox.until("the return", || {
+        Some(sandbox.job(&again)).filter(|job| job["run_count"] == 1 && job["job_state"] == "Q")
+    });
+    assert_eq!(job["comment"], "Not Running: Job was requeued: walltime 1 exceeded limit 1");
+    let job = sandbox.ended(&again);
+    assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(5), &json!(2)), "{job}");
+    assert_eq!(sandbox.ended(&never)["Exit_status"], -29, "it may not be run again");
+}
+
+#[test]
+fn a_job_may_be_above_its_memory_for_a_while() {
+    // M51: MEM:EXTENDED:CANCEL after a time.
+    let sandbox = sandbox("limits = { mem = \"cancel after 5s\" }");
+    let started = Instant::now();
+    let select = ["-l", "select=1:ncpus=1:mem=60mb"];
+    let long = sandbox.submit(&[&select[..], &["-N", "long"]].concat(), &hog(400, 60));
+    let short = sandbox.submit(&[&select[..], &["-N", "short"]].concat(), &hog(100, 0));
+    let job = sandbox.ended(&short);
+    assert_eq!(job["Exit_status"], 0, "{job}");
+    let job = sandbox.ended(&long);
+    assert_eq!(job["Exit_status"], -27, "{job}");
+    assert!(started.elapsed() >= Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(sandbox.read(&format!("long.e{}", number(&long))).contains("exceeded limit 61440kb"));
+}
+
+#[test]
+fn a_job_over_its_memory_or_its_processor_time_goes_back_into_the_queue() {
+    let sandbox = sandbox("limits = { mem = \"requeue\", cput = \"requeue after 1s\" }");
+    let hog = sandbox.submit(&["-l", "select=1:ncpus=1:mem=60mb"], &format!("{SECOND_IS_SHORT}{}", hog(400, 60)));
+    let busy = sandbox.submit(&["-l", "cput=1"], &format!("{SECOND_IS_SHORT}while :; do :; done\n"));
+    for id in [hog, busy] {
+        let job = sandbox.ended(&id);
+        assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(5), &json!(2)), "{job}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A noded that is played by the test: it refuses, keeps silent or lies as the test wants.
+
+use super::sandbox::Sandbox;
+use lanai::model::node::NodeFacts;
+use lanai::model::resource::{Size, Value};
+use lanai::wire::frame;
+use lanai::wire::order::{Order, Report};
+use std::fs;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// What a played noded has been ordered: when, and which.
+pub type Heard = Arc<Mutex<Vec<(Instant, Order)>>>;
+
+/// A noded played by the test, which answers orders as it is told to, for the node `n1`.
+pub struct Played {
+    pub sandbox: Sandbox,
+    heard: Heard,
+    /// The way to schedd, once that has dialled.
+    voice: Arc<Mutex<Option<UnixStream>>>,
+}
+
+impl Played {
+    pub fn new(launch: &str, answer: impl Fn(&Order) -> Vec<Report> + Send + 'static) -> Played {
+        let sandbox = Sandbox::new();
+        let socket = sandbox.home().join("played.sock");
+        let config =
+            format!("[launch]\nlogin = false\n{launch}\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n", socket.display());
+        fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let heard = Heard::default();
+        let voice = Arc::new(Mutex::new(None));
+        let (notes, speaker) = (heard.clone(), voice.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                *speaker.lock().unwrap() = stream.try_clone().ok();
+                converse(stream, &notes, &answer);
+            }
+        });
+        Played { sandbox, heard, voice }
+    }
+
+    /// Says something unasked.
+    pub fn say(&self, report: &Report) {
+        let mut voice = self.voice.lock().unwrap();
+        frame::write(voice.as_mut().expect("schedd has dialled"), report).unwrap();
+    }
+
+    /// The orders to start, as job and attempt, and when they came.
+    pub fn starts(&self) -> Vec<(Instant, u64, u32)> {
+        let heard = self.heard.lock().unwrap();
+        let start = |(at, order): &(Instant, Order)| match order {
+            Order::Start(launch) => Some((*at, launch.job.number, launch.attempt)),
+            _ => None,
+        };
+        heard.iter().filter_map(start).collect()
+    }
+
+    /// When an attempt of a job was told to end.
+    pub fn cancelled(&self, number: u64, wanted: u32) -> Option<Instant> {
+        let heard = self.heard.lock().unwrap();
+        let is_it = |order: &Order| matches!(order, Order::Cancel { job, attempt, .. } if job.number == number && *attempt == wanted);
+        heard.iter().find(|(_, order)| is_it(order)).map(|(at, _)| *at)
+    }
+
+    /// Nothing of the node counts as taken.
+    #[track_caller]
+    pub fn is_free(&self) {
+        let text = self.sandbox.run("pbsnodes", &["n1"]).ok();
+        assert!(text.contains("state = free") && text.contains("resources_assigned.ncpus = 0"), "{text}");
+    }
+}
+
+fn converse(mut stream: UnixStream, heard: &Heard, answer: &impl Fn(&Order) -> Vec<Report>) {
+    while let Ok(order) = frame::read::<Order>(&mut stream) {
+        heard.lock().unwrap().push((Instant::now(), order.clone()));
+        let reports = match &order {
+            Order::Hello { .. } => vec![Report::Hello { boot: "b".into(), nodes: vec![facts()], attempts: vec![] }],
+            Order::Ping => vec![Report::Pong],
+            order => answer(order),
+        };
+        for report in reports {
+            let _ = frame::write(&mut stream, &report);
+        }
+    }
+}
+
+/// What it says of its node: four processors, all free.
+pub fn facts() -> NodeFacts {
+    let available = [
+        ("ncpus".to_string(), Value::Long(4)),
+        ("mem".to_string(), Value::Size(Size::parse("4gb").unwrap())),
+        ("host".to_string(), Value::String("n1".into())),
+        ("vnode".to_string(), Value::String("n1".into())),
+    ];
+    NodeFacts { name: "n1".into(), host: "n1".into(), available: available.into(), pcpus: 4, ..NodeFacts::default() }
+}
