@@ -133,6 +133,8 @@ impl Node {
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs: 2,
+            pooled: vec![],
+            ranks: vec![],
         };
         Launch {
             job: JobId::job(job),

@@ -370,6 +370,9 @@ impl<'a> View<'a> {
 
     fn end(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
+        for (name, text) in spec.wishes.shown() {
+            self.out.text(name, text);
+        }
         for (name, text) in spec.other.iter().filter(|(name, _)| !PLACED.contains(&name.as_str())) {
             self.out.text(name, text.as_str());
         }

@@ -67,6 +67,7 @@ fn spec(name: &str, list: &str) -> Spec {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        wishes: Default::default(),
         reservation: None,
         request: Arc::new(Request { list: resources(list), ..Request::default() }),
         program: Program::Script(Digest([0; 32])),
@@ -113,7 +114,16 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
 pub fn share(ncpus: i64, mem: Option<&str>) -> Share {
     let mem = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
     let taken = std::iter::once(("ncpus".to_string(), Value::Long(ncpus))).chain(mem).collect();
-    Share { node: "head".into(), host: "head".into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+    Share {
+        node: "head".into(),
+        host: "head".into(),
+        taken,
+        cpus: vec![],
+        gpus: vec![],
+        mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
+    }
 }
 
 /// The job, running on `shares` for 301 seconds.

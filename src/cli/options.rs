@@ -76,7 +76,8 @@ pub struct JobOptions {
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
     /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if
-    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), or any attribute by name
+    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), those of
+    /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
 }

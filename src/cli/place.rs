@@ -75,7 +75,16 @@ mod tests {
 
     fn share(node: &str, host: &str, taken: &[(&str, Value)]) -> Share {
         let taken = taken.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-        Share { node: node.into(), host: host.into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+        Share {
+            node: node.into(),
+            host: host.into(),
+            taken,
+            cpus: vec![],
+            gpus: vec![],
+            mpiprocs: 1,
+            pooled: vec![],
+            ranks: vec![],
+        }
     }
 
     #[test]

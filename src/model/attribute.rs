@@ -11,6 +11,7 @@ use super::select::Request;
 use super::state::Holds;
 use super::text::Text;
 use super::time::Span;
+use super::wishes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,6 +110,7 @@ const RUNNING: [&str; 5] = ["walltime", "cput", "soft_walltime", "min_walltime",
 /// exists is for the caller to find out.
 pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
     let mut draft = blank(origin);
+    let settings = &with_wishes(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
             "queue" => draft.spec.queue = destination(&setting.value.lossy(), context.server)?,
@@ -120,8 +122,30 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     }
     draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
     suits_array(&draft.spec)?;
+    suits_geometry(&draft.spec)?;
     agree(&mut draft.spec);
     Ok(draft)
+}
+
+/// Wishes that came as `-l`, as what they are.
+fn with_wishes(settings: &[Setting]) -> Vec<Setting> {
+    let wish = |setting: &Setting| {
+        let attribute = wishes::by_resource(setting.resource.as_deref()?)?;
+        Some(Setting { attribute: attribute.into(), resource: None, ..setting.clone() })
+    };
+    settings.iter().map(|setting| wish(setting).unwrap_or_else(|| setting.clone())).collect()
+}
+
+/// A geometry deals out the chunks of a request that has one kind of them.
+fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
+    let Some(geometry) = &spec.wishes.geometry else { return Ok(()) };
+    match &spec.request.select.chunks[..] {
+        [chunk] if chunk.count as usize == geometry.tasks() => Ok(()),
+        _ => {
+            let why = format!("it deals out {} chunks of one kind: ask for so many", geometry.tasks());
+            Err(Refusal::illegal_wish("geometry", &why))
+        }
+    }
 }
 
 /// Some attributes are for arrays alone, some resources for all but arrays.
@@ -138,6 +162,7 @@ fn suits_array(spec: &Spec) -> Result<(), Refusal> {
 /// refused, and with them the whole.
 pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Draft, Refusal> {
     let mut draft = old.clone();
+    let settings = &with_wishes(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         let attribute = permitted(&setting.attribute, context)?;
         if attribute.who == Who::Submitter {
@@ -154,6 +179,7 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
         check_running(&old.spec.request, &draft.spec.request, &changes, context.rights)?;
     }
     suits_array(&draft.spec)?;
+    suits_geometry(&draft.spec)?;
     agree(&mut draft.spec);
     Ok(draft)
 }
@@ -197,6 +223,7 @@ fn blank(origin: Origin) -> Draft {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        wishes: Default::default(),
         reservation: None,
         request: Arc::default(),
         program: origin.program,
@@ -253,6 +280,10 @@ fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Conte
             keep(&mut draft.spec, attribute.name, text()?, |text| check(text).then_some(text)).ok_or_else(illegal)
         }
         Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
+        Effect::Wish => {
+            let set = draft.spec.wishes.set(attribute.name, text()?);
+            set.map_err(|why| Refusal::illegal_wish(attribute.name, &why))
+        }
         Effect::Never => Err(Refusal::read_only(attribute.name)),
     }
 }

@@ -9,7 +9,9 @@ pub mod table;
 
 pub use table::ConfigError;
 
+use super::node::Terms;
 use super::policy::{Backfill, Placement, Policy, Preset};
+use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
@@ -60,10 +62,30 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
-    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets"]),
+    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets", "veto"]),
     ("queue", &["name", "priority", "enabled", "started"]),
-    ("resource", &["name", "type", "consumable", "host_level"]),
-    ("node", &["name", "socket", "gpus", "exclude_gpus"]),
+    ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
+    (
+        "node",
+        &[
+            "name",
+            "socket",
+            "gpus",
+            "exclude_gpus",
+            "sharing",
+            "access",
+            "max_jobs",
+            "max_running",
+            "max_user_jobs",
+            "max_user_run",
+            "max_load",
+            "adjust",
+            "cluster",
+            "groups",
+            "restrictions",
+            "priority",
+        ],
+    ),
     (
         "reservation",
         &[
@@ -121,6 +143,8 @@ pub struct Config {
     pub primetime: Option<PrimeHours>,
     queues: Vec<Queue>,
     resources: Vec<(String, Definition)>,
+    /// What the whole system has of some of these.
+    pub pools: Vec<(String, Pool)>,
 }
 
 /// `[server]`: the installation as a whole.
@@ -261,6 +285,8 @@ pub struct NodeConfig {
     pub socket: Option<PathBuf>,
     /// Laid over what noded measured.
     pub available: ResourceList,
+    /// On what terms jobs get it.
+    pub terms: Terms,
     /// Its GPUs by number, in the order in which jobs get them; None for those noded found, lowest first.
     pub gpus: Option<Vec<u16>>,
     /// GPUs that no job gets.

@@ -30,6 +30,31 @@ impl HostList {
         is_named && !self.omit_hosts.contains(host) && !any(&self.omit_groups)
     }
 
+    /// The same with one part (`hosts`, `groups`, `omit_hosts`, `omit_groups`) as `names` says: joined
+    /// by commas or `+`; an empty text names nobody.
+    pub fn with(&self, part: &str, names: &str) -> Result<HostList, NotHostList> {
+        let mut list = self.clone();
+        if let Some(place) = list.part(part) {
+            place.clear();
+        }
+        if !names.is_empty() {
+            let named = format!("{part}={}", names.replace('+', ","));
+            add(&mut list, &named).map_err(|why| NotHostList { found: named, why })?;
+        }
+        Ok(list)
+    }
+
+    /// The parts that say something, with their names.
+    pub fn shown(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let given = self.parts().into_iter().filter(|(_, names)| !names.is_empty());
+        given.map(|(part, names)| (part, names.iter().map(String::as_str).collect::<Vec<_>>().join(",")))
+    }
+
+    /// Whether it names hosts, and not groups alone.
+    pub fn names_hosts(&self) -> bool {
+        !self.hosts.is_empty() || !self.omit_hosts.is_empty()
+    }
+
     /// The parts in the order they are shown.
     fn parts(&self) -> [(&'static str, &BTreeSet<String>); 4] {
         [

@@ -9,6 +9,7 @@ use super::state::{Holds, State};
 use super::task::Tasks;
 use super::text::Text;
 use super::time::{Span, Time, Wall};
+use super::wishes::Wishes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -241,6 +242,9 @@ pub struct Spec {
     /// Its quality of service, `-W qos=`.
     #[serde(default)]
     pub qos: Option<String>,
+    /// Where it is to run, besides.
+    #[serde(default)]
+    pub wishes: Wishes,
     /// The reservation it asks for, by the queue it is in or by `-W resv=`: it runs nowhere else.
     #[serde(default)]
     pub reservation: Option<String>,
@@ -358,12 +362,18 @@ pub struct Share {
     pub host: String,
     /// Consumables taken, in the order requested.
     pub taken: Vec<(String, Value)>,
+    /// What the job has of system-wide resources; they are counted with one of its shares.
+    #[serde(default)]
+    pub pooled: Vec<(String, Value)>,
     /// Processors bound to, by the host's numbers; empty when nothing is bound.
     pub cpus: Vec<u16>,
     /// GPUs handed out, by the host's numbers.
     pub gpus: Vec<u16>,
     /// Lines in the node file: `mpiprocs`, else 1, or none where there are no processors.
     pub mpiprocs: u32,
+    /// Which lines these are, counted from 0; empty for those after the shares before it.
+    #[serde(default)]
+    pub ranks: Vec<u32>,
 }
 
 /// What somebody wants of a running job; the node is told until it has happened.

@@ -181,7 +181,16 @@ mod tests {
         let share = |mem: Option<&str>| {
             let taken = mem.map(|text| ("mem".to_string(), Value::Size(Size::parse(text).unwrap())));
             let taken = taken.into_iter().collect();
-            Share { node: "n".into(), host: "n".into(), taken, cpus: vec![], gpus: vec![], mpiprocs: 1 }
+            Share {
+                node: "n".into(),
+                host: "n".into(),
+                taken,
+                cpus: vec![],
+                gpus: vec![],
+                mpiprocs: 1,
+                pooled: vec![],
+                ranks: vec![],
+            }
         };
         let sum = |mems: &[Option<&str>]| {
             let shares: Vec<Share> = mems.iter().map(|mem| share(*mem)).collect();

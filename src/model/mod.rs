@@ -60,6 +60,15 @@ pub mod event;
 
 pub mod life;
 
+#[macro_use]
+pub mod policy;
+
+pub mod geometry;
+
+pub mod wishes;
+
+pub mod pool;
+
 pub mod node;
 
 pub mod window;
@@ -73,8 +82,6 @@ pub mod reserve;
 pub mod site_time;
 
 pub mod queue;
-
-pub mod policy;
 
 pub mod reason;
 

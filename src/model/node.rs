@@ -1,6 +1,9 @@
 //! Nodes: what a host offers and in what condition it is.
 
+use super::cluster_path::{ClusterPath, Restriction};
+use super::policy::Access;
 use super::resource::ResourceList;
+use super::select::Sharing;
 use super::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +33,76 @@ pub struct NodeFacts {
     /// The load average over one minute, in thousandths: 1000 keeps one processor busy.
     #[serde(default)]
     pub load: u32,
+    /// What the administrator says of it beyond what it has.
+    #[serde(default)]
+    pub terms: Terms,
+}
+
+/// On what terms jobs get a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Whether jobs share it that do not say (PBS's `sharing`).
+    pub sharing: NodeSharing,
+    /// Who else may be where a job is (M46).
+    pub access: Access,
+    /// So many jobs at once at most (M48; PBS's `max_running`).
+    pub max_jobs: Option<u32>,
+    /// So many jobs of one user at once at most (PBS's `max_user_run`).
+    pub max_user_jobs: Option<u32>,
+    /// No more jobs above this load, in thousandths.
+    pub max_load: Option<u32>,
+    /// What is done when the load comes near that.
+    pub adjust: Adjust,
+    /// Where it stands in the tree of clusters (Q19).
+    pub cluster: ClusterPath,
+    /// The groups of hosts it belongs to (Q24).
+    pub groups: Vec<String>,
+    /// The clusters whose jobs it takes; None for all.
+    pub restrictions: Option<Restriction>,
+    /// What stands for `PRIORITY` where nodes are ranked (M8f).
+    pub priority: i32,
+}
+
+named! {
+    /// Whether jobs share a node (PBS's node attribute `sharing`).
+    NodeSharing {
+        /// Unless the job wants it alone.
+        DefaultShared = "default_shared",
+        /// Only if the job says so.
+        DefaultExcl = "default_excl",
+        /// Only if the job says so; else it gets the whole host.
+        DefaultExclhost = "default_exclhost",
+        /// Always.
+        IgnoreExcl = "ignore_excl",
+        /// Never.
+        ForceExcl = "force_excl",
+        /// Never, and a job gets the whole host.
+        ForceExclhost = "force_exclhost",
+    }
+}
+
+impl NodeSharing {
+    /// What a job that says `asked` gets here.
+    pub fn resolve(self, asked: Sharing) -> Sharing {
+        match (self, asked) {
+            (NodeSharing::IgnoreExcl, _) => Sharing::Shared,
+            (NodeSharing::ForceExclhost, _) | (NodeSharing::ForceExcl, Sharing::Exclhost) => Sharing::Exclhost,
+            (NodeSharing::ForceExcl, _) | (NodeSharing::DefaultExcl, Sharing::Default) => Sharing::Excl,
+            (NodeSharing::DefaultExclhost, Sharing::Default) => Sharing::Exclhost,
+            (NodeSharing::DefaultShared, Sharing::Default) => Sharing::Shared,
+            (_, said) => said,
+        }
+    }
+}
+
+named! {
+    /// What a node's `max_load` does (M48).
+    Adjust {
+        /// Above it, the node takes no jobs.
+        State = "state",
+        /// Only so many processors are free as are missing to it.
+        Procs = "procs",
+    }
 }
 
 impl NodeFacts {

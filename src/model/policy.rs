@@ -179,6 +179,8 @@ pub struct Placement {
     pub access: Access,
     /// Nodes that a job's nodes should have in common.
     pub sets: Option<NodeSets>,
+    /// The expression that forbids a job a node where it is true (Q26).
+    pub veto: Option<String>,
 }
 
 impl Placement {
@@ -204,12 +206,12 @@ named! {
 named! {
     /// Which of the nodes that would do (M8); ties go by the order of the nodes.
     Allocation {
+        /// Those that have least, so that much stays for those that need much.
+        MinResource = "minresource",
         /// The first.
         FirstAvailable = "firstavailable",
         /// Those whose next promise comes soonest after the job's end.
         LastAvailable = "lastavailable",
-        /// Those that have least, so that much stays for those that need much.
-        MinResource = "minresource",
         /// Those with the most idle processors.
         CpuLoad = "cpuload",
         /// The highest by an expression.

@@ -19,6 +19,31 @@ pub enum Stage {
     Backfill,
 }
 
+/// In what a node and a job do not suit each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Bar {
+    /// What the job requires is not true (Q3).
+    Requirement,
+    /// One of them keeps away from the other's cluster (Q19).
+    Restriction,
+    /// The job names other hosts (Q24).
+    Hosts,
+    /// The site forbids it (Q26).
+    Veto,
+}
+
+impl Bar {
+    /// As a reason names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bar::Requirement => "requirement",
+            Bar::Restriction => "restriction",
+            Bar::Hosts => "hosts",
+            Bar::Veto => "vetoed",
+        }
+    }
+}
+
 /// Why a job does not start now, or never will. Its text is the `comment` of `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
@@ -68,6 +93,15 @@ pub enum Reason {
         total: String,
         /// When enough is expected to be free, by the walltimes of the running jobs.
         until: Option<Time>,
+    },
+    /// Nodes have enough, but they do not suit the job, or it does not suit them.
+    Unsuitable {
+        /// In what.
+        bar: Bar,
+        /// Why not, as `host.memory.total>=32000 false on n1 (16000)`.
+        said: String,
+        /// No node suits, whatever ends.
+        never: bool,
     },
     /// Enough is free in all, but not together as asked.
     Scattered {
@@ -171,7 +205,7 @@ impl Reason {
             Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
             Reason::ArrayLimit { .. } => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
-            Reason::UsedOutside { .. } => Stage::Matching,
+            Reason::UsedOutside { .. } | Reason::Unsuitable { .. } => Stage::Matching,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } => Stage::Backfill,
             Reason::NoWalltime | Reason::KeptForWider { .. } => Stage::Backfill,
         }
@@ -186,6 +220,7 @@ impl Reason {
             Reason::QueueStopped => "queue_stopped",
             Reason::ArrayLimit { .. } => "array_limit",
             Reason::Busy { .. } => "busy",
+            Reason::Unsuitable { bar, .. } => bar.name(),
             Reason::Scattered { .. } => "scattered",
             Reason::WouldDelayBooking { .. } => "would_delay_booking",
             Reason::BackfillDepth { .. } => "backfill_depth",
@@ -207,7 +242,9 @@ impl Reason {
 
     /// Whether waiting cannot help: only a change of the job or of the cluster can.
     pub fn is_never(&self) -> bool {
-        matches!(self, Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. })
+        let is_unsuitable = matches!(self, Reason::Unsuitable { never: true, .. });
+        is_unsuitable
+            || matches!(self, Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. })
     }
 }
 
@@ -224,6 +261,8 @@ impl fmt::Display for Reason {
             Reason::NeverNodes { requested, total } => {
                 write!(f, "Can Never Run: Not enough total nodes available (R: {requested} T: {total})")
             }
+            Reason::Unsuitable { bar, said, never: true } => write!(f, "Can Never Run: {}: {said}", bar.name()),
+            Reason::Unsuitable { bar, said, never: false } => write!(f, "Not Running: {}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Not Running: Queue not started."),
             Reason::ArrayLimit { limit } => {
                 write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")

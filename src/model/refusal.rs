@@ -191,6 +191,11 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value {attribute}: {why}"))
     }
 
+    /// A wish on where to run that makes no sense; which, and why.
+    pub fn illegal_wish(name: &str, why: &str) -> Refusal {
+        Refusal::new(15014, format!("Illegal attribute or resource value {name}: {why}"))
+    }
+
     /// Larger than a job may be; `what` and its bound in bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))

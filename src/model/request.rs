@@ -202,7 +202,11 @@ fn of_values(mut values: ResourceList, resources: &Resources) -> Request {
     values.entry("ncpus".into()).or_insert(Value::Long(1));
     let host_level = |name: &str| resources.get(name).is_some_and(|d| d.host_level);
     let taken = values.iter().filter(|(name, _)| host_level(name));
-    let chunk = Chunk { count: 1, resources: taken.map(|(name, value)| (name.clone(), value.clone())).collect() };
+    let chunk = Chunk {
+        count: 1,
+        resources: taken.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        growing: Vec::new(),
+    };
     let text = chunk.resources.iter().fold("1".to_string(), |text, (name, value)| format!("{text}:{name}={value}"));
     Request { list: values, select: Select { chunks: vec![chunk], text }, place: place::pack(), asked: Asked::new() }
 }

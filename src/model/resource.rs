@@ -234,6 +234,11 @@ impl Resources {
         self.iter().filter(|(_, d)| d.consumable && d.host_level).map(|(name, _)| name).collect()
     }
 
+    /// The names of the resources that the whole system has and jobs take (Q21), in alphabetical order.
+    pub fn pooled(&self) -> Vec<&str> {
+        self.iter().filter(|(_, d)| d.consumable && !d.host_level).map(|(name, _)| name).collect()
+    }
+
     /// Reads a value for `-l name=text`.
     pub fn parse(&self, name: &str, text: &str) -> Result<Value, Refusal> {
         let definition = self.get(name).ok_or_else(|| Refusal::unknown_resource(name))?;

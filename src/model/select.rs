@@ -1,5 +1,6 @@
 //! What a job asks for: chunks of resources and how to place them.
 
+use super::amount::Amount;
 use super::resource::{ResourceList, Value};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct Chunk {
     pub count: u32,
     /// In the order given; `ncpus` stands here even when only the default asks for it.
     pub resources: Vec<(String, Value)>,
+    /// Resources of which it takes more where more is free (Q22); `resources` has the least.
+    #[serde(default)]
+    pub growing: Vec<(String, Amount)>,
 }
 
 impl Chunk {

@@ -116,8 +116,19 @@ static NONE: Tasks = Tasks {
 
 /// The text of the node file: one line for each MPI process, in the order of the chunks.
 pub fn node_file(shares: &[Share]) -> String {
-    let lines = shares.iter().flat_map(|share| std::iter::repeat_n(&share.host, share.mpiprocs as usize));
-    lines.flat_map(|host| [host, "\n"]).collect()
+    slots(shares).into_iter().flat_map(|share| [share.host.as_str(), "\n"]).collect()
+}
+
+/// The share of each line of the node file: those it was dealt (M9), else those next to each other.
+fn slots(shares: &[Share]) -> Vec<&Share> {
+    let all = |share: &'_ Share| share.ranks.len() == share.mpiprocs as usize;
+    if !shares.iter().all(all) {
+        return shares.iter().flat_map(|share| std::iter::repeat_n(share, share.mpiprocs as usize)).collect();
+    }
+    let mut slots: Vec<(u32, &Share)> =
+        shares.iter().flat_map(|share| share.ranks.iter().map(move |&rank| (rank, share))).collect();
+    slots.sort_by_key(|&(rank, _)| rank);
+    slots.into_iter().map(|(_, share)| share).collect()
 }
 
 impl Run {
@@ -138,8 +149,11 @@ impl Run {
 
     /// The share that a line of the node file, counted from 0, stands for.
     pub fn share_of_slot(&self, slot: u32) -> Option<&Share> {
+        if let Some(dealt) = self.shares.iter().find(|share| share.ranks.contains(&slot)) {
+            return Some(dealt);
+        }
         let mut left = slot;
-        self.shares.iter().find(|share| {
+        self.shares.iter().filter(|share| share.ranks.is_empty()).find(|share| {
             let here = left < share.mpiprocs;
             left = left.saturating_sub(share.mpiprocs);
             here
@@ -260,6 +274,8 @@ mod tests {
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs,
+            pooled: vec![],
+            ranks: vec![],
         };
         assert_eq!(node_file(&[share("n1", 2), share("n2", 1)]), "n1\nn1\nn2\n");
     }

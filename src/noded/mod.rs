@@ -105,6 +105,8 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         cpus: Vec::new(),
         gpus: Vec::new(),
         mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
     };
     crate::wire::order::Launch {
         job: JobId::job(1),

@@ -15,6 +15,7 @@ use super::shape::ClassKey;
 use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
+use super::tenant::Tenant;
 use crate::model::job::Share;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -184,7 +185,7 @@ impl<'s> Windows<'s> {
     /// alone finds somebody there.
     fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window], from: Time) -> Room {
         let mut tightest = room.clone();
-        tightest.admit(&self.state.cluster.catalog.nothing(), false);
+        tightest.admit(&self.state.cluster.catalog.nothing(), Tenant::default());
         for moment in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
             add(&mut free, &self.released(ix, from, moment));
@@ -224,7 +225,7 @@ impl<'s> Windows<'s> {
     fn share(&self, window: &Window, ix: NodeIx) -> Amounts {
         let node = self.state.cluster.node(ix);
         let here: Vec<Share> = window.shares.iter().filter(|share| share.node == node.name).cloned().collect();
-        let holds = self.state.cluster.holds(&here, false).unwrap_or_default();
+        let holds = self.state.cluster.holds(&here, Tenant::default()).unwrap_or_default();
         holds.into_values().next().map_or_else(|| self.state.cluster.catalog.nothing(), |hold| hold.taken)
     }
 
@@ -256,7 +257,7 @@ impl<'s> Windows<'s> {
             barring.iter().filter(|window| window.whole).flat_map(|window| self.nodes_of(window)).collect();
         let mut rooms = self.rooms(space, &mine);
         rooms.retain(|ix, _| !closed.contains(ix));
-        Ok(Space::of_rooms(&self.state.cluster, rooms))
+        Ok(Space::of_rooms(&self.state.cluster, rooms).like(space))
     }
 
     /// What is free within windows, node by node.

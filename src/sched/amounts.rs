@@ -24,20 +24,36 @@ pub fn subtract(amounts: &mut [i64], less: &[i64]) {
     }
 }
 
-/// The interned names of the consumable resources.
+/// The interned names of the consumable resources: first those of nodes, then those that the whole
+/// system has. What a node has is counted in an array of the former alone, what a job takes in one of
+/// all.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// Sorted: `Resources::consumables` is in alphabetical order.
+    /// Sorted, those of nodes and the others each for themselves.
     names: Vec<String>,
     kinds: Vec<Kind>,
+    /// How many are of nodes.
+    of_nodes: usize,
 }
 
 impl Catalog {
     /// The consumables of `resources`, in their order there.
     pub fn new(resources: &Resources) -> Catalog {
-        let names: Vec<String> = resources.consumables().into_iter().map(String::from).collect();
+        let of_nodes = resources.consumables();
+        let (count, pooled) = (of_nodes.len(), resources.pooled());
+        let names: Vec<String> = of_nodes.into_iter().chain(pooled).map(String::from).collect();
         let kinds = names.iter().map(|name| resources.get(name).map_or(Kind::Long, |definition| definition.kind));
-        Catalog { kinds: kinds.collect(), names }
+        Catalog { kinds: kinds.collect(), names, of_nodes: count }
+    }
+
+    /// Nothing of what nodes have.
+    pub fn no_room(&self) -> Amounts {
+        vec![0; self.of_nodes].into()
+    }
+
+    /// The indexes of what the whole system has.
+    pub fn pooled(&self) -> std::ops::Range<usize> {
+        self.of_nodes..self.names.len()
     }
 
     /// Nothing of anything.
@@ -47,7 +63,14 @@ impl Catalog {
 
     /// The index of a consumable.
     pub fn index(&self, name: &str) -> Option<usize> {
-        self.names.binary_search_by(|known| known.as_str().cmp(name)).ok()
+        let (of_nodes, pooled) = self.names.split_at(self.of_nodes);
+        let find = |names: &[String]| names.binary_search_by(|known| known.as_str().cmp(name)).ok();
+        find(of_nodes).or_else(|| find(pooled).map(|place| self.of_nodes + place))
+    }
+
+    /// The index of a consumable of nodes.
+    pub fn index_on_node(&self, name: &str) -> Option<usize> {
+        self.index(name).filter(|index| *index < self.of_nodes)
     }
 
     /// The names, by index.

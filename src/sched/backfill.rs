@@ -12,6 +12,7 @@
 use super::admission::Windows;
 use super::calendar::{Calendar, Promise};
 use super::plan::{Booking, Cause, Plan};
+use super::resolution::Resolved;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::space::Space;
@@ -53,7 +54,7 @@ impl<'s> Promises<'s> {
     /// Enters the promises of earlier cycles that are kept.
     pub fn open(
         policy: &'s Backfill,
-        state: &'s State,
+        (state, resolved): (&'s State, &'s Resolved),
         calendar: &mut Calendar<'s>,
         (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
@@ -64,18 +65,24 @@ impl<'s> Promises<'s> {
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
-            promises.renew(calendar, (space, windows), now);
+            promises.renew(calendar, resolved, (space, windows), now);
         }
         promises
     }
 
-    fn renew(&mut self, calendar: &mut Calendar<'s>, (space, windows): (&Space<'s>, &Windows<'s>), now: Time) {
+    fn renew(
+        &mut self,
+        calendar: &mut Calendar<'s>,
+        resolved: &'s Resolved,
+        (space, windows): (&Space<'s>, &Windows<'s>),
+        now: Time,
+    ) {
         let state = self.state;
         let mut kept: Vec<&Booking> = state.standing.promises().collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
             let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
-            let is_good = class.is_some_and(|class| {
+            let is_good = class.map(|class| resolved.of(class)).is_some_and(|class| {
                 let at = booking.at.max(now);
                 let span = Span(booking.until.0.saturating_sub(booking.at.0));
                 let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };

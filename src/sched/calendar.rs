@@ -13,6 +13,7 @@ use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
 use super::pins::{Pins, Terms};
+use super::preference::Rank;
 use super::shape::{ClassKey, Shape};
 use super::snapshot::State;
 use super::space::{Claim, Space};
@@ -257,7 +258,7 @@ impl<'s> Calendar<'s> {
             over.for_each(|(_, claim)| claim.holds.iter().for_each(|(&ix, taken)| forecast.put(ix, taken)));
         }
         let asked = shape.chunks.first().map_or(&[][..], |chunk| &chunk.asked);
-        let mut free = space.merged(space.with_free(asked).map(|place| (place, 0)));
+        let mut free = space.merged(space.with_free(asked).map(|place| (Rank::default(), place, 0)));
         while let Some((ix, _)) = free.next().filter(|_| forecast.missing() > 0) {
             forecast.put(ix, &space.room(ix).free);
         }

@@ -1,11 +1,12 @@
 //! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
-use super::snapshot::{State, Tenancy};
+use super::snapshot::{State, Tenant};
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
+use crate::model::pool::Pool;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::site_time::SiteTime;
@@ -28,6 +29,10 @@ pub enum Change<'a> {
     },
     /// A node was never there.
     NoNode(Cow<'a, str>),
+    /// These nodes come first in the order of nodes, whether they are there or not.
+    Order(Vec<String>),
+    /// The whole system has this much of a resource.
+    Pool(Cow<'a, str>, Cow<'a, Pool>),
     /// A queue is there, or is another than before.
     Queue(Cow<'a, Queue>),
     /// A queue is there no more.
@@ -46,8 +51,10 @@ pub enum Change<'a> {
         job: JobId,
         /// What it holds.
         shares: Vec<Share>,
+        /// Whose it is.
+        user: Cow<'a, str>,
         /// Who else may be there.
-        tenancy: Tenancy,
+        tenant: Tenant,
         /// When its walltime is over.
         until: Time,
         /// The reservation it is inside of: what it has is the reservation's.
@@ -59,15 +66,17 @@ pub enum Change<'a> {
 
 impl<'a> Change<'a> {
     /// What the scheduler is to see of a job as it stands; None for one that is no more.
-    /// `default_walltime` is for a job that has none.
-    pub fn of(id: JobId, job: Option<&'a Job>, default_walltime: Span) -> Change<'a> {
+    /// The policy is asked for what
+    /// the job does not say.
+    pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
         let open = job.and_then(|job| Some((job, job.life.open_run()?)));
         match (open, job) {
             (Some((job, run)), _) => Change::Holds {
                 job: id,
                 shares: job.held(),
-                tenancy: (&job.spec.request.place).into(),
-                until: run.started + job.spec.walltime().unwrap_or(default_walltime),
+                user: Cow::Borrowed(&job.owner.user),
+                tenant: Tenant::of(job, policy.placement.access),
+                until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
                 inside: None,
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
@@ -109,8 +118,11 @@ impl State {
             Change::Window(window) => self.set_window(Window::clone(window)),
             Change::NoWindow(id) => self.remove_window(id),
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
-            Change::Holds { job, shares, tenancy, until, inside } => {
-                self.occupy(*job, shares, *tenancy, *until);
+            Change::Order(names) => self.list_nodes(names),
+            Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
+            Change::Holds { job, user, shares, tenant, until, inside } => {
+                self.user(user);
+                self.occupy(*job, shares, *tenant, *until);
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
             }
             Change::Gone(job) => {
@@ -174,11 +186,11 @@ mod tests {
         let start = scene.plan().starts.remove(0);
         let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
         job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
-        let change = Change::of(job.id, Some(&job), Span::seconds(9));
+        let change = Change::of(job.id, Some(&job), &Policy::default());
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
         scene.state.make(&change);
         assert_eq!((scene.starts().as_str(), scene.state.assigned("n1").jobs), ("", vec![job.id]));
-        scene.state.make(&Change::of(job.id, None, Span(0)));
+        scene.state.make(&Change::of(job.id, None, &Policy::default()));
         assert_eq!(scene.state.holders().count(), 0);
     }
 
@@ -186,7 +198,9 @@ mod tests {
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
         let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
-        for change in [Change::of(job.id, Some(&job), Span(0)), Change::NoNode("n1".into()), Change::Gone(job.id)] {
+        for change in
+            [Change::of(job.id, Some(&job), &Policy::default()), Change::NoNode("n1".into()), Change::Gone(job.id)]
+        {
             let text = serde_json::to_string(&Entry::Change(change)).unwrap();
             let again: Entry = serde_json::from_str(&text).unwrap();
             assert_eq!(serde_json::to_string(&again).unwrap(), text);

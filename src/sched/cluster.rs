@@ -4,22 +4,25 @@
 //! Nodes of one kind with equal rooms share a *bucket*, and a request is held against buckets.
 //! Host and node names are not part of a kind: no two nodes would be alike.
 
-use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, add, counted, subtract};
+use super::amounts::{Amounts, Catalog, MOST_OF_A_NODE, counted};
+use super::order::Order;
+use super::pools::Pools;
 pub use super::room::{Condition, Room};
 use super::shape::Need;
+use super::tenant::{Bounds, Tenancy, Tenant, User};
 use crate::model::job::{JobId, Share};
-use crate::model::node::NodeFacts;
+use crate::model::node::{NodeFacts, Terms};
 use crate::model::resource::{ResourceList, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A node's place in the order in which nodes were first set.
+/// A node's place in the order of the nodes (see [`super::order`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeIx(u32);
+pub struct NodeIx(pub(super) u32);
 
 /// A kind's place in the table of kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KindIx(u32);
+pub struct KindIx(pub(super) u32);
 
 /// What a node is.
 #[derive(Clone, Debug)]
@@ -28,8 +31,11 @@ pub struct Kind {
     pub empty: Room,
     /// What is only compared, without `host` and `vnode`.
     pub attributes: ResourceList,
-    key: Vec<u8>,
-    nodes: usize,
+    /// On what terms jobs get it.
+    pub terms: Terms,
+    pub(super) key: Vec<u8>,
+    /// How many nodes are of this kind.
+    pub nodes: usize,
 }
 
 /// What makes nodes interchangeable now.
@@ -41,6 +47,8 @@ pub struct Key {
     pub solo: bool,
     /// Who may join.
     pub condition: Condition,
+    /// The users that have as many jobs there as one may.
+    pub barred: Vec<User>,
     /// What they have left.
     pub free: Amounts,
 }
@@ -48,10 +56,10 @@ pub struct Key {
 /// What one job has on one node.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    /// Consumables.
+    /// Consumables, what it has of the whole system's among them.
     pub taken: Amounts,
-    /// Whether it has the node alone.
-    pub alone: bool,
+    /// Whose it is, and whom it bears.
+    pub tenant: Tenant,
     /// Numbers of processors.
     pub cpus: Vec<u16>,
     /// Numbers of GPUs.
@@ -79,6 +87,10 @@ pub struct Node {
     pub gpus: Vec<u16>,
     /// Those of them that processes outside the queue use.
     pub gpus_outside: Vec<u16>,
+    /// What is measured to be in use, by resource.
+    pub utilized: Vec<(usize, i64)>,
+    /// Its load, in thousandths.
+    pub load: u32,
 }
 
 /// The nodes of a cluster. A name keeps its slot for ever, so that what runs on a node that went
@@ -87,19 +99,26 @@ pub struct Node {
 pub struct Cluster {
     /// The interned resources.
     pub catalog: Catalog,
-    nodes: Vec<Node>,
-    names: BTreeMap<String, NodeIx>,
-    hosts: BTreeMap<String, BTreeSet<NodeIx>>,
+    /// What the whole system has.
+    pub pools: Pools,
+    /// The names of users.
+    pub users: BTreeMap<User, String>,
+    pub(super) order: Order,
+    pub(super) nodes: Vec<Node>,
+    pub(super) names: BTreeMap<String, NodeIx>,
+    pub(super) hosts: BTreeMap<String, BTreeSet<NodeIx>>,
     /// The hosts of more than one node.
-    composite: BTreeSet<String>,
-    kinds: Vec<Kind>,
-    kind_index: BTreeMap<Vec<u8>, KindIx>,
-    unused_kinds: Vec<KindIx>,
-    buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
-    configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
-    capacity: Amounts,
+    pub(super) composite: BTreeSet<String>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) kind_index: BTreeMap<Vec<u8>, KindIx>,
+    pub(super) unused_kinds: Vec<KindIx>,
+    pub(super) buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
+    pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
+    pub(super) capacity: Amounts,
     /// The nodes of which GPUs are used from outside.
     pub(super) with_outside: BTreeSet<NodeIx>,
+    /// The nodes of which it is measured what is in use.
+    pub(super) measured: BTreeSet<NodeIx>,
 }
 
 impl Cluster {
@@ -107,6 +126,9 @@ impl Cluster {
     pub fn new(catalog: Catalog) -> Cluster {
         Cluster {
             capacity: catalog.nothing(),
+            pools: Pools::new(&catalog),
+            users: BTreeMap::new(),
+            order: Order::default(),
             catalog,
             nodes: Vec::new(),
             names: BTreeMap::new(),
@@ -118,6 +140,7 @@ impl Cluster {
             buckets: BTreeMap::new(),
             configured: BTreeMap::new(),
             with_outside: BTreeSet::new(),
+            measured: BTreeSet::new(),
         }
     }
 
@@ -150,7 +173,18 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.kind.is_some())
     }
 
-    /// What all nodes have in all, those that are down included.
+    /// The kinds that nodes are of.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindIx, &Kind)> {
+        let all = self.kinds.iter().enumerate().filter(|(_, kind)| kind.nodes > 0);
+        all.map(|(place, kind)| (KindIx(place as u32), kind))
+    }
+
+    /// The nodes in order, those that are not set included.
+    pub fn indices(&self) -> impl Iterator<Item = NodeIx> + use<> {
+        (0..self.nodes.len() as u32).map(NodeIx)
+    }
+
+    /// What all nodes have in all, those that are down included, and the whole system's resources.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
     }
@@ -163,6 +197,11 @@ impl Cluster {
     /// The hosts of more than one node, with their nodes.
     pub fn composite_hosts(&self) -> impl Iterator<Item = &BTreeSet<NodeIx>> {
         self.composite.iter().filter_map(|host| self.hosts.get(host))
+    }
+
+    /// Whether a job of this tenant may get whole hosts on some node.
+    pub fn gives_whole_hosts(&self, tenant: Tenant) -> bool {
+        tenant.tenancy == Tenancy::Hosts || self.kinds().any(|(_, kind)| tenant.on(kind.empty.bounds) == Tenancy::Hosts)
     }
 
     /// Whether the node is the only one of its host.
@@ -183,7 +222,7 @@ impl Cluster {
     }
 
     fn key(&self, kind: KindIx, solo: bool, room: &Room) -> Key {
-        Key { kind, solo, condition: room.condition(), free: room.free.clone() }
+        Key { kind, solo, condition: room.condition(), barred: room.barred(), free: room.free.clone() }
     }
 
     /// The bucket a node belongs in with this room; None for a node that takes no jobs.
@@ -215,6 +254,7 @@ impl Cluster {
     /// Adds or changes a node; the jobs on it stay.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) {
         let ix = self.slot(&facts.name);
+        self.measure(ix, facts);
         if self.is_as_told(ix, facts, usable) {
             return;
         }
@@ -240,7 +280,7 @@ impl Cluster {
         let same_parts = node.cpus == sorted(&facts.cpus) && node.gpus == once_each(&facts.gpus);
         let same_parts = same_parts && node.gpus_outside == facts.gpus_outside;
         let same = node.usable == usable && node.host == facts.host && same_parts;
-        same && node.kind.is_some_and(|kind| self.kind(kind).key == kind_key(&self.sort_out(&facts.available)))
+        same && node.kind.is_some_and(|kind| self.kind(kind).key == self.kind_key(facts))
     }
 
     /// Takes a node out of the cluster; the jobs on it stay known.
@@ -256,10 +296,12 @@ impl Cluster {
     pub fn occupy(&mut self, ix: NodeIx, job: JobId, hold: Hold) {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
-        let node = self.node_mut(ix);
-        node.room.admit(&hold.taken, hold.alone);
+        self.pools.take(&hold.taken);
+        let node = &mut self.nodes[ix.0 as usize];
+        node.room.admit(&hold.taken, hold.tenant);
         if let Some(before) = node.tenants.insert(job, hold) {
-            node.room.dismiss(&before.taken, before.alone);
+            node.room.dismiss(&before.taken, before.tenant);
+            self.pools.give(&before.taken);
         }
         self.withhold_outside(ix);
         self.file_bucket(ix);
@@ -269,9 +311,10 @@ impl Cluster {
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
-        let node = self.node_mut(ix);
+        let node = &mut self.nodes[ix.0 as usize];
         if let Some(hold) = node.tenants.remove(&job) {
-            node.room.dismiss(&hold.taken, hold.alone);
+            node.room.dismiss(&hold.taken, hold.tenant);
+            self.pools.give(&hold.taken);
         }
         self.withhold_outside(ix);
         self.file_bucket(ix);
@@ -285,12 +328,12 @@ impl Cluster {
     }
 
     /// What shares take, node by node; the error names a node without a slot.
-    pub fn holds(&self, shares: &[Share], alone: bool) -> Result<BTreeMap<NodeIx, Hold>, String> {
+    pub fn holds(&self, shares: &[Share], tenant: Tenant) -> Result<BTreeMap<NodeIx, Hold>, String> {
         let mut holds = BTreeMap::new();
         for share in shares {
             let ix = self.find(&share.node).ok_or_else(|| format!("no node {}", share.node))?;
-            let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(alone));
-            for (name, value) in &share.taken {
+            let hold: &mut Hold = holds.entry(ix).or_insert_with(|| self.bare_hold(tenant));
+            for (name, value) in share.taken.iter().chain(&share.pooled) {
                 if let (Some(index), Some(amount)) = (self.catalog.index(name), counted(value)) {
                     hold.taken[index] = hold.taken[index].saturating_add(amount);
                 }
@@ -302,8 +345,8 @@ impl Cluster {
     }
 
     /// A hold on nothing.
-    pub fn bare_hold(&self, alone: bool) -> Hold {
-        Hold { taken: self.catalog.nothing(), alone, cpus: Vec::new(), gpus: Vec::new() }
+    pub fn bare_hold(&self, tenant: Tenant) -> Hold {
+        Hold { taken: self.catalog.nothing(), tenant, cpus: Vec::new(), gpus: Vec::new() }
     }
 
     /// The slot of a name, made when it is new.
@@ -318,24 +361,26 @@ impl Cluster {
             host: name.to_string(),
             kind: None,
             usable: false,
-            room: Room { free: self.catalog.nothing(), tenants: 0, alone: 0 },
+            room: Room::empty(self.catalog.no_room(), Bounds::default()),
             tenants: BTreeMap::new(),
             cpus: Vec::new(),
             gpus: Vec::new(),
             gpus_outside: Vec::new(),
+            utilized: Vec::new(),
+            load: 0,
         });
         ix
     }
 
     /// The kind of a node with these facts, made when it is new.
     fn intern(&mut self, facts: &NodeFacts) -> KindIx {
-        let parts = self.sort_out(&facts.available);
-        let key = kind_key(&parts);
+        let key = self.kind_key(facts);
         if let Some(&known) = self.kind_index.get(&key) {
             return known;
         }
-        let (free, attributes) = parts;
-        let kind = Kind { empty: Room { free, tenants: 0, alone: 0 }, attributes, key: key.clone(), nodes: 0 };
+        let (free, attributes) = self.sort_out(&facts.available);
+        let (empty, terms) = (Room::empty(free, Bounds::from(&facts.terms)), facts.terms.clone());
+        let kind = Kind { empty, attributes, terms, key: key.clone(), nodes: 0 };
         let ix = match self.unused_kinds.pop() {
             Some(ix) => ix,
             None => KindIx(u32::try_from(self.kinds.len()).expect("fewer kinds than nodes")),
@@ -348,16 +393,22 @@ impl Cluster {
         ix
     }
 
+    /// Equal for equal kinds, and in some order: values have none of their own.
+    fn kind_key(&self, facts: &NodeFacts) -> Vec<u8> {
+        // Writing plain data into a vector cannot fail.
+        postcard::to_stdvec(&(self.sort_out(&facts.available), &facts.terms)).unwrap_or_default()
+    }
+
     /// What is counted and what is compared.
     fn sort_out(&self, available: &ResourceList) -> (Amounts, ResourceList) {
-        let mut capacity = self.catalog.nothing();
+        let mut capacity = self.catalog.no_room();
         // Address space is no hardware: a node that sets no bound has none.
         if let Some(index) = self.catalog.index("vmem").filter(|_| !available.contains_key("vmem")) {
             capacity[index] = MOST_OF_A_NODE;
         }
         let mut attributes = ResourceList::new();
         for (name, value) in available {
-            match (self.catalog.index(name), counted(value)) {
+            match (self.catalog.index_on_node(name), counted(value)) {
                 (Some(index), Some(amount)) => capacity[index] = amount.min(MOST_OF_A_NODE),
                 _ if name == "host" || name == "vnode" => (),
                 _ => drop(attributes.insert(name.clone(), value.clone())),
@@ -371,107 +422,11 @@ impl Cluster {
         let Some(kind) = self.node(ix).kind else { return };
         let mut room = self.kind(kind).empty.clone();
         for hold in self.node(ix).tenants.values() {
-            room.admit(&hold.taken, hold.alone);
+            room.admit(&hold.taken, hold.tenant);
         }
         self.node_mut(ix).room = room;
         self.withhold_outside(ix);
     }
-
-    /// A second node on a host makes both parts of it: the first is filed anew.
-    fn join_host(&mut self, ix: NodeIx) {
-        let host = self.node(ix).host.clone();
-        let first = self.only_node_of(&host);
-        first.iter().for_each(|&first| self.unfile_place(first));
-        self.composite.extend(first.map(|_| host.clone()));
-        self.hosts.entry(host).or_default().insert(ix);
-        first.iter().for_each(|&first| self.file_place(first));
-    }
-
-    /// The last node left on a host is filed anew, too.
-    fn leave_host(&mut self, ix: NodeIx) {
-        let host = self.node(ix).host.clone();
-        let Some(nodes) = self.hosts.get(&host).filter(|nodes| nodes.contains(&ix)) else { return };
-        let last = if nodes.len() == 2 { nodes.iter().copied().find(|&other| other != ix) } else { None };
-        last.iter().for_each(|&last| self.unfile_place(last));
-        if last.is_some() {
-            self.composite.remove(&host);
-        }
-        if let Some(nodes) = self.hosts.get_mut(&host) {
-            nodes.remove(&ix);
-        }
-        if self.hosts.get(&host).is_some_and(BTreeSet::is_empty) {
-            self.hosts.remove(&host);
-        }
-        last.iter().for_each(|&last| self.file_place(last));
-    }
-
-    fn only_node_of(&self, host: &str) -> Option<NodeIx> {
-        self.hosts.get(host).filter(|nodes| nodes.len() == 1).and_then(BTreeSet::first).copied()
-    }
-
-    /// Enters a node that is set into all indexes.
-    fn file(&mut self, ix: NodeIx) {
-        let Some(kind) = self.node(ix).kind else { return };
-        self.kinds[kind.0 as usize].nodes += 1;
-        add(&mut self.capacity, &self.kinds[kind.0 as usize].empty.free);
-        self.file_place(ix);
-    }
-
-    /// Takes it out of all indexes, and forgets its kind.
-    fn unfile(&mut self, ix: NodeIx) {
-        self.unfile_place(ix);
-        let Some(kind) = self.node_mut(ix).kind.take() else { return };
-        let entry = &mut self.kinds[kind.0 as usize];
-        subtract(&mut self.capacity, &entry.empty.free);
-        entry.nodes -= 1;
-        if entry.nodes == 0 {
-            self.kind_index.remove(&entry.key);
-            self.unused_kinds.push(kind);
-        }
-    }
-
-    fn file_place(&mut self, ix: NodeIx) {
-        if let Some(kind) = self.node(ix).kind {
-            let solo = self.is_solo(ix);
-            self.configured.entry((kind, solo)).or_default().insert(ix);
-        }
-        self.file_bucket(ix);
-    }
-
-    fn unfile_place(&mut self, ix: NodeIx) {
-        self.unfile_bucket(ix);
-        if let Some(kind) = self.node(ix).kind {
-            let place = (kind, self.is_solo(ix));
-            if let Some(nodes) = self.configured.get_mut(&place) {
-                nodes.remove(&ix);
-                if nodes.is_empty() {
-                    self.configured.remove(&place);
-                }
-            }
-        }
-    }
-
-    fn file_bucket(&mut self, ix: NodeIx) {
-        if let Some(key) = self.key_of(ix, &self.node(ix).room) {
-            self.buckets.entry(Arc::new(key)).or_default().insert(ix);
-        }
-    }
-
-    fn unfile_bucket(&mut self, ix: NodeIx) {
-        let Some(key) = self.key_of(ix, &self.node(ix).room) else { return };
-        if let Some(nodes) = self.buckets.get_mut(&key) {
-            nodes.remove(&ix);
-            if nodes.is_empty() {
-                self.buckets.remove(&key);
-            }
-        }
-    }
-}
-
-/// Equal for equal kinds, and in some order: values have none of their own.
-fn kind_key(parts: &(Amounts, ResourceList)) -> Vec<u8> {
-    // Writing plain data into a vector cannot fail.
-    postcard::to_stdvec(parts).unwrap_or_default()
 }
 
 fn once_each(numbers: &[u16]) -> Vec<u16> {

@@ -6,9 +6,10 @@
 use super::ledger::Ledger;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
+use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{allocation, distribution, feasibility, filling, launch, throttling};
+use super::{feasibility, filling, launch, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -18,8 +19,9 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
-    let mut ledger = Ledger::open(state, policy, now);
-    let mut ranking = priority::rank(state, policy.order);
+    let resolved = Resolved::new(state, policy, now);
+    let mut ledger = Ledger::open(state, policy, &resolved, now);
+    let mut ranking = priority::rank(state, policy.order, &resolved);
 
     while let Some(job) = ranking.next() {
         ledger.consider();
@@ -40,12 +42,8 @@ pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
 }
 
 fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
-    let (shape, cluster) = (&job.class.shape, &ledger.state.cluster);
-    feasibility::screen(shape, ledger)?;
+    feasibility::screen(&job.class.shape, ledger)?;
     throttling::admit(job, ledger)?;
     let placement = ledger.place(job)?;
-    let claim = allocation::claim(cluster, shape, &placement);
-    let shares = distribution::lay_out(cluster, shape, &placement);
-    let start = launch::order(job, shares, ledger.end_of(job.class), cluster, &mut ledger.numbers);
-    Ok((start, claim))
+    Ok(launch::start(job, &placement, ledger))
 }

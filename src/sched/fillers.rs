@@ -52,8 +52,8 @@ impl<'s> Borrowed<'s> {
     fn shift(&self, space: &mut Space<'s>, job: JobId, back: bool) {
         for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
             match self.state.cluster.node(ix).tenants.get(&job) {
-                Some(hold) if back => space.admit(ix, &hold.taken, hold.alone),
-                Some(hold) => space.dismiss(ix, &hold.taken, hold.alone),
+                Some(hold) if back => space.admit(ix, &hold.taken, hold.tenant),
+                Some(hold) => space.dismiss(ix, &hold.taken, hold.tenant),
                 None => (),
             }
         }

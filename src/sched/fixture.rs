@@ -10,11 +10,12 @@
 //! Text that cannot be read panics: it is the test that is wrong.
 
 use super::plan::{Plan, Start};
-use super::snapshot::{ClassId, State};
+use super::snapshot::{ClassId, State, Tenant};
 use super::{cycle, forced};
+use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
-use crate::model::node::NodeFacts;
+use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -23,6 +24,7 @@ use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::state::{Holds, State as Standing};
 use crate::model::text::Text;
 use crate::model::time::{Span, Time};
+use crate::model::wishes::{self, Wishes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -39,16 +41,19 @@ pub struct Scene {
     classes: BTreeMap<u64, ClassId>,
     arrays: BTreeMap<u64, Job>,
     nodes: usize,
+    user: String,
 }
 
 /// PBS's resources and some of a site: `lic` counted, `big` boolean, `color` text, `speed` a
-/// number that is compared.
+/// number that is compared, `site_lic` counted for the whole system.
 pub fn resources() -> Resources {
     let mut resources = Resources::builtin();
     let custom = [("lic", Kind::Long, true), ("big", Kind::Boolean, false), ("color", Kind::String, false)];
-    for (name, kind, consumable) in custom.into_iter().chain([("speed", Kind::Long, false)]) {
+    for (name, kind, consumable) in custom.into_iter().chain([("speed", Kind::Float, false)]) {
         resources.define(name, Definition { kind, host_level: true, consumable, requestable: true });
     }
+    let licences = Definition { kind: Kind::Long, host_level: false, consumable: true, requestable: true };
+    resources.define("site_lic", licences);
     resources
 }
 
@@ -59,8 +64,8 @@ pub fn cluster(text: &str) -> Scene {
     let mut state = State::new(&resources);
     state.set_queue(&queue("workq", true));
     let policy = Policy::default();
-    let scene =
-        Scene { state, policy, now: Time(0), resources, classes: BTreeMap::new(), arrays: BTreeMap::new(), nodes: 0 };
+    let (classes, arrays, user) = (BTreeMap::new(), BTreeMap::new(), "ann".to_string());
+    let scene = Scene { state, policy, now: Time(0), resources, classes, arrays, nodes: 0, user };
     scene.with_nodes(text, |name| name.to_string())
 }
 
@@ -101,8 +106,36 @@ impl Scene {
         self
     }
 
+    /// Sets one node anew, on these terms.
+    pub fn terms(self, name: &str, what: &str, terms: Terms) -> Scene {
+        self.loaded(name, what, terms, 0)
+    }
+
+    /// The same, under a load in thousandths.
+    pub fn loaded(mut self, name: &str, what: &str, terms: Terms, load: u32) -> Scene {
+        let facts = NodeFacts { terms, load, ..facts(&self.resources, name, name, what) };
+        self.state.set_node(&facts, true);
+        self
+    }
+
+    /// Sets one node anew, of which it is measured what is in use: `"ncpus=5:mem=1gb"`, or nothing.
+    pub fn measured(mut self, name: &str, what: &str, used: &str, load: u32) -> Scene {
+        let words = used.split(':').filter(|word| !word.is_empty());
+        let utilized = words.map(|word| resource(&self.resources, word)).collect();
+        let facts = NodeFacts { utilized, load, ..facts(&self.resources, name, name, what) };
+        self.state.set_node(&facts, true);
+        self
+    }
+
+    /// The jobs that follow are this user's.
+    pub fn owned(mut self, user: &str) -> Scene {
+        self.user = user.to_string();
+        self
+    }
+
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `rank=N` and `array=X-Y:Z%M`.
+    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `rank=N`, `array=X-Y:Z%M`, `site_lic=N` and the wishes that
+    /// `-W` knows.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
         self.state.enqueue(&job);
@@ -117,8 +150,16 @@ impl Scene {
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> Scene {
         let job = self.job(id, text);
         let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
-        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
-        self.state.occupy(job.id, &shares, &job.spec.request.place, Time(until.saturating_mul(1000)));
+        let mut shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
+        let pooled = job.spec.request.list.iter().filter(|(name, _)| *name == "site_lic");
+        shares[0].pooled = pooled.map(|(name, value)| (name.clone(), value.clone())).collect();
+        self.state.user(&self.user);
+        self.state.occupy(
+            job.id,
+            &shares,
+            Tenant::of(&job, self.policy.placement.access),
+            Time(until.saturating_mul(1000)),
+        );
         self
     }
 
@@ -212,6 +253,15 @@ impl Scene {
         if let Some(walltime) = words.remove("walltime") {
             list.insert("walltime".to_string(), Value::Time(Span::parse(walltime).expect("a walltime")));
         }
+        if let Some(amount) = words.remove("site_lic") {
+            list.insert("site_lic".to_string(), Value::Long(amount.parse().expect("an amount")));
+        }
+        let mut wishes = Wishes::default();
+        for name in wishes::ATTRIBUTES {
+            if let Some(text) = words.remove(name) {
+                wishes.set(name, text).expect("a wish");
+            }
+        }
         let request = Request {
             list,
             select: self.select(select),
@@ -229,10 +279,11 @@ impl Scene {
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
             id: if array.is_some() { JobId::array(id) } else { JobId::job(id) },
-            owner: Owner { user: "ann".to_string(), uid: 1000, gid: 1000 },
+            owner: Owner { user: self.user.clone(), uid: 1000, gid: 1000 },
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
+                wishes,
                 qos,
                 ..spec(request, queue)
             }),
@@ -245,9 +296,17 @@ impl Scene {
         let chunk = |text: &str| {
             let mut words = text.split(':').peekable();
             let count = words.next_if(|word| !word.contains('=')).map_or(1, |count| count.parse().expect("a count"));
-            Chunk { count, resources: words.map(|word| resource(&self.resources, word)).collect() }
+            let mut chunk = Chunk { count, resources: Vec::new(), growing: Vec::new() };
+            for word in words {
+                let (name, text) = word.split_once('=').expect("'resource=value'");
+                let growing = text.parse::<Amount>().ok().filter(|amount| !amount.is_exact());
+                let least = growing.map_or(word.to_string(), |amount| format!("{name}={}", amount.least()));
+                chunk.growing.extend(growing.map(|amount| (name.to_string(), amount)));
+                chunk.resources.push(resource(&self.resources, &least));
+            }
+            chunk
         };
-        Select { chunks: text.split('+').map(chunk).collect(), text: text.to_string() }
+        Select { chunks: split_chunks(text).map(chunk).collect(), text: text.to_string() }
     }
 }
 
@@ -280,6 +339,8 @@ fn share(chunk: &Chunk, node: &str) -> Share {
         cpus: Vec::new(),
         gpus: Vec::new(),
         mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
     }
 }
 
@@ -321,6 +382,7 @@ fn spec(request: Request, queue: String) -> Spec {
         retry_delay: Span(0),
         interactive: false,
         qos: None,
+        wishes: Default::default(),
         reservation: None,
         request: Arc::new(request),
         program: Program::Script(Digest([0; 32])),

@@ -4,9 +4,10 @@
 use super::ledger::Ledger;
 use super::plan::Start;
 use super::priority::Candidate;
+use super::resolution::{Resolution, Resolved};
 use super::shape::ClassKey;
 use super::snapshot::State;
-use super::{distribution, feasibility, launch};
+use super::{feasibility, launch};
 use crate::model::job::Job;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
@@ -24,16 +25,16 @@ pub fn start(
 ) -> Result<Start, Reason> {
     let cluster = &state.cluster;
     let class = ClassKey::of(job, &cluster.catalog);
-    let mut ledger = Ledger::open(state, policy, now);
+    let resolved = Resolved::default();
+    let class = Resolution::needed(state, policy, now).map_or(class.clone(), |policy| policy.class(&class, true));
+    let mut ledger = Ledger::open(state, policy, &resolved, now);
     feasibility::screen(&class.shape, &mut ledger)?;
     if let Some(names) = on {
         let others = cluster.present().filter(|node| !names.contains(&node.name));
         others.filter_map(|node| cluster.find(&node.name)).for_each(|ix| ledger.space.close(ix));
     }
     let placement = ledger.place_now(&class.shape).map_err(|reason| Reason::clone(&reason))?;
-    let shares = distribution::lay_out(cluster, &class.shape, &placement);
-    let candidate = Candidate::alone(job.id, &class);
-    Ok(launch::order(candidate, shares, ledger.end_of(&class), cluster, &mut ledger.numbers))
+    Ok(launch::start(Candidate::alone(job.id, &class), &placement, &mut ledger).0)
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use super::filling;
 use super::ledger::Ledger;
 use super::matching::{self, Placement};
 use super::priority::{Candidate, Ranking};
-use super::shape::{ClassId, ClassKey};
+use super::shape::{ClassId, ClassKey, Shape};
 use super::space::Space;
 use super::{allocation, feasibility, throttling};
 use crate::model::job::JobId;
 use crate::model::time::Time;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// More combinations than this are not looked at.
 const MOST_COMBINATIONS: u64 = 10_000;
@@ -27,9 +28,10 @@ pub fn choose(ranking: &Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
         let may = class.at_once.is_none() && throttling::admit(candidate, ledger).is_ok();
-        if may && feasibility::screen(&class.shape, ledger).is_ok() && matching::fits(&ledger.space, &class.shape) {
+        let shape = class.shape.clone();
+        if may && feasibility::screen(&shape, ledger).is_ok() && matching::fits(&ledger.space, &shape) {
             let worth = filling::worth(ledger.backfill().metric, class, ledger);
-            options.push(Choice { class, jobs, worth, until: ledger.end_of(class) });
+            options.push(Choice { class, shape, jobs, worth, until: ledger.end_of(class) });
         }
     }
     let rooms = ledger.space.buckets().len() as u64;
@@ -43,6 +45,7 @@ pub fn choose(ranking: &Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, usize
 /// Jobs alike.
 struct Choice<'s> {
     class: &'s ClassKey,
+    shape: Arc<Shape>,
     jobs: Vec<JobId>,
     worth: i64,
     until: Time,
@@ -56,7 +59,7 @@ struct Books<'s> {
 
 impl<'s> Books<'s> {
     fn place(&mut self, choice: &Choice) -> Option<Placement> {
-        let shape = &choice.class.shape;
+        let shape = &choice.shape;
         match self.calendar.lets_pass(choice.until) {
             true => matching::fit(&self.space, shape).ok(),
             false => self.calendar.beside(&self.space, shape, choice.until),
@@ -67,7 +70,7 @@ impl<'s> Books<'s> {
     fn with(&self, choice: &Choice, job: JobId) -> Option<Books<'s>> {
         let mut books = Books { space: self.space.clone(), calendar: self.calendar.clone() };
         let placement = books.place(choice)?;
-        let claim = allocation::claim(books.space.cluster, &choice.class.shape, &placement);
+        let claim = allocation::claim(books.space.cluster, &choice.shape, &placement);
         books.space.claim(&claim);
         books.calendar.start(job, claim, choice.until, &books.space);
         Some(books)

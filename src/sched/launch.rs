@@ -2,11 +2,14 @@
 //! use. Sending it is schedd's, after the plan is on disk.
 
 use super::cluster::{Cluster, NodeIx};
+use super::ledger::Ledger;
+use super::matching::Placement;
 use super::plan::Start;
 use super::priority::Candidate;
+use super::space::Claim;
+use super::{allocation, distribution};
 use crate::model::job::Share;
 use crate::model::resource::Value;
-use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers still free on the nodes that got something in this cycle.
@@ -21,16 +24,25 @@ struct Free {
     gpus: Vec<u16>,
 }
 
-/// The start of a job.
-pub fn order(
-    job: Candidate,
-    shares: Vec<(NodeIx, Share)>,
-    until: Time,
-    cluster: &Cluster,
-    numbers: &mut Numbers,
-) -> Start {
+/// Takes what a job is given, spreads its chunks over it, and writes down its start.
+pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Start, Claim) {
+    let shape = &job.class.shape;
+    let cluster = &ledger.state.cluster;
+    let mut claim = allocation::claim(cluster, shape, placement);
+    let grown = allocation::grow(&ledger.space, shape, placement, &mut claim);
+    let distribution = ledger.space.guide().distribution;
+    let shares = distribution::lay_out(cluster, shape, placement, &grown, distribution);
+    let numbers = &mut ledger.numbers;
     let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
-    Start { job: job.job, shares, exclusive: job.class.shape.tenancy, until, passed: None, preemptible: false }
+    let start = Start {
+        job: job.job,
+        shares,
+        exclusive: shape.tenant(),
+        until: ledger.end_of(job.class),
+        passed: None,
+        preemptible: false,
+    };
+    (start, claim)
 }
 
 impl Numbers {

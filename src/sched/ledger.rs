@@ -8,12 +8,14 @@ use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
+use super::preference::Guide;
 use super::priority::Candidate;
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
+use super::{availability, shortage};
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -40,6 +42,8 @@ pub struct Ledger<'s> {
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
     gaps: Gaps,
+    /// Whether the job that is considered may have room on loan.
+    may_borrow: bool,
     /// Whether the job that is about to start takes what others are promised.
     borrows: bool,
     /// What has been lent to fillers, once it is wanted back.
@@ -59,23 +63,28 @@ pub struct Ledger<'s> {
 
 impl<'s> Ledger<'s> {
     /// Nothing decided yet.
-    pub fn open(state: &'s State, policy: &'s Policy, now: Time) -> Ledger<'s> {
-        let space = Space::now(&state.cluster);
+    pub fn open(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ledger<'s> {
+        let placement = &policy.placement;
+        let guide = Arc::new(Guide::new(placement, &state.cluster));
+        let mut space = Space::now(&state.cluster).guided(guide.clone());
+        availability::observe(&mut space, placement);
+        let by_use = availability::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
-        let promises = Promises::open(&policy.backfill, state, &mut calendar, (&space, &windows), now);
+        let promises = Promises::open(&policy.backfill, (state, resolved), &mut calendar, (&space, &windows), now);
         Ledger {
             state,
             policy,
             now,
             space,
-            vacant: Space::vacant(&state.cluster),
+            vacant: Space::vacant(&state.cluster).guided(guide),
             numbers: Numbers::default(),
             windows,
             calendar,
             promises,
             gate: None,
             gaps: Gaps::default(),
+            may_borrow: false,
             borrows: false,
             borrowed: None,
             is_filling: false,
@@ -83,7 +92,7 @@ impl<'s> Ledger<'s> {
             possible: BTreeMap::new(),
             waiting: BTreeMap::new(),
             told: BTreeSet::new(),
-            plan: Plan::new(now),
+            plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
     }
 
@@ -112,6 +121,7 @@ impl<'s> Ledger<'s> {
     /// Where the job fits now without delaying a promise, or why it does not.
     pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
+        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {
             self.promises.visit();
             let at = promise.at;
@@ -170,7 +180,10 @@ impl<'s> Ledger<'s> {
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
-            return Err(Reason::WouldDelayBooking { holder, at }.into());
+            // Nothing starts any more: so it is for all of this shape.
+            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
+            self.waiting.insert(shape.id, reason.clone());
+            return Err(reason);
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
@@ -179,9 +192,8 @@ impl<'s> Ledger<'s> {
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
-        let borrows = self.backfill().policy == Filling::Preempt;
         // X4: nobody can tell when it ends.
-        if !borrows && until == Time::NEVER && class.walltime.is_none() {
+        if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
             self.place_now(shape)?;
             return Err(Reason::NoWalltime.into());
         }
@@ -189,7 +201,7 @@ impl<'s> Ledger<'s> {
             return Ok(placement);
         }
         let placement = self.place_now(shape)?;
-        if borrows {
+        if self.may_borrow {
             self.borrows = true;
             return Ok(placement);
         }
@@ -320,6 +332,9 @@ impl<'s> Ledger<'s> {
         }
         let promise = self.calendar.promise(job)?;
         let at = promise.at;
+        for ix in promise.nodes.iter().filter_map(|node| self.state.cluster.find(node)) {
+            self.space.promise(ix, at);
+        }
         let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {

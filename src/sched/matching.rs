@@ -5,10 +5,14 @@
 //! asked is tried, then the most demanding first, then a bounded search (see [`search`]).
 
 use super::amounts::Amounts;
-use super::cluster::NodeIx;
-use super::search;
-use super::shape::{ChunkShape, Shape, Tenancy};
-use super::space::{Space, may_join};
+use super::cluster::{Condition, NodeIx};
+use super::dealing::deal;
+use super::preference::Rank;
+use super::shape::{ChunkShape, Shape};
+use super::space::Space;
+use super::tenant::Tenancy;
+use super::{neighbourhood, pools, screen, search, sets};
+use crate::model::policy::Allocation;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -44,14 +48,22 @@ pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
     if let Some(chunk) = counted_alone(space, shape) {
         return place_alike(space, shape, chunk);
     }
-    let placement = match &shape.group {
-        None => arrange(space, shape),
-        Some(resource) => {
+    let placement = match (&shape.sets, &shape.group) {
+        (Some(sets), _) => sets::place(space, shape, sets),
+        (None, None) => arrange(space, shape),
+        (None, Some(resource)) => {
             let values = group_values(space, resource);
             values.iter().find_map(|value| arrange(space, &shape.narrowed(resource, value)))
         }
     };
-    placement.ok_or(Misfit::Arrangement)
+    placement.filter(|placement| suffices(space, shape, placement)).ok_or(Misfit::Arrangement)
+}
+
+/// Whether there is enough of what is counted once for each host.
+fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
+    let nodes = placement.picks.iter().map(|&(ix, _)| ix);
+    let free = space.free(Tenancy::Shared);
+    pools::amounts(space.cluster, shape, nodes).into_iter().all(|(index, amount)| amount <= free[index])
 }
 
 /// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
@@ -76,10 +88,17 @@ fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> 
         Arrangement::Scatter => space.cluster.composite_hosts().next().is_none(),
         Arrangement::Pack => false,
     };
+    let is_one_by_one = || {
+        let policy = space.guide().policy(space, shape);
+        matches!(policy, Allocation::Contiguous | Allocation::MaxBalance)
+            || shape.sets.is_some()
+            || shape.group.is_some()
+            || shape.pooled.iter().any(|&(index, _)| space.cluster.pools.get(index).is_some_and(|pool| pool.per_host))
+            || screen::asks_nodes(space, shape)
+            || space.cluster.gives_whole_hosts(shape.tenant())
+    };
     match &shape.chunks[..] {
-        [chunk] if is_anywhere && shape.tenancy != Tenancy::Hosts && shape.group.is_none() => {
-            Some(chunk).filter(|chunk| !chunk.needs.iter().any(|need| need.is_pinned()))
-        }
+        [chunk] if is_anywhere && !chunk.needs.iter().any(|need| need.is_pinned()) && !is_one_by_one() => Some(chunk),
         _ => None,
     }
 }
@@ -87,9 +106,13 @@ fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> 
 /// Chunks of one kind on the first nodes with room. So many chunks need at most so many buckets,
 /// those whose first nodes come first; the others are only counted.
 fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
+    let ranks_kinds = ranks_kinds(space, shape);
     let (mut supply, mut nearest) = (0_u64, BinaryHeap::new());
     for bucket in fitting_buckets(space, shape, chunk) {
         supply = supply.saturating_add(bucket.supply());
+        if !ranks_kinds {
+            continue;
+        }
         if (nearest.len() as u64) < chunk.count {
             nearest.push(bucket);
         } else if let Some(mut farthest) = nearest.peek_mut().filter(|farthest| bucket < **farthest) {
@@ -99,16 +122,21 @@ fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Place
     if supply < chunk.count {
         return Err(Misfit::Places { fitting: supply, needed: chunk.count });
     }
-    let nearest = Candidates::Buckets(nearest.into_vec());
-    let mut picks = Vec::with_capacity(chunk.count as usize);
-    for (node, times) in nearest.nodes(space) {
-        let take = times.min(chunk.count - picks.len() as u64);
-        picks.extend((0..take).map(|_| (node, 0)));
-        if picks.len() as u64 == chunk.count {
-            break;
-        }
-    }
+    let candidates = match ranks_kinds {
+        true => Candidates::Buckets(nearest.into_vec()),
+        false => Candidates::of(space, shape, 0, None),
+    };
+    let wanted = chunk.count;
+    let picks = deal(space, shape, candidates.nodes(space), wanted).into_iter().map(|node| (node, 0)).collect();
     Ok(Placement { picks })
+}
+
+/// Whether nodes are ranked by what they are.
+fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
+    !matches!(
+        space.guide().policy(space, shape),
+        Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority
+    ) && shape.answer.is_none()
 }
 
 /// The buckets with room for a kind of chunk, host and node names left aside.
@@ -117,15 +145,21 @@ fn fitting_buckets<'a>(
     shape: &'a Shape,
     chunk: &'a ChunkShape,
 ) -> impl Iterator<Item = FittingBucket> + 'a {
-    let times = |place| match (shape.is_spread(), chunk.count) {
-        (true, _) | (_, 1) => 1,
-        _ => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE),
-    };
+    let guide = space.guide();
+    let policy = guide.policy(space, shape);
     space.with_free(&chunk.asked).filter_map(move |place| {
         let head = space.head(place);
-        let suits = may_join(head.condition, shape.tenancy) && space.meets(head.kind, &chunk.needs);
-        let first = head.first.filter(|_| suits)?;
-        Some(FittingBucket { first, place, nodes: head.nodes, times: times(place) })
+        let first = head.first?;
+        let suits = space.welcomes(place, shape.tenant())
+            && space.meets(head.kind, &chunk.needs)
+            && screen::suits_kind(space, shape, head.kind)
+            && (!chunk.wants_idle() || head.condition == Condition::Idle);
+        let times = match shape.is_one_to_a_node(space.cluster.kind(head.kind)) || chunk.wants_idle() {
+            true => 1,
+            false => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE).min(chunk.count),
+        };
+        let rank = guide.of_kind(policy, head.kind).unwrap_or_default();
+        suits.then_some(FittingBucket { rank, first, place, nodes: head.nodes, times })
     })
 }
 
@@ -145,45 +179,79 @@ fn group_values(space: &Space, resource: &str) -> Vec<Value> {
     values.into_values().collect()
 }
 
-fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
-    match shape.arrangement {
-        Arrangement::Pack => pack(space, shape),
-        Arrangement::Free | Arrangement::Scatter | Arrangement::Vscatter => spread(space, shape, None),
+/// Nodes for all chunks, sets and groups left aside.
+pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
+    match (shape.arrangement, space.guide().policy(space, shape)) {
+        (Arrangement::Pack, _) => pack(space, shape),
+        (_, Allocation::Contiguous) => neighbourhood::contiguous(space, shape),
+        (_, Allocation::MaxBalance) => neighbourhood::balanced(space, shape),
+        (Arrangement::Free | Arrangement::Scatter | Arrangement::Vscatter, _) => spread(space, shape, None),
     }
+}
+
+/// A node's rank for a job.
+fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
+    if let Some(answer) = &shape.answer {
+        return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
+    }
+    space.guide().of_node(space.guide().policy(space, shape), space, shape, ix)
 }
 
 /// All chunks on one host: the first that takes them.
 fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
     let solo = pack_on_one_node(space, shape);
-    let first = solo.as_ref().and_then(|placement| placement.picks.first()).map(|&(node, _)| node);
-    let mut hosts: Vec<Vec<NodeIx>> =
-        space.cluster.composite_hosts().map(|nodes| nodes.iter().copied().collect()).collect();
+    let rank_of = |ix: NodeIx| (rank(space, shape, ix), ix);
+    let first = solo.as_ref().and_then(|placement| placement.picks.first()).map(|&(node, _)| rank_of(node));
+    let mut hosts: Vec<(Rank, Vec<NodeIx>)> = space
+        .cluster
+        .composite_hosts()
+        .filter_map(|nodes| {
+            let best = nodes.iter().map(|&ix| rank(space, shape, ix)).min()?;
+            Some((best, nodes.iter().copied().collect()))
+        })
+        .collect();
     hosts.sort();
-    let earlier = hosts.iter().take_while(|nodes| first.is_none_or(|first| nodes[0] < first));
-    earlier.into_iter().find_map(|nodes| spread(space, shape, Some(nodes))).or(solo)
+    let earlier = hosts.iter().take_while(|(best, nodes)| first.is_none_or(|first| (*best, nodes[0]) < first));
+    earlier.into_iter().find_map(|(_, nodes)| spread(space, shape, Some(nodes))).or(solo)
 }
 
 /// The same among hosts of one node each, which are alike by bucket.
 fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
     let asked: Vec<(usize, i64)> = shape.total.iter().copied().enumerate().filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.needs.iter().cloned()).collect();
+    let wants_idle = shape.chunks.iter().any(ChunkShape::wants_idle);
     let fitting = space.with_free(&asked).filter(|&place| {
         let head = space.head(place);
-        head.solo && may_join(head.condition, shape.tenancy) && space.meets(head.kind, &needs)
+        let is_suitable = space.meets(head.kind, &needs) && screen::suits_kind(space, shape, head.kind);
+        let is_open = space.welcomes(place, shape.tenant()) && (!wants_idle || head.condition == Condition::Idle);
+        head.solo
+            && is_open
+            && is_suitable
+            && (shape.instances == 1 || !shape.is_one_to_a_node(space.cluster.kind(head.kind)))
     });
     let is_pinned = needs.iter().any(|need| need.is_pinned());
-    let node = match is_pinned {
-        false => fitting.filter_map(|place| space.head(place).first).min()?,
+    let node = match is_pinned || screen::asks_nodes(space, shape) || !ranks_kinds(space, shape) {
+        false => {
+            let guide = space.guide();
+            let policy = guide.policy(space, shape);
+            let first = |place| {
+                let head = space.head(place);
+                Some((guide.of_kind(policy, head.kind).unwrap_or_default(), head.first?))
+            };
+            fitting.filter_map(first).min()?.1
+        }
         true => {
-            let mut nodes = space.merged(fitting.map(|place| (place, 0))).map(|(node, _)| node);
-            nodes.find(|&ix| space.cluster.node_meets(ix, &needs))?
+            let nodes = space.merged(fitting.map(|place| (Rank::default(), place, 0))).map(|(node, _)| node);
+            let suits =
+                |ix: &NodeIx| space.cluster.node_meets(*ix, &needs) && screen::objection(space, shape, *ix).is_none();
+            nodes.filter(suits).min_by_key(|&ix| (rank(space, shape, ix), ix))?
         }
     };
     spread(space, shape, Some(&[node]))
 }
 
 /// The chunks on any of the nodes, or of these only, each on a node or host of its own if so asked.
-fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option<Placement> {
+pub fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option<Placement> {
     let as_asked: Vec<usize> = (0..shape.chunks.len()).collect();
     let first = in_order(space, shape, within, &as_asked);
     if first.is_some() || shape.chunks.len() < 2 {
@@ -232,6 +300,23 @@ impl<'a> Trial<'a> {
         if candidates.supply() < count {
             return 0;
         }
+        if self.shape.is_spread() {
+            return self.spread(chunk, count, &candidates);
+        }
+        let dealt = {
+            let trial = &*self;
+            let nodes = candidates.nodes(self.space).map(|(node, _)| (node, trial.times(node, chunk)));
+            deal(self.space, self.shape, nodes.filter(|&(_, times)| times > 0), count)
+        };
+        // Runs of one node are put there at once.
+        for run in dealt.chunk_by(|a, b| a == b) {
+            self.put(run[0], chunk, run.len() as u64);
+        }
+        dealt.len() as u64
+    }
+
+    /// The same where each chunk stands in the way of the next.
+    fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
         let mut wanted = count;
         for (node, _) in candidates.nodes(self.space) {
             let take = self.times(node, chunk).min(wanted);
@@ -246,12 +331,23 @@ impl<'a> Trial<'a> {
 
     /// How many chunks of a kind go on a node, besides those that are there.
     pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
-        if !self.space.admits(node, self.shape.tenancy) || self.is_reserved(node) {
+        let room = self.space.room(node);
+        if !self.space.admits(node, self.shape.tenant()) || self.is_reserved(node) {
             return 0;
         }
-        let free = self.left.get(&node).unwrap_or(&self.space.room(node).free);
-        let times = self.shape.chunks[chunk].times_in(free);
-        if self.shape.is_spread() { times.min(1) } else { times }
+        let chunk = &self.shape.chunks[chunk];
+        let is_single = self
+            .space
+            .cluster
+            .node(node)
+            .kind
+            .is_some_and(|kind| self.shape.is_one_to_a_node(self.space.cluster.kind(kind)) || chunk.wants_idle());
+        let is_in_use = self.left.contains_key(&node);
+        if is_single && is_in_use || chunk.wants_idle() && room.tenants > 0 {
+            return 0;
+        }
+        let times = chunk.times_in(self.left.get(&node).unwrap_or(&room.free));
+        if is_single { times.min(1) } else { times }
     }
 
     /// Whether another chunk is there that wants the node, or its host, for itself.
@@ -259,7 +355,10 @@ impl<'a> Trial<'a> {
         match self.shape.arrangement {
             Arrangement::Scatter => self.hosts.contains(self.space.cluster.node(node).host.as_str()),
             Arrangement::Vscatter => self.left.contains_key(&node),
-            Arrangement::Free | Arrangement::Pack => false,
+            Arrangement::Free | Arrangement::Pack => {
+                let has_whole = |&(at, chunk): &(NodeIx, usize)| at == node && self.shape.chunks[chunk].wants_idle();
+                self.shape.chunks.iter().any(ChunkShape::wants_idle) && self.picks.iter().any(has_whole)
+            }
         }
     }
 
@@ -296,9 +395,12 @@ pub enum Candidates {
     Listed(Vec<(NodeIx, u64)>),
 }
 
-/// A bucket with room; those whose first node comes first are first.
+/// A bucket with room; those of the lowest rank are first, and of these those whose first node comes
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FittingBucket {
+    /// The rank of its nodes, where that is the same for all.
+    pub rank: Rank,
     first: NodeIx,
     /// Its place in the space.
     pub place: usize,
@@ -323,7 +425,14 @@ impl Candidates {
             Some(nodes) => Candidates::listed(space, shape, chunk, nodes.iter().copied()),
             None => match Candidates::named(space, chunk) {
                 Some(nodes) => Candidates::listed(space, shape, chunk, nodes.into_iter()),
-                None => Candidates::Buckets(fitting_buckets(space, shape, chunk).collect()),
+                None => {
+                    let fitting: Vec<FittingBucket> = fitting_buckets(space, shape, chunk).collect();
+                    if ranks_kinds(space, shape) && !screen::asks_nodes(space, shape) {
+                        return Candidates::Buckets(fitting);
+                    }
+                    let nodes = space.merged(fitting.iter().map(|bucket| (Rank::default(), bucket.place, 0)));
+                    Candidates::listed(space, shape, chunk, nodes.map(|(node, _)| node))
+                }
             },
         }
     }
@@ -343,13 +452,17 @@ impl Candidates {
 
     fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
         let fits = |ix: &NodeIx| {
-            space.is_open(*ix) && space.admits(*ix, shape.tenancy) && space.cluster.node_meets(*ix, &chunk.needs)
+            space.is_open(*ix)
+                && space.admits(*ix, shape.tenant())
+                && space.cluster.node_meets(*ix, &chunk.needs)
+                && screen::suits(space, shape, *ix)
         };
-        let times = |ix: NodeIx| {
-            let times = chunk.times_in(&space.room(ix).free);
-            (ix, if shape.is_spread() { times.min(1) } else { times })
-        };
-        Candidates::Listed(nodes.filter(fits).map(times).filter(|&(_, times)| times > 0).collect())
+        let trial = Trial::new(space, shape);
+        let place = shape.chunks.iter().position(|other| std::ptr::eq(other, chunk)).unwrap_or(0);
+        let times = |ix: NodeIx| (ix, trial.times(ix, place));
+        let mut listed: Vec<(NodeIx, u64)> = nodes.filter(fits).map(times).filter(|&(_, times)| times > 0).collect();
+        listed.sort_by_cached_key(|&(ix, _)| (rank(space, shape, ix), ix));
+        Candidates::Listed(listed)
     }
 
     /// How many chunks could go there, at most.
@@ -364,7 +477,7 @@ impl Candidates {
     pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
             Candidates::Buckets(fitting) => {
-                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.place, i)));
+                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.rank, bucket.place, i)));
                 Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
             }
             Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
@@ -419,7 +532,7 @@ mod tests {
             .queued(2, "select=3:ncpus=1")
             .queued(3, "select=1:ncpus=1");
         assert_eq!(scene.starts(), "1 on n3; 2 on n1,n2,n2");
-        assert_eq!(scene.plan().starts[0].exclusive, crate::sched::snapshot::Tenancy::Hosts);
+        assert_eq!(scene.plan().starts[0].exclusive.tenancy, crate::sched::snapshot::Tenancy::Hosts);
     }
 
     #[test]

@@ -19,13 +19,17 @@ impl Measure {
     /// What to count in this state, and what of it is free in a space; None where the places of jobs
     /// matter.
     pub fn of(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
+        let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
+        if !space.guide().is_indifferent() || !state.classes.values().all(|class| is_unbound(&class.key.shape)) {
+            return None;
+        }
         Measure::of_the_only_node(state, space).or_else(|| Measure::of_pieces(state, space))
     }
 
     fn of_the_only_node(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
         let mut buckets = space.buckets().iter().filter(|bucket| bucket.len() > 0);
         let (bucket, None) = (buckets.next()?, buckets.next()) else { return None };
-        let shares = |shape: &Shape| shape.tenancy == Tenancy::Shared;
+        let shares = |shape: &Shape| shape.tenancy <= Tenancy::Shared;
         let is_only = state.cluster.slots() == 1 && bucket.key.condition != Condition::Alone;
         if !is_only || !state.classes.values().all(|class| shares(&class.key.shape)) {
             return None;
@@ -69,7 +73,7 @@ impl Measure {
 
 /// The one piece that all chunks of a request are, if they may lie anywhere.
 fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
-    let is_anywhere = shape.arrangement == Arrangement::Free && shape.tenancy == Tenancy::Shared;
+    let is_anywhere = shape.arrangement == Arrangement::Free && shape.tenancy <= Tenancy::Shared;
     if !is_anywhere || shape.group.is_some() {
         return None;
     }

@@ -13,11 +13,19 @@ mod amounts;
 
 mod shape;
 
+mod tenant;
+
 mod room;
 
 mod cluster;
 
+mod filing;
+
+mod order;
+
 mod outside;
+
+pub mod pools;
 
 // The sentence.
 pub mod cycle;
@@ -36,7 +44,23 @@ mod throttling;
 // Where would it fit, and if nowhere, for want of what?
 mod space;
 
+mod availability;
+
+mod resolution;
+
+mod viewpoint;
+
+mod screen;
+
+mod preference;
+
+mod dealing;
+
 mod matching;
+
+mod sets;
+
+mod neighbourhood;
 
 mod search;
 

@@ -8,10 +8,11 @@
 //! A promise takes what is not free now before it takes what is: so the fillers keep the most.
 
 use super::admission::Windows;
-use super::amounts::Amounts;
+use super::amounts::{Amounts, add};
 use super::cluster::{NodeIx, Room};
 use super::matching::{self, Placement, Trial};
-use super::shape::{ChunkShape, ClassKey, Shape, Tenancy};
+use super::screen;
+use super::shape::{ChunkShape, ClassKey, Shape, Tenant};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::{Closing, Timeline};
@@ -29,7 +30,7 @@ pub struct Pins<'s> {
     pins: BTreeMap<(Time, JobId), Pin>,
     /// The promises on a node.
     on: BTreeMap<NodeIx, BTreeSet<(Time, JobId)>>,
-    /// What this cycle started on a node: until when, what, whether alone.
+    /// What this cycle started on a node: until when, what, whose.
     newcomers: BTreeMap<NodeIx, Vec<Change>>,
     /// What is free now and stays free until a moment before which so many promises begin.
     besides: BTreeMap<usize, (Time, Space<'s>)>,
@@ -49,7 +50,7 @@ struct Change {
     at: Time,
     begins: bool,
     taken: Amounts,
-    alone: bool,
+    tenant: Tenant,
 }
 
 /// On which terms a promise is sought.
@@ -88,7 +89,7 @@ impl<'s> Pins<'s> {
 
     fn note(&mut self, claim: &Claim, until: Time) {
         for (&ix, taken) in &claim.holds {
-            let change = Change { at: until, begins: false, taken: taken.clone(), alone: claim.alone };
+            let change = Change { at: until, begins: false, taken: taken.clone(), tenant: claim.tenant };
             self.newcomers.entry(ix).or_default().push(change);
         }
     }
@@ -99,6 +100,7 @@ impl<'s> Pins<'s> {
         let mut besides = std::mem::take(&mut self.besides);
         for (end, beside) in besides.values_mut() {
             claim.holds.keys().for_each(|&ix| beside.refile(ix, self.worst_room(space, ix, self.now, *end)));
+            claim.holds.values().for_each(|taken| beside.take_pools(taken));
         }
         self.besides = besides;
         self.at_last = None;
@@ -130,6 +132,11 @@ impl<'s> Pins<'s> {
 
     /// Cuts the promised nodes down to what is left of them from `from` until `until`.
     fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
+        let mut promised = self.state.cluster.catalog.nothing();
+        for (_, pin) in self.pins.range(..(until, JobId::job(0))).filter(|(_, pin)| pin.until > from) {
+            pin.claim.holds.values().for_each(|taken| add(&mut promised, taken));
+        }
+        space.hold_back(promised);
         for &ix in self.on.keys() {
             let room = self.worst_room(now, ix, from, until);
             if room != *space.room(ix) {
@@ -160,7 +167,7 @@ impl<'s> Pins<'s> {
     fn changes(&self, ix: NodeIx) -> Vec<Change> {
         let tenants = self.state.cluster.node(ix).tenants.iter().filter_map(|(job, hold)| {
             let at = self.state.planned_end(*job, self.state.running.get(job)?.until, self.now);
-            Some(Change { at, begins: false, taken: hold.taken.clone(), alone: hold.alone })
+            Some(Change { at, begins: false, taken: hold.taken.clone(), tenant: hold.tenant })
         });
         let newcomers = self.newcomers.get(&ix).into_iter().flatten().cloned();
         let mut changes: Vec<Change> = tenants.chain(newcomers).filter(|change| change.at != Time::NEVER).collect();
@@ -168,7 +175,7 @@ impl<'s> Pins<'s> {
             let Some((pin, taken)) = self.pins.get(key).and_then(|pin| Some((pin, pin.claim.holds.get(&ix)?))) else {
                 continue;
             };
-            let change = |at, begins| Change { at, begins, taken: taken.clone(), alone: pin.claim.alone };
+            let change = |at, begins| Change { at, begins, taken: taken.clone(), tenant: pin.claim.tenant };
             changes.extend([change(key.0, true), change(pin.until, false)]);
         }
         changes
@@ -225,7 +232,7 @@ impl<'s> Pins<'s> {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.worst_room(now, ix, at, at + span);
             let enough = taken.iter().zip(&room.free).all(|(taken, free)| *taken == 0 || taken <= free);
-            now.is_open(ix) && enough && room.alone == 0 && (!claim.alone || room.tenants == 0)
+            now.is_open(ix) && enough && room.admits(claim.tenant)
         })
     }
 
@@ -243,7 +250,8 @@ impl<'s> Pins<'s> {
     /// for; then as matching says.
     fn late_places(&self, now: &Space<'s>, then: &Closing<'s>, shape: &Shape) -> Option<Placement> {
         let [chunk] = &shape.chunks[..] else { return matching::fit(&then.space, shape).ok() };
-        let is_plain = shape.arrangement != Arrangement::Pack && shape.group.is_none();
+        let is_plain =
+            shape.arrangement != Arrangement::Pack && shape.group.is_none() && !then.space.guide().is_choosy(shape);
         if !is_plain || !matching::fits(&then.space, shape) {
             return matching::fit(&then.space, shape).ok();
         }
@@ -266,7 +274,9 @@ impl<'s> Pins<'s> {
         let mut picks = Vec::new();
         let mut hosts = BTreeSet::new();
         for ix in self.timeline.released(then) {
-            let suits = then.space.is_open(ix) && self.state.cluster.node_meets(ix, &chunk.needs);
+            let suits = then.space.is_open(ix)
+                && self.state.cluster.node_meets(ix, &chunk.needs)
+                && screen::suits(&then.space, shape, ix);
             let host = &self.state.cluster.node(ix).host;
             if !suits || (shape.arrangement == Arrangement::Scatter && !hosts.insert(host)) {
                 continue;
@@ -294,8 +304,8 @@ impl<'s> Pins<'s> {
                 (Arrangement::Scatter, _) => {
                     cluster.nodes_of_host(&cluster.node(ix).host).for_each(|neighbour| left.close(neighbour));
                 }
-                (Arrangement::Free, Tenancy::Shared) => {
-                    left.admit(ix, &shape.chunks[0].amounts(count, &cluster.catalog), false);
+                (Arrangement::Free, tenancy) if !tenancy.is_exclusive() => {
+                    left.admit(ix, &shape.chunks[0].amounts(count, &cluster.catalog), shape.tenant());
                 }
                 _ => left.close(ix),
             }
@@ -331,8 +341,8 @@ impl<'s> Pins<'s> {
 impl Change {
     fn happen(&self, room: &mut Room) {
         match self.begins {
-            true => room.admit(&self.taken, self.alone),
-            false => room.dismiss(&self.taken, self.alone),
+            true => room.admit(&self.taken, self.tenant),
+            false => room.dismiss(&self.taken, self.tenant),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
 use super::cluster::{Hold, NodeIx, Room};
-use super::shape::{ClassId, Shape, Tenancy};
+use super::pools::Pools;
+use super::shape::{ClassId, Shape, Tenant};
 use super::snapshot::State;
-use super::space::may_join;
 use crate::model::job::{JobId, Share};
 use crate::model::reason::Reason;
 use crate::model::select::Arrangement;
@@ -19,8 +19,8 @@ pub struct Start {
     pub job: JobId,
     /// What it gets, chunk by chunk; the first share's node runs the script.
     pub shares: Vec<Share>,
-    /// Whether others may be there. To be handed to `State::occupy` as it is.
-    pub exclusive: Tenancy,
+    /// Whose it is and who else may be there. To be handed to `State::occupy` as it is.
+    pub exclusive: Tenant,
     /// When its walltime is over.
     pub until: Time,
     /// The first job in the order that waits while this one starts.
@@ -121,6 +121,8 @@ pub struct Plan {
     pub next: Option<Time>,
     /// How many jobs were looked at; the others shared a refusal.
     pub considered: usize,
+    /// Resources of which nodes may be given more than they have, because only what is in use counts (M7).
+    pub by_use: Vec<usize>,
 }
 
 impl Plan {
@@ -134,6 +136,7 @@ impl Plan {
             verdicts: Vec::new(),
             next: None,
             considered: 0,
+            by_use: Vec::new(),
         }
     }
 
@@ -145,7 +148,8 @@ impl Plan {
     /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
     /// as arranged, and no node is given away twice. The error names the job and the fault.
     pub fn audit(&self, state: &State) -> Result<(), String> {
-        let mut audit = Audit { state, rooms: BTreeMap::new(), numbers: BTreeSet::new() };
+        let pools = state.cluster.pools.clone();
+        let mut audit = Audit { state, by_use: &self.by_use, pools, rooms: BTreeMap::new(), numbers: BTreeSet::new() };
         let mut seen = BTreeSet::new();
         for start in &self.starts {
             let once = if seen.insert(start.job) { Ok(()) } else { Err("started twice".to_string()) };
@@ -158,6 +162,8 @@ impl Plan {
 /// The rooms while the starts are carried out one by one.
 struct Audit<'a> {
     state: &'a State,
+    by_use: &'a [usize],
+    pools: Pools,
     rooms: BTreeMap<NodeIx, Room>,
     numbers: BTreeSet<(NodeIx, bool, u16)>,
 }
@@ -188,20 +194,26 @@ impl Audit<'_> {
         if is_arranged { Ok(()) } else { Err(format!("not arranged as {:?}", shape.arrangement)) }
     }
 
-    fn node(&mut self, ix: NodeIx, hold: &Hold, tenancy: Tenancy) -> Result<(), String> {
+    fn node(&mut self, ix: NodeIx, hold: &Hold, tenant: Tenant) -> Result<(), String> {
         let node = self.state.cluster.node(ix);
         let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
         let is_barred_only = hold.taken.iter().all(|taken| *taken == 0);
         if node.kind.is_none() || (!node.usable && !is_barred_only) {
             return Err(format!("{} takes no jobs", node.name));
         }
-        if !may_join(room.condition(), tenancy) {
+        if !room.admits(tenant) {
             return Err(format!("{} is not free to join", node.name));
         }
-        if hold.taken.iter().zip(&room.free).any(|(taken, free)| *taken > 0 && taken > free) {
+        let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
+        if amounts.any(|(index, (taken, free))| *taken > 0 && taken > free && !self.by_use.contains(&index)) {
             return Err(format!("{} is over-committed", node.name));
         }
-        room.admit(&hold.taken, hold.alone);
+        self.pools.take(&hold.taken);
+        let pooled = self.state.cluster.catalog.pooled();
+        if pooled.into_iter().any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0) {
+            return Err("takes more than the system has".to_string());
+        }
+        room.admit(&hold.taken, hold.tenant);
         let cpus = hold.cpus.iter().map(|&number| (ix, false, number));
         let gpus = hold.gpus.iter().map(|&number| (ix, true, number));
         let is_taken = |&(_, is_gpu, number): &(NodeIx, bool, u16)| {
@@ -220,7 +232,7 @@ impl fmt::Display for Plan {
         for start in &self.starts {
             let nodes: Vec<&str> = start.shares.iter().map(|share| share.node.as_str()).collect();
             write!(f, "start  {}  {}", start.job, runs(&nodes))?;
-            if start.exclusive.is_exclusive() {
+            if start.exclusive.tenancy.is_exclusive() {
                 f.write_str(" alone")?;
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;

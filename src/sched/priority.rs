@@ -1,6 +1,7 @@
 //! Who goes first? Walks the waiting jobs by rank without sorting them: a heap over the first job
 //! of each class, because jobs of one class differ in nothing but their place in the queue.
 
+use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, State};
 use crate::model::job::JobId;
@@ -30,14 +31,21 @@ pub struct Ranking<'s> {
 type Head = (i64, (u64, JobId), usize);
 
 /// Ranks the queue.
-pub fn rank(state: &State, order: Order) -> Ranking<'_> {
+pub fn rank<'s>(state: &'s State, order: Order, resolved: &'s Resolved) -> Ranking<'s> {
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
     let mut ranking = Ranking { lines: Vec::with_capacity(state.classes.len()), heads: BinaryHeap::new() };
     for class in state.classes.values() {
         let merit = merit_of(&class.key, 0);
-        ranking.lines.push(Line { class, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
+        ranking.lines.push(Line {
+            class,
+            key: resolved.of(&class.key),
+            jobs: class.jobs.iter(),
+            array: None,
+            merit,
+            chosen: 0,
+        });
         ranking.advance(ranking.lines.len() - 1);
     }
     ranking
@@ -59,8 +67,8 @@ impl<'s> Ranking<'s> {
     /// The best job left. The rest of its class comes only after [`Ranking::follow`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
         let Reverse((_, (_, job), line)) = self.heads.pop()?;
-        let class = self.lines[line].class;
-        Some(Candidate { job, class: &class.key, begun: class.begun(), line })
+        let Line { class, key, .. } = self.lines[line];
+        Some(Candidate { job, class: key, begun: class.begun(), line })
     }
 
     /// Lets the next job of the class stand for it: this one was not refused.
@@ -114,6 +122,8 @@ impl<'s> Ranking<'s> {
 #[derive(Clone)]
 struct Line<'s> {
     class: &'s Class,
+    /// As the policy has it.
+    key: &'s ClassKey,
     jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
     /// The array whose elements come next with its rank, and the position to go on from.
     array: Option<((u64, JobId), &'s Array, u32)>,

@@ -64,7 +64,8 @@ impl<'a> Search<'a> {
             Candidates::Listed(nodes) => nodes.iter().map(|&(node, _)| node).collect(),
             Candidates::Buckets(fitting) => {
                 let fresh = |bucket: &FittingBucket| {
-                    let mut nodes = self.space.merged(std::iter::once((bucket.place, 0))).map(|(node, _)| node);
+                    let mut nodes =
+                        self.space.merged(std::iter::once((bucket.rank, bucket.place, 0))).map(|(node, _)| node);
                     nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 };
                 let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));

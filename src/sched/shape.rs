@@ -4,13 +4,24 @@
 //! the same places. The ids are hashes of the content alone, so they are the same in every process.
 
 use super::amounts::{Amounts, Catalog, add, counted};
+use super::cluster::{Kind, KindIx};
+use super::screen::Screen;
+use super::sets::Sets;
+pub use super::tenant::{Tenancy, Tenant, User};
+use super::viewpoint::{self, JobFacts};
+use crate::model::amount::Amount;
 use crate::model::credentials::Credentials;
+use crate::model::expression::Value as Operand;
+use crate::model::geometry::Geometry;
 use crate::model::job::Job;
-use crate::model::resource::{Size, Value};
-use crate::model::select::{Arrangement, Chunk, Place, Request, Sharing};
+use crate::model::policy::{Access, Allocation, Distribution};
+use crate::model::resource::{ResourceList, Size, Value};
+use crate::model::select::{Arrangement, Chunk, Request};
 use crate::model::time::{Span, Time};
+use crate::model::wishes::Wishes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,43 +44,8 @@ impl fmt::Display for ClassId {
 }
 
 /// Names a shape, likewise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ShapeId(u64);
-
-/// Who else may be on the nodes of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Tenancy {
-    /// Others that share.
-    #[default]
-    Shared,
-    /// Nobody: `place=excl`.
-    Nodes,
-    /// Nobody, and nobody on the other nodes of their hosts: `place=exclhost`.
-    Hosts,
-}
-
-impl Tenancy {
-    /// Whether the job has its nodes alone.
-    pub fn is_exclusive(self) -> bool {
-        self != Tenancy::Shared
-    }
-}
-
-impl From<bool> for Tenancy {
-    fn from(exclusive: bool) -> Tenancy {
-        if exclusive { Tenancy::Nodes } else { Tenancy::Shared }
-    }
-}
-
-impl From<&Place> for Tenancy {
-    fn from(place: &Place) -> Tenancy {
-        match place.sharing {
-            Sharing::Default | Sharing::Shared => Tenancy::Shared,
-            Sharing::Excl => Tenancy::Nodes,
-            Sharing::Exclhost => Tenancy::Hosts,
-        }
-    }
-}
 
 /// A value that a node must have.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +87,8 @@ pub struct ChunkShape {
     pub given: Vec<(usize, Value)>,
     /// Lines in the node file.
     pub mpiprocs: u32,
+    /// What grows with what is free where it runs (Q22): (resource index, how).
+    pub growing: Vec<(usize, Amount)>,
 }
 
 impl ChunkShape {
@@ -121,7 +99,7 @@ impl ChunkShape {
     fn new(chunk: &Chunk, catalog: &Catalog) -> ChunkShape {
         let (mut asked, mut needs, mut given) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in &chunk.resources {
-            match (catalog.index(name), counted(value)) {
+            match (catalog.index_on_node(name), counted(value)) {
                 (Some(index), Some(amount)) => {
                     given.push((index, value.clone()));
                     asked.push((index, amount));
@@ -136,7 +114,30 @@ impl ChunkShape {
             // Nothing computes in a chunk of no processors.
             None => u32::from(chunk.get("ncpus").is_none() || chunk.long("ncpus") > 0),
         };
-        ChunkShape { count: u64::from(chunk.count), asked, needs, given, mpiprocs }
+        let growing = chunk.growing.iter().filter_map(|(name, amount)| Some((catalog.index_on_node(name)?, *amount)));
+        ChunkShape { count: u64::from(chunk.count), asked, needs, given, mpiprocs, growing: growing.collect() }
+    }
+
+    /// Whether it takes only hosts on which nothing runs.
+    pub fn wants_idle(&self) -> bool {
+        self.growing.iter().any(|(_, amount)| amount.needs_idle_host())
+    }
+
+    /// So many of it together as one.
+    fn joined(&self, count: u64) -> ChunkShape {
+        let times = |value: &Value| match value {
+            Value::Long(number) => Value::Long(number.saturating_mul(count as i64)),
+            Value::Size(size) => size.times(count).map_or(Value::Size(*size), Value::Size),
+            Value::Float(number) => Value::Float(number * count as f64),
+            other => other.clone(),
+        };
+        ChunkShape {
+            count: 1,
+            asked: self.asked.iter().map(|&(index, amount)| (index, amount.saturating_mul(count as i64))).collect(),
+            given: self.given.iter().map(|(index, value)| (*index, times(value))).collect(),
+            mpiprocs: self.mpiprocs.saturating_mul(count as u32),
+            ..self.clone()
+        }
     }
 
     /// How many of it these free amounts take.
@@ -170,28 +171,113 @@ pub struct Shape {
     pub arrangement: Arrangement,
     /// Who else may be on the nodes.
     pub tenancy: Tenancy,
+    /// Whose it is.
+    pub user: User,
+    /// At most one chunk goes on a node (M46, `singletask`).
+    pub is_single_task: bool,
     /// All nodes must have the same value of this resource.
     pub group: Option<String>,
-    /// What all chunks take together.
+    /// Nodes of these sets, if the site has some (M47).
+    pub sets: Option<Arc<Sets>>,
+    /// Only nodes of these kinds, if any are named.
+    pub kinds: Option<Arc<BTreeSet<KindIx>>>,
+    /// What it says of nodes besides.
+    pub screen: Option<Arc<Screen>>,
+    /// Nodes do not restrict it: to find out what they would have for it.
+    pub is_welcome_anywhere: bool,
+    /// Which of the nodes that would do, if it says so itself.
+    pub allocation: Option<Allocation>,
+    /// What a program of the site has said to that: places by name (M8i).
+    pub answer: Option<Arc<BTreeMap<String, usize>>>,
+    /// How its tasks are dealt to its nodes, if it says so itself.
+    pub distribution: Option<Distribution>,
+    /// Which tasks are together, one group for each chunk.
+    pub geometry: Option<Arc<Geometry>>,
+    /// When it would end, started now; known where a policy asks for it.
+    pub end: Option<Time>,
+    /// What it takes of the whole system's resources, once or once for each host: (index, amount).
+    pub pooled: Vec<(usize, i64)>,
+    /// What all chunks take together, and of the whole system's resources at least.
     pub total: Amounts,
     /// How many chunks there are in all.
     pub instances: u64,
 }
 
 impl Shape {
-    /// The shape of a request.
-    pub fn new(request: &Request, catalog: &Catalog) -> Shape {
-        let chunks: Vec<ChunkShape> =
+    /// The shape of a job.
+    pub fn new(job: &Job, catalog: &Catalog) -> Shape {
+        Shape {
+            id: ShapeId(stable_hash(&shape_key(job))),
+            user: User::of(&job.owner.user),
+            screen: screen(job).map(Arc::new),
+            ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
+        }
+    }
+
+    /// The shape of a request that is nobody's.
+    pub fn of_request(request: &Request, catalog: &Catalog) -> Shape {
+        let place = &request.place;
+        let key = (&request.select.chunks, place.arrangement, place.sharing, &place.group);
+        Shape { id: ShapeId(stable_hash(&key)), ..Shape::asked(request, &Wishes::default(), catalog) }
+    }
+
+    fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
+        let mut chunks: Vec<ChunkShape> =
             request.select.chunks.iter().map(|chunk| ChunkShape::new(chunk, catalog)).filter(|c| c.count > 0).collect();
+        let mut arrangement = request.place.arrangement;
+        if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
+            chunks = geometry.groups().iter().map(|group| chunk.joined(group.len() as u64)).collect();
+            arrangement = Arrangement::Vscatter;
+        }
+        let pooled = pooled(&request.list, catalog);
         let mut total = catalog.nothing();
         for chunk in &chunks {
             add(&mut total, &chunk.amounts(chunk.count, catalog));
         }
+        pooled.iter().for_each(|&(index, amount)| total[index] = amount);
         let instances = chunks.iter().map(|chunk| chunk.count).fold(0, u64::saturating_add);
-        let arrangement = if instances == 1 { Arrangement::Free } else { request.place.arrangement };
-        let tenancy = Tenancy::from(&request.place);
-        let id = ShapeId(stable_hash(&shape_key(request)));
-        Shape { id, chunks, arrangement, tenancy, group: request.place.group.clone(), total, instances }
+        Shape {
+            id: ShapeId(0),
+            chunks,
+            arrangement: if instances == 1 { Arrangement::Free } else { arrangement },
+            tenancy: Tenancy::asked(&request.place, wishes),
+            user: User::default(),
+            is_single_task: wishes.access == Some(Access::SingleTask),
+            group: request.place.group.clone(),
+            sets: None,
+            kinds: None,
+            screen: None,
+            is_welcome_anywhere: false,
+            allocation: wishes.allocation,
+            answer: None,
+            distribution: wishes.distribution,
+            geometry: wishes.geometry.clone().map(Arc::new),
+            end: None,
+            pooled,
+            total,
+            instances,
+        }
+    }
+
+    /// What its nodes' other jobs need to know of it.
+    pub fn tenant(&self) -> Tenant {
+        Tenant { tenancy: self.tenancy, user: self.user }
+    }
+
+    /// Whether it says nothing of nodes beyond its chunks and its place.
+    pub fn is_unbound(&self) -> bool {
+        let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
+        is_fixed && self.screen.is_none() && self.pooled.is_empty() && self.geometry.is_none() && !self.is_single_task
+    }
+
+    /// Whether at most one chunk goes on a node of this kind.
+    pub fn is_one_to_a_node(&self, kind: &Kind) -> bool {
+        self.is_spread() || self.is_single_task || kind.terms.access == Access::SingleTask
+    }
+
+    /// The same under another name, that says what else decides where it fits.
+    pub fn renamed(self, besides: &impl Serialize) -> Shape {
+        Shape { id: ShapeId(stable_hash(&(self.id.0, besides))), ..self }
     }
 
     /// The same, on nodes with this value of the resource it groups by.
@@ -211,6 +297,7 @@ impl Shape {
                 named.push(index);
             }
         }
+        named.extend(self.pooled.iter().map(|&(index, _)| index));
         named
     }
 
@@ -222,6 +309,9 @@ impl Shape {
     /// All of a resource that is asked for, as shown: in the unit of the request.
     pub fn shown_total(&self, index: usize, catalog: &Catalog) -> String {
         let sizes = self.chunks.iter().flat_map(|c| c.given.iter().map(move |(i, value)| (c.count, *i, value)));
+        if self.pooled.iter().any(|&(pooled, _)| pooled == index) {
+            return catalog.value(index, self.total[index]).to_string();
+        }
         let mut sum = Size::kilobytes(0);
         for (count, _, value) in sizes.filter(|&(_, i, _)| i == index) {
             let Value::Size(size) = value else { return catalog.value(index, self.total[index]).to_string() };
@@ -278,20 +368,21 @@ impl ClassKey {
     /// The class of a job.
     pub fn id_of(job: &Job) -> ClassId {
         let spec = &job.spec;
-        let shape = shape_key(&spec.request);
-        let alike = (shape, spec.walltime(), Credentials::of(job), job.life.not_before);
-        match (at_once(job), &spec.reservation) {
+        let alike = (shape_key(job), spec.walltime(), Credentials::of(job), job.life.not_before);
+        let id = match (at_once(job), &spec.reservation) {
             (None, None) => ClassId(stable_hash(&alike)),
             (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
             (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
-        }
+        };
+        // What cannot be run again is given nothing on loan.
+        if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) }
     }
 
     /// The class of a job, with its shape.
     pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
         ClassKey {
             id: ClassKey::id_of(job),
-            shape: Arc::new(Shape::new(&job.spec.request, catalog)),
+            shape: Arc::new(Shape::new(job, catalog)),
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
             asks_for: job.spec.reservation.clone(),
@@ -306,13 +397,66 @@ fn at_once(job: &Job) -> Option<u32> {
     job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
 }
 
-/// What of a request decides where it fits; not the spelling.
-fn shape_key(request: &Request) -> impl Serialize + '_ {
+/// What of a job decides where it fits; not the spelling.
+fn shape_key(job: &Job) -> impl Serialize + '_ {
+    let (request, wishes) = (&job.spec.request, &job.spec.wishes);
     let place = &request.place;
-    (&request.select.chunks, place.arrangement, place.sharing, &place.group)
+    let pooled: Vec<(&str, &Value)> = request
+        .list
+        .iter()
+        .filter(|(name, value)| is_job_wide(name, value, request))
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
+    let asks_job =
+        wishes.requirements.as_ref().is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
+    let job = asks_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
+    ((&request.select.chunks, place.arrangement, place.sharing, &place.group), pooled, wishes, job)
 }
 
-fn stable_hash(key: &impl Serialize) -> u64 {
+/// Whether a value of the list may be one of a resource that the whole system has.
+fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
+    let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
+    is_amount && name != "nodect" && !request.select.chunks.iter().any(|chunk| chunk.get(name).is_some())
+}
+
+/// What a job takes of the whole system's resources.
+fn pooled(list: &ResourceList, catalog: &Catalog) -> Vec<(usize, i64)> {
+    let pooled = list.iter().filter_map(|(name, value)| Some((catalog.index(name)?, counted(value)?)));
+    pooled.filter(|&(index, amount)| catalog.pooled().contains(&index) && amount > 0).collect()
+}
+
+/// What a job says of nodes besides its chunks; None where it says nothing.
+fn screen(job: &Job) -> Option<Screen> {
+    let wishes = &job.spec.wishes;
+    let is_silent = wishes.hosts.is_empty() && wishes.requirements.is_none() && wishes.restrictions.is_none();
+    if is_silent && wishes.cluster.is_none() {
+        return None;
+    }
+    Some(Screen {
+        cluster: wishes.cluster.clone().unwrap_or_default(),
+        restriction: wishes.restrictions.clone(),
+        hosts: wishes.hosts.clone(),
+        requirement: wishes.requirements.clone(),
+        veto: None,
+        job: facts(&Credentials::of(job), &job.spec.request.list, wishes.cluster.as_ref().map(ToString::to_string)),
+    })
+}
+
+/// What an expression can ask of a job.
+pub fn facts(who: &Credentials, list: &ResourceList, cluster: Option<String>) -> JobFacts {
+    let text = |text: &str| Operand::Text(text.to_string().into());
+    let mut facts: JobFacts =
+        list.iter().filter_map(|(name, value)| Some((name.clone(), viewpoint::shown(value)?))).collect();
+    let named = [("user", &who.user), ("project", &who.project), ("queue", &who.queue)];
+    facts.extend(named.map(|(name, value)| (name.to_string(), text(value))));
+    let optional = [("account", &who.account), ("qos", &who.qos)];
+    facts.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_string(), text(value.as_ref()?)))));
+    facts.insert("group".to_string(), Operand::Number(f64::from(who.gid)));
+    facts.insert("cluster".to_string(), text(cluster.as_deref().unwrap_or("/")));
+    facts
+}
+
+pub(super) fn stable_hash(key: &impl Serialize) -> u64 {
     // Writing plain data into a vector cannot fail; were it to, all such jobs would be one class.
     let bytes = postcard::to_stdvec(key).unwrap_or_default();
     let digest = Sha256::digest(&bytes);

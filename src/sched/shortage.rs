@@ -3,8 +3,9 @@
 //! Never is explained by the first thing that no node has: a value, then enough of a resource for
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
-use super::cluster::{Key, NodeIx};
+use super::cluster::{Key, Kind, NodeIx};
 use super::matching::{self, Candidates, Misfit, Trial};
+use super::screen;
 use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
 use crate::model::reason::Reason;
@@ -13,6 +14,9 @@ use crate::model::select::Arrangement;
 
 /// Why a request does not fit though every node were up and nobody there.
 pub fn never(vacant: &Space, shape: &Shape) -> Reason {
+    if let Some(reason) = suits_nobody(vacant, shape) {
+        return reason;
+    }
     let chunk = shape.chunks.iter().find_map(|chunk| wrong_value(vacant, chunk));
     chunk
         .or_else(|| shape.chunks.iter().find_map(|chunk| too_big_for_a_node(vacant, shape, chunk)))
@@ -29,7 +33,7 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
-    if let Some(reason) = used_outside(space, shape) {
+    if let Some(reason) = unsuitable(space, shape).or_else(|| used_outside(space, shape)) {
         return reason;
     }
     let catalog = &space.cluster.catalog;
@@ -50,6 +54,28 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
             Reason::Scattered { fitting, needed }
         }
     }
+}
+
+/// Why no node at all suits, as said of the first.
+fn suits_nobody(vacant: &Space, shape: &Shape) -> Option<Reason> {
+    let mut first = None;
+    for ix in vacant.cluster.indices().filter(|&ix| vacant.is_open(ix)) {
+        let objection = screen::objection(vacant, shape, ix)?;
+        first.get_or_insert(objection);
+    }
+    first.map(|(bar, said)| Reason::Unsuitable { bar, said, never: true })
+}
+
+/// Why nodes that have enough do not suit, as said of the first of them.
+fn unsuitable(space: &Space, shape: &Shape) -> Option<Reason> {
+    let restricts = |kind: &Kind| kind.terms.restrictions.is_some();
+    if shape.screen.is_none() && !space.cluster.kinds().any(|(_, kind)| restricts(kind)) {
+        return None;
+    }
+    let anywhere = Shape { screen: None, is_welcome_anywhere: true, ..shape.clone() };
+    let placement = matching::fit(space, &anywhere).ok()?;
+    let (bar, said) = placement.picks.iter().find_map(|&(ix, _)| screen::objection(space, shape, ix))?;
+    Some(Reason::Unsuitable { bar, said, never: false })
 }
 
 /// Whether it would fit but for GPUs that processes outside the queue use.
@@ -249,7 +275,7 @@ mod tests {
         let full = scene.clone().running(1, "select=1:ngpus=1", "n1", 60);
         assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
         assert_eq!(why(&full, "select=2:ngpus=1"), format!("{}{outside}", busy(2, 1)));
-        assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n1");
+        assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n2");
     }
 
     #[test]

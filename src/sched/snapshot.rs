@@ -7,7 +7,8 @@
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::cluster::{Cluster, Hold, NodeIx};
-pub use super::shape::{ClassId, ClassKey, Tenancy};
+use super::pools::Pool;
+pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
 use crate::model::array::{Elements, Indices};
 use crate::model::job::{Job, JobId, Share};
@@ -41,6 +42,10 @@ pub struct State {
     pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
+    /// What the site's program says of nodes, by class: places by name.
+    pub(super) answers: BTreeMap<ClassId, Arc<BTreeMap<String, usize>>>,
+    /// Since when each waits.
+    since: BTreeMap<JobId, Time>,
 }
 
 /// Jobs alike, waiting.
@@ -113,12 +118,79 @@ impl State {
             insiders: BTreeMap::new(),
             site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            since: BTreeMap::new(),
         }
+    }
+
+    /// Since when a candidate waits; an element as long as its array.
+    pub fn waits_since(&self, id: JobId) -> Option<Time> {
+        self.since.get(&id).or_else(|| self.since.get(&id.parent()?)).copied()
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
         self.cluster.set(facts, usable);
+        self.put_in_order();
+    }
+
+    /// Gives these nodes the first places in the order of the nodes, whether they are there or not; all
+    /// others come by name.
+    pub fn list_nodes(&mut self, names: &[String]) {
+        self.cluster.list(names);
+        self.put_in_order();
+    }
+
+    fn put_in_order(&mut self) {
+        if let Some(moves) = self.cluster.put_in_order() {
+            let nodes = self.running.values_mut().flat_map(|running| &mut running.nodes);
+            nodes.for_each(|ix| *ix = moves.of(*ix));
+        }
+    }
+
+    /// Says what the whole system has of a resource (Q21). One that is not consumable, or that nodes
+    /// have, is passed over.
+    pub fn set_pool(&mut self, resource: &str, pool: Pool) {
+        let catalog = &self.cluster.catalog;
+        if let Some(index) = catalog.index(resource).filter(|index| catalog.pooled().contains(index)) {
+            self.cluster.set_pool(index, pool);
+        }
+    }
+
+    /// Says what there is now of a resource that the whole system has, and how much of that is in use
+    /// elsewhere; what it is configured with stays. Jobs that have of it keep it.
+    pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
+        let index = self.cluster.catalog.index(resource);
+        if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
+            self.cluster.pools.set(index, Pool { missing: pool.total - total, elsewhere, ..pool });
+        }
+    }
+
+    /// What is in use of a resource that the whole system has, what is not there included, of how much.
+    pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
+        let index = self.cluster.catalog.index(resource)?;
+        Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
+    }
+
+    /// What the site's program says of the nodes that jobs of a class should get, the best first (M8i);
+    /// None when it does not say. False if it names what is no node: then it has said nothing.
+    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
+        let known = |name: &String| self.cluster.find(name).is_some();
+        match nodes.filter(|nodes| nodes.iter().all(known)) {
+            Some(nodes) => {
+                let places = nodes.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
+                self.answers.insert(class, Arc::new(places));
+            }
+            None => drop(self.answers.remove(&class)),
+        }
+        nodes.is_none() || self.answers.contains_key(&class)
+    }
+
+    /// A user by name, whose name expressions can ask for from now on.
+    pub fn user(&mut self, name: &str) -> User {
+        let user = User::of(name);
+        self.cluster.users.entry(user).or_insert_with(|| name.to_string());
+        user
     }
 
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
@@ -172,7 +244,10 @@ impl State {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
+        self.user(&job.owner.user);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
+        self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
@@ -204,28 +279,32 @@ impl State {
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
+        self.since.remove(&id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
+        self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id) {
             class.jobs.remove(&(rank, id));
             if class.jobs.is_empty() {
                 self.classes.remove(&class_id);
+                self.answers.remove(&class_id);
             }
         }
     }
 
     /// A job has these shares until then: it was started, or found running at recovery. It is no
-    /// longer a candidate. `exclusive` takes a `Start`'s, a job's `Place`, or `true` for the nodes
-    /// of the shares alone. `Time::NEVER` for a job without an end.
-    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenancy>, until: Time) {
+    /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or `true` for
+    /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
+    pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
         self.withdraw(id);
         self.vacate(id);
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
+        self.put_in_order();
         // Every share's node has a slot now.
-        let tenancy = exclusive.into();
-        let holds = self.holds_of(shares, tenancy).unwrap_or_default();
+        let tenant: Tenant = exclusive.into();
+        let holds = self.holds_of(shares, tenant).unwrap_or_default();
         let nodes = holds.keys().copied().collect();
-        let (mut taken, alone) = (self.cluster.catalog.nothing(), tenancy.is_exclusive());
+        let (mut taken, alone) = (self.cluster.catalog.nothing(), tenant.tenancy > Tenancy::Shared);
         for (ix, hold) in holds {
             add(&mut taken, &hold.taken);
             self.cluster.occupy(ix, id, hold);
@@ -240,12 +319,10 @@ impl State {
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
     /// their other nodes, which bars all others from them.
-    pub(super) fn holds_of(&self, shares: &[Share], tenancy: Tenancy) -> Result<BTreeMap<NodeIx, Hold>, String> {
-        let mut holds = self.cluster.holds(shares, tenancy.is_exclusive())?;
-        if tenancy == Tenancy::Hosts {
-            for neighbour in allocation::neighbours(&self.cluster, holds.keys()) {
-                holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(true));
-            }
+    pub(super) fn holds_of(&self, shares: &[Share], tenant: Tenant) -> Result<BTreeMap<NodeIx, Hold>, String> {
+        let mut holds = self.cluster.holds(shares, tenant)?;
+        for neighbour in allocation::neighbours(&self.cluster, tenant, holds.keys()) {
+            holds.entry(neighbour).or_insert_with(|| self.cluster.bare_hold(tenant));
         }
         Ok(holds)
     }
@@ -309,11 +386,12 @@ impl State {
         let mut sum = self.cluster.catalog.nothing();
         node.tenants.values().for_each(|hold| add(&mut sum, &hold.taken));
         let catalog = &self.cluster.catalog;
-        let taken = catalog.names().iter().enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
+        let of_nodes = catalog.names()[..catalog.pooled().start].iter();
+        let taken = of_nodes.enumerate().map(|(i, name)| (name.clone(), catalog.value(i, sum[i])));
         Assigned {
             taken: taken.collect(),
             jobs: node.tenants.keys().copied().collect(),
-            exclusive: node.tenants.values().any(|hold| hold.alone),
+            exclusive: node.room.alone > 0,
         }
     }
 }
@@ -361,7 +439,7 @@ mod tests {
     #[test]
     fn a_class_has_the_same_name_in_every_process() {
         let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
-        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "e4fcebdb706cb2a0");
+        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "76f8d144b6bca994");
     }
 
     #[test]

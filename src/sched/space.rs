@@ -5,7 +5,10 @@
 
 use super::amounts::Amounts;
 use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
-use super::shape::{Need, Tenancy};
+use super::preference::{Guide, Rank};
+use super::shape::Need;
+use super::tenant::{Tenancy, Tenant};
+use crate::model::time::Time;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -17,8 +20,8 @@ use std::sync::Arc;
 pub struct Claim {
     /// Node, and what is taken of it.
     pub holds: BTreeMap<NodeIx, Amounts>,
-    /// Whether it has these nodes alone.
-    pub alone: bool,
+    /// Whose they are, and whom it bears there.
+    pub tenant: Tenant,
 }
 
 /// Nodes alike.
@@ -59,6 +62,8 @@ pub struct Head {
     pub kind: KindIx,
     /// Who may join.
     pub condition: Condition,
+    /// Whether there are users that may not.
+    pub has_barred: bool,
     /// Whether each is the only node of its host.
     pub solo: bool,
     /// The first of them.
@@ -68,7 +73,8 @@ pub struct Head {
 impl Head {
     fn of(bucket: &Bucket) -> Head {
         let Key { kind, solo, condition, .. } = *bucket.key;
-        Head { nodes: bucket.len(), kind, condition, solo, first: bucket.first(Bound::Unbounded) }
+        let (nodes, first) = (bucket.len(), bucket.first(Bound::Unbounded));
+        Head { nodes, kind, condition, has_barred: !bucket.key.barred.is_empty(), solo, first }
     }
 }
 
@@ -91,6 +97,14 @@ pub struct Space<'s> {
     rooms: BTreeMap<NodeIx, Room>,
     /// Whether rooms that are not in `rooms` are those of nodes with nobody there.
     is_vacant: bool,
+    /// Whether it is one of a later moment: jobs that run now are gone.
+    is_later: bool,
+    /// By what nodes are preferred.
+    guide: Arc<Guide>,
+    /// When somebody is promised a node next.
+    promises: Arc<BTreeMap<NodeIx, Time>>,
+    /// What is held back of the whole system's resources.
+    held_back: Amounts,
     free: Amounts,
     idle: Amounts,
 }
@@ -116,27 +130,78 @@ impl<'s> Space<'s> {
         space
     }
 
+    /// The same, nodes being preferred as in `other`, with what the whole system has there.
+    pub fn like(mut self, other: &Space<'s>) -> Space<'s> {
+        (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
+        self.held_back.clone_from(&other.held_back);
+        for index in self.cluster.catalog.pooled() {
+            (self.free[index], self.idle[index]) = (other.free[index], other.idle[index]);
+        }
+        self
+    }
+
     fn open(cluster: &'s Cluster, buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>, is_vacant: bool) -> Space<'s> {
         let nothing = cluster.catalog.nothing();
+        let columns = vec![Vec::with_capacity(buckets.len()); cluster.catalog.pooled().start];
         let mut space = Space {
             cluster,
             borrowed: buckets.len(),
             buckets: Vec::with_capacity(buckets.len()),
-            columns: vec![Vec::with_capacity(buckets.len()); nothing.len()],
+            columns,
             heads: Vec::with_capacity(buckets.len()),
             vacated: Vec::new(),
             added: BTreeMap::new(),
             rooms: BTreeMap::new(),
             is_vacant,
+            is_later: false,
+            guide: Arc::default(),
+            promises: Arc::default(),
+            held_back: nothing.clone(),
             free: nothing.clone(),
             idle: nothing,
         };
+        for index in cluster.catalog.pooled() {
+            let total = cluster.pools.get(index).map_or(0, |pool| pool.total);
+            let free = if is_vacant { total } else { cluster.pools.free(index) };
+            (space.free[index], space.idle[index]) = (free, free);
+        }
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
             let place = space.push(Bucket::new(key, Some(nodes)));
             space.note(place);
         }
         space
+    }
+
+    /// The same, nodes being preferred by this guide.
+    pub fn guided(self, guide: Arc<Guide>) -> Space<'s> {
+        Space { guide, ..self }
+    }
+
+    /// By what nodes are preferred.
+    pub fn guide(&self) -> &Guide {
+        &self.guide
+    }
+
+    /// Whether it is not the space of this moment.
+    pub fn is_imagined(&self) -> bool {
+        self.is_vacant || self.is_later
+    }
+
+    /// Whether nobody is there.
+    pub fn is_vacant(&self) -> bool {
+        self.is_vacant
+    }
+
+    /// Notes that somebody is promised a node from then on; the soonest such moment counts (M8b).
+    pub fn promise(&mut self, ix: NodeIx, at: Time) {
+        let promises = Arc::make_mut(&mut self.promises);
+        promises.entry(ix).and_modify(|known| *known = at.min(*known)).or_insert(at);
+    }
+
+    /// When somebody is promised a node next.
+    pub fn next_promise(&self, ix: NodeIx) -> Option<Time> {
+        self.promises.get(&ix).copied()
     }
 
     /// The buckets; some may be empty.
@@ -181,13 +246,23 @@ impl<'s> Space<'s> {
         node.kind.is_some() && (self.is_vacant || node.usable)
     }
 
-    /// Whether a job of this tenancy may join a node, its neighbours on the host considered.
-    pub fn admits(&self, ix: NodeIx, tenancy: Tenancy) -> bool {
+    /// Whether a job may join a node, its neighbours on the host considered.
+    pub fn admits(&self, ix: NodeIx, tenant: Tenant) -> bool {
+        let room = self.room(ix);
+        let wants_host = tenant.on(room.bounds) == Tenancy::Hosts;
         let host_is_idle = || {
             let mut neighbours = self.cluster.nodes_of_host(&self.cluster.node(ix).host);
             neighbours.all(|neighbour| self.room(neighbour).condition() == Condition::Idle)
         };
-        may_join(self.room(ix).condition(), tenancy) && (tenancy != Tenancy::Hosts || host_is_idle())
+        room.admits(tenant) && (!wants_host || host_is_idle())
+    }
+
+    /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
+    pub fn welcomes(&self, place: usize, tenant: Tenant) -> bool {
+        let head = self.heads[place];
+        let tenancy = tenant.on(self.cluster.kind(head.kind).empty.bounds);
+        let is_barred = head.has_barred && self.buckets[place].key.barred.contains(&tenant.user);
+        !is_barred && head.condition.admits(tenancy, tenant.user)
     }
 
     /// Whether nodes of a kind have these values, host and node names left aside.
@@ -197,27 +272,50 @@ impl<'s> Space<'s> {
 
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &Claim) {
-        claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.alone));
+        claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));
     }
 
     /// One job more on a node.
-    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], alone: bool) {
+    pub fn admit(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
         let mut room = self.room(ix).clone();
-        room.admit(taken, alone);
+        room.admit(taken, tenant.into());
         self.refile(ix, room);
+        self.change_pools(taken, -1);
     }
 
-    /// One job less on a node.
-    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], alone: bool) {
+    /// One job less on a node. From then on it is the space of a later moment.
+    pub fn dismiss(&mut self, ix: NodeIx, taken: &[i64], tenant: impl Into<Tenant>) {
         let mut room = self.room(ix).clone();
-        room.dismiss(taken, alone);
+        room.dismiss(taken, tenant.into());
         self.refile(ix, room);
+        self.change_pools(taken, 1);
+        self.is_later = true;
+    }
+
+    /// Holds back so much of the whole system's resources, instead of what was held back before.
+    pub fn hold_back(&mut self, amounts: Amounts) {
+        let before = std::mem::replace(&mut self.held_back, amounts.clone());
+        self.change_pools(&before, 1);
+        self.change_pools(&amounts, -1);
+    }
+
+    /// Takes of the whole system's resources alone.
+    pub fn take_pools(&mut self, taken: &[i64]) {
+        self.change_pools(taken, -1);
+    }
+
+    fn change_pools(&mut self, taken: &[i64], sign: i64) {
+        for index in self.cluster.catalog.pooled() {
+            let change = sign * taken.get(index).copied().unwrap_or(0);
+            self.free[index] += change;
+            self.idle[index] += change;
+        }
     }
 
     /// Lets nobody join a node.
     pub fn close(&mut self, ix: NodeIx) {
         let mut room = self.room(ix).clone();
-        room.alone += 1;
+        room.close();
         self.refile(ix, room);
     }
 
@@ -318,20 +416,12 @@ impl<'s> Space<'s> {
         }
     }
 
-    /// The nodes of some buckets, in the order of the nodes, found one by one, each with the mark
-    /// that came with its bucket: (bucket, mark).
-    pub fn merged(&self, buckets: impl Iterator<Item = (usize, usize)>) -> Merged<'_> {
-        let heads = buckets.filter_map(|(place, mark)| Some(Reverse((self.heads[place].first?, place, mark))));
-        Merged { buckets: &self.buckets, heads: heads.collect::<Vec<_>>().into() }
-    }
-}
-
-/// Whether a job of this tenancy may join nodes in this condition.
-pub fn may_join(condition: Condition, tenancy: Tenancy) -> bool {
-    match condition {
-        Condition::Idle => true,
-        Condition::Shared => !tenancy.is_exclusive(),
-        Condition::Alone => false,
+    /// The nodes of some buckets, the lowest ranks first and then in the order of the nodes, found one
+    /// by one, each with the mark that came with its bucket: (rank, bucket, mark).
+    pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> Merged<'_> {
+        let head =
+            |(rank, place, mark): (Rank, usize, usize)| Some(Reverse((rank, self.heads[place].first?, place, mark)));
+        Merged { buckets: &self.buckets, heads: buckets.filter_map(head).collect::<Vec<_>>().into() }
     }
 }
 
@@ -339,7 +429,7 @@ pub fn may_join(condition: Condition, tenancy: Tenancy) -> bool {
 pub struct Merged<'a> {
     buckets: &'a [Bucket<'a>],
     /// The next node of each bucket.
-    heads: BinaryHeap<Reverse<(NodeIx, usize, usize)>>,
+    heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
 }
 
 impl Iterator for Merged<'_> {
@@ -347,9 +437,9 @@ impl Iterator for Merged<'_> {
 
     fn next(&mut self) -> Option<(NodeIx, usize)> {
         let mut head = self.heads.peek_mut()?;
-        let Reverse((node, place, mark)) = *head;
+        let Reverse((rank, node, place, mark)) = *head;
         match self.buckets[place].first(Bound::Excluded(node)) {
-            Some(following) => *head = Reverse((following, place, mark)),
+            Some(following) => *head = Reverse((rank, following, place, mark)),
             None => drop(PeekMut::pop(head)),
         }
         Some((node, mark))
@@ -367,7 +457,7 @@ mod tests {
         let index = space.cluster.catalog.index("ncpus").unwrap();
         let asked = [(index, ncpus)];
         space
-            .merged(space.with_free(&asked).map(|place| (place, 0)))
+            .merged(space.with_free(&asked).map(|place| (Rank::default(), place, 0)))
             .map(|(ix, _)| space.cluster.node(ix).name.clone())
             .collect()
     }
@@ -376,7 +466,7 @@ mod tests {
         let cluster = &scene.state.cluster;
         let mut taken = cluster.catalog.nothing();
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
-        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), alone: false }
+        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), tenant: Tenant::default() }
     }
 
     #[test]
@@ -390,7 +480,7 @@ mod tests {
             if claims.len() > 12 {
                 let (old, released): (u64, Claim) = claims.remove(step as usize % claims.len());
                 for (&ix, taken) in &released.holds {
-                    overlay.dismiss(ix, taken, released.alone);
+                    overlay.dismiss(ix, taken, released.tenant);
                 }
                 scene.state.vacate(JobId::job(old));
             } else {

@@ -16,6 +16,8 @@ pub struct Standing {
     promises: BTreeMap<JobId, Booking>,
     /// The latest moment until which something was planned to run that is over now.
     released: Option<Time>,
+    /// Waiting jobs that must not be put back into the queue once they run; arrays once.
+    lasting: BTreeSet<JobId>,
     /// Running jobs that must make way when a promise is due (M34).
     fillers: BTreeSet<JobId>,
     /// When something ended last, as far as plans know.
@@ -41,6 +43,19 @@ impl Standing {
     /// When something became free last.
     pub fn freed(&self, now: Time) -> Option<Time> {
         self.released.map(|_| now).or(self.freed)
+    }
+
+    /// Whether a job may be put back into the queue.
+    pub fn note_rerunnable(&mut self, job: JobId, rerunnable: bool) {
+        match rerunnable {
+            true => self.lasting.remove(&job),
+            false => self.lasting.insert(job),
+        };
+    }
+
+    /// Whether a job may have room on loan: it can be put back into the queue (M34).
+    pub fn may_borrow(&self, job: JobId) -> bool {
+        !self.lasting.contains(&job.parent().unwrap_or(job))
     }
 
     /// A job is over that could have run until then.

@@ -9,6 +9,7 @@ use super::matching;
 use super::shape::Shape;
 use super::snapshot::{Running, State};
 use super::space::{Claim, Space};
+use super::tenant::Tenant;
 use crate::model::job::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,21 +137,21 @@ impl<'s> Timeline<'s> {
     /// Moves a space from the moment after so many ends to that after so many others.
     fn shift(&self, space: &mut Space, from: usize, to: usize) {
         for &(_, job) in self.ends.get(from..to).unwrap_or(&[]) {
-            self.holds_of(job, |ix, taken, alone| space.dismiss(ix, taken, alone));
+            self.holds_of(job, |ix, taken, tenant| space.dismiss(ix, taken, tenant));
         }
         for &(_, job) in self.ends.get(to..from).unwrap_or(&[]) {
-            self.holds_of(job, |ix, taken, alone| space.admit(ix, taken, alone));
+            self.holds_of(job, |ix, taken, tenant| space.admit(ix, taken, tenant));
         }
     }
 
     /// What a job has, running or just started: node, amounts, whether it is alone there.
-    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], bool)) {
+    fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], Tenant)) {
         if let Some((claim, _)) = self.started.get(&job) {
-            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, taken, claim.alone));
+            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, taken, claim.tenant));
         }
         for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
             if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
-                each(ix, &hold.taken, hold.alone);
+                each(ix, &hold.taken, hold.tenant);
             }
         }
     }

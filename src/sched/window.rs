@@ -9,8 +9,10 @@ use super::cluster::{Condition, NodeIx};
 use super::shape::Shape;
 use super::snapshot::State;
 use super::space::Space;
+use super::tenant::Tenant;
 use super::{distribution, matching, shortage};
 use crate::model::job::{JobId, Share};
+use crate::model::policy::Distribution;
 use crate::model::reason::Reason;
 use crate::model::select::Request;
 use crate::model::time::Time;
@@ -34,21 +36,24 @@ pub struct Wanted<'a> {
 /// what they have is the windows'.
 pub fn place(state: &State, wanted: &Wanted, inside: &BTreeSet<JobId>, now: Time) -> Result<Vec<Share>, Reason> {
     let cluster = &state.cluster;
-    let shape = Shape::new(wanted.request, &cluster.catalog);
+    let shape = Shape::of_request(wanted.request, &cluster.catalog);
     let vacant = Space::vacant(cluster);
     if !vacant.is_void() && !matching::fits(&vacant, &shape) {
         return Err(shortage::never(&vacant, &shape));
     }
     let space = throughout(state, wanted, inside, now);
     let placement = matching::fit(&space, &shape).map_err(|misfit| shortage::now(&space, &shape, misfit))?;
-    Ok(distribution::lay_out(cluster, &shape, &placement).into_iter().map(|(_, share)| share).collect())
+    Ok(distribution::lay_out(cluster, &shape, &placement, &[], Distribution::Pack)
+        .into_iter()
+        .map(|(_, share)| share)
+        .collect())
 }
 
 /// Whether these shares stay free of others for all that time: a reservation that has begun stays where
 /// it is.
 pub fn keeps(state: &State, wanted: &Wanted, shares: &[Share], inside: &BTreeSet<JobId>, now: Time) -> bool {
     let space = throughout(state, wanted, inside, now);
-    let Ok(holds) = state.cluster.holds(shares, false) else { return false };
+    let Ok(holds) = state.cluster.holds(shares, Tenant::default()) else { return false };
     holds.iter().all(|(&ix, hold)| {
         let room = space.room(ix);
         room.condition() != Condition::Alone && hold.taken.iter().zip(&room.free).all(|(taken, free)| taken <= free)
@@ -79,7 +84,7 @@ fn throughout<'s>(state: &'s State, wanted: &Wanted, inside: &BTreeSet<JobId>, n
 fn give_back(state: &State, space: &mut Space, job: JobId, nodes: &[NodeIx]) {
     for &ix in nodes {
         if let Some(hold) = state.cluster.node(ix).tenants.get(&job) {
-            space.dismiss(ix, &hold.taken, hold.alone);
+            space.dismiss(ix, &hold.taken, hold.tenant);
         }
     }
 }
@@ -93,7 +98,7 @@ fn most_at_once(state: &State, windows: &[&Window], from: Time) -> BTreeMap<Node
         let mut sums: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
         for window in windows.iter().filter(|window| window.is_open(moment)) {
             // A share of a node that was taken out of the cluster has no place.
-            for (ix, hold) in state.cluster.holds(&known(state, window), false).unwrap_or_default() {
+            for (ix, hold) in state.cluster.holds(&known(state, window), Tenant::default()).unwrap_or_default() {
                 add(sums.entry(ix).or_insert_with(|| state.cluster.catalog.nothing()), &hold.taken);
             }
         }
@@ -119,10 +124,12 @@ fn whole_node(state: &State, name: &str) -> Option<Share> {
     let node = cluster.node(cluster.find(name)?);
     let empty = &cluster.kind(node.kind?).empty.free;
     // Address space is no hardware: a node has no bound of it to be set aside.
-    let names = cluster.catalog.names().iter().enumerate().filter(|(ix, name)| empty[*ix] > 0 && *name != "vmem");
+    let has = |ix: usize| empty.get(ix).is_some_and(|amount| *amount > 0);
+    let names = cluster.catalog.names().iter().enumerate().filter(|(ix, name)| has(*ix) && *name != "vmem");
     let taken = names.map(|(index, name)| (name.clone(), cluster.catalog.value(index, empty[index]))).collect();
     let (node, host) = (node.name.clone(), node.host.clone());
-    Some(Share { node, host, taken, cpus: Vec::new(), gpus: Vec::new(), mpiprocs: 1 })
+    let (pooled, ranks) = (Vec::new(), Vec::new());
+    Some(Share { node, host, taken, cpus: Vec::new(), gpus: Vec::new(), mpiprocs: 1, pooled, ranks })
 }
 
 #[cfg(test)]
@@ -152,6 +159,8 @@ mod tests {
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs: 1,
+            pooled: Vec::new(),
+            ranks: Vec::new(),
         };
         let shares = chunks.into_iter().map(share).collect();
         let at = |hour| Time(0) + Span::seconds(3600 * hour);

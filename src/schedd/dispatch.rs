@@ -43,13 +43,19 @@ fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, 
     Ok(frame(setup, job, run, payload, environ))
 }
 
+/// How much of a resource the script's share has.
+fn given(run: &Run, resource: &str) -> Option<i64> {
+    run.shares.first()?.taken.iter().find(|(name, _)| name == resource)?.1.amount()
+}
+
 /// The order to start the script of an attempt, or what else it runs, in this environment.
 pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
     let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
         Some(_) => chunk.long("ompthreads"),
-        None => chunk.long("ncpus"),
+        // What it was given, which may be more than it asked at least (Q22).
+        None => given(run, "ncpus").unwrap_or_else(|| chunk.long("ncpus")),
     });
     Launch {
         job: job.id,

@@ -87,7 +87,11 @@ impl Ledger {
     /// A ledger of what the spool held. `next` is the number of the next job.
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
         let mut cluster = View::open(&setup);
+        let listed = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
+        cluster.make(Change::Order(listed));
         setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+        let pools = setup.config.pools.iter();
+        pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
         nodes.iter().for_each(|node| cluster.make(seen(node)));
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
@@ -338,7 +342,7 @@ impl Ledger {
         let before = self.nodes.get(&name).cloned();
         self.tick.nodes.entry(name.clone()).or_insert(before);
         self.cluster.make(seen(&node));
-        self.tick.changes.push(Row::Node(node.clone()));
+        self.tick.changes.push(Row::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
         self.cycle_due = true;
     }
@@ -386,7 +390,7 @@ impl Ledger {
 
     fn view(&mut self, id: JobId) {
         let job = self.jobs.get(&id).map(Arc::as_ref);
-        let change = Change::of(id, job, self.setup.policy.default_walltime);
+        let change = Change::of(id, job, &self.setup.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
             Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
             None => change,

@@ -149,6 +149,7 @@ fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
             facts.available.insert("ngpus".to_string(), Value::Long(gpus.len() as i64));
         }
         facts.gpus = gpus;
+        facts.terms = config.terms.clone();
         facts.available.extend(config.available.clone());
     }
     let gpus = std::mem::take(&mut facts.gpus_outside);

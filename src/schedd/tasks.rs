@@ -325,6 +325,8 @@ mod tests {
             cpus: Vec::new(),
             gpus: Vec::new(),
             mpiprocs,
+            pooled: vec![],
+            ranks: vec![],
         };
         happen(&mut job, Event::Submitted);
         happen(&mut job, Event::Started { attempt: 1, shares: vec![share("n1", 2), share("n2", 1)] });

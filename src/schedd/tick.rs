@@ -15,7 +15,7 @@ use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::sched::cycle;
-use crate::sched::plan::Plan;
+use crate::sched::plan::{Plan, Preemption};
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
@@ -262,7 +262,8 @@ impl Schedd {
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
         self.verdicts.take_in(&plan, monotonic());
-        if plan.starts.is_empty() {
+        let makes_way = self.take_preempts(&plan);
+        if plan.starts.is_empty() && !makes_way {
             return false;
         }
         self.take_starts(&plan);
@@ -282,6 +283,15 @@ impl Schedd {
         // What has just been started changed the ledger, but leaves a cycle nothing to decide.
         self.ledger.take_cycle_due();
         carried_out
+    }
+
+    /// Puts jobs back into the queue that must make way; whether any was not on its way already.
+    fn take_preempts(&mut self, plan: &Plan) -> bool {
+        let by = format!("Scheduler@{}", self.ledger.setup.host);
+        let runs = |job: &&Preemption| self.ledger.job(job.job).is_some_and(|job| job.life.want == Want::Run);
+        let jobs: Vec<JobId> = plan.preempts.iter().filter(runs).map(|preemption| preemption.job).collect();
+        jobs.iter().for_each(|&job| self.ledger.happen(job, Event::RerunWanted { by: by.clone() }));
+        !jobs.is_empty()
     }
 
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.

@@ -105,6 +105,8 @@ impl World {
             past: Vec::new(),
             cycles: Vec::new(),
         };
+        let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
+        world.state.make(&Change::Order(listed));
         world.set_queues();
         world
     }
@@ -112,6 +114,9 @@ impl World {
     fn set_queues(&mut self) {
         for queue in self.config.queues() {
             self.state.make(&Change::Queue(Cow::Owned(queue)));
+        }
+        for (name, pool) in self.config.pools.clone() {
+            self.state.make(&Change::Pool(Cow::Owned(name), Cow::Owned(pool)));
         }
     }
 
@@ -322,7 +327,7 @@ impl World {
     fn view(&mut self, id: JobId) {
         self.is_due = true;
         let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
-        let change = Change::of(id, job, walltime);
+        let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
             Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), None),
             None => change,

@@ -46,7 +46,7 @@ pub enum Change {
     /// All promised starts there are: job, when, where.
     Bookings(Vec<(JobId, Time, Vec<String>)>),
     /// A node.
-    Node(Node),
+    Node(Box<Node>),
     /// All queues there are.
     Queues(Vec<Queue>),
     /// A reservation, new or changed.

@@ -40,6 +40,49 @@ const ACTORS: &[&str] = &["qsub", "qalter", "qdel", "qhold", "qrls", "qrerun", "
 /// In the order in which they stand on a page.
 pub(super) const EXTRAS: &[Extra] = &[
     Extra {
+        on: Programs(&["qsub", "qalter"]),
+        heading: "WHERE IT RUNS",
+        parts: &[
+            Text("With -W a job says where it is to run; what it leaves open, the site's policy says."),
+            Term(
+                "requirements=EXPRESSION",
+                "What must be true of each of its nodes, in host.* and job.*, as 'host.memory.total >= 32000 and \
+                 host.os eq linux'. There are host.name, os, groups, cluster, speed, load, jobs, state, flag.NAME (a \
+                 boolean resource), duty.user and duty.id (of the jobs there), and processors, memory or any resource \
+                 with .total, .avail or .used; sizes in megabytes. job.user, queue, project, account, qos, group, \
+                 cluster and what it asks for. -l requirements= is the same.",
+            ),
+            Term(
+                "hosts=N1+N2, groups=G, omit_hosts=N3, omit_groups=H",
+                "Only these hosts, or hosts of these groups; never those.",
+            ),
+            Term(
+                "cluster=/A/B, restrictions='/A/+ || /B'",
+                "Where the job stands in the tree of clusters, and whose nodes it takes: /A/B that one, /A/+ that one \
+                 and all below, /A/* all below.",
+            ),
+            Term(
+                "naccess=shared|singleuser|singlejob|singletask",
+                "Who else may be on its nodes: anybody, jobs of the same user, nobody; with singletask each chunk has \
+                 a node for itself. -l naccesspolicy= is the same; place=excl stands above it.",
+            ),
+            Term("nalloc=POLICY", "Which of the nodes that would do: see allocation in lanai.toml(5)."),
+            Term(
+                "distribution=pack|roundrobin|balanced",
+                "How its chunks and tasks are dealt to the nodes. PBS_NODEFILE has a line for each task, in order.",
+            ),
+            Term(
+                "geometry={(0,3)(1,2)}",
+                "Which tasks are together on a node: here four, as -l select=4:ncpus=2 asks for, on two nodes.",
+            ),
+            Text(
+                "A number in a chunk may grow with what is free on the node: ncpus=4+ is at least 4 and all that is \
+                 free, 4-8 at most 8, 4* a node on which nothing runs and all it has, all the same as 1*. NCPUS and \
+                 OMP_NUM_THREADS say what it came to.",
+            ),
+        ],
+    },
+    Extra {
         on: Programs(&["qsub"]),
         heading: "DIRECTIVES",
         parts: &[

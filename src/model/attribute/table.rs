@@ -36,6 +36,8 @@ pub(super) enum Effect {
     Kept(fn(&str) -> bool),
     /// The same, for what is true or false.
     Claim,
+    /// One of the wishes on where it is to run.
+    Wish,
     /// Is not for anybody to set.
     Never,
 }
@@ -97,6 +99,17 @@ pub(super) const TABLE: &[Attribute] = &[
     row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),
     row("resv", Who::Owner, false, Effect::Spec(resv)),
     row("create_resv_from_job", Who::Owner, false, Effect::Claim),
+    row("nalloc", Who::Owner, false, Effect::Wish),
+    row("naccess", Who::Owner, false, Effect::Wish),
+    row("distribution", Who::Owner, false, Effect::Wish),
+    row("geometry", Who::Owner, false, Effect::Wish),
+    row("requirements", Who::Owner, false, Effect::Wish),
+    row("restrictions", Who::Owner, false, Effect::Wish),
+    row("cluster", Who::Owner, false, Effect::Wish),
+    row("hosts", Who::Owner, false, Effect::Wish),
+    row("groups", Who::Owner, false, Effect::Wish),
+    row("omit_hosts", Who::Owner, false, Effect::Wish),
+    row("omit_groups", Who::Owner, false, Effect::Wish),
     server("Job_Owner"),
     server("resources_used"),
     server("job_state"),

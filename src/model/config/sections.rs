@@ -6,6 +6,8 @@ mod reserving;
 
 mod scheduling;
 
+mod terms;
+
 use super::table::Section;
 use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,
@@ -48,6 +50,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .unwrap_or(placement),
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
+        pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
         reservations: each(&root, "reservation", reserving::reservation)?,
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
@@ -146,10 +149,6 @@ fn resource(section: &Section) -> Result<(String, Definition), ConfigError> {
         let said = format!("only `long` and `size` can be counted: give `{name}` one of them, or consumable = false");
         return Err(section.wrong_at("consumable", said));
     }
-    if consumable && !host_level {
-        let said = format!("what jobs take, they take from a node: `{name}` is consumable and needs host_level = true");
-        return Err(section.wrong_at("host_level", said));
-    }
     Ok((name, Definition { kind, host_level, consumable, requestable: true }))
 }
 
@@ -159,6 +158,7 @@ fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigEr
         name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
         socket: section.read("socket", wanted, absolute)?,
         available: available(section, resources)?,
+        terms: terms::of_node(section)?,
         gpus: section.read("gpus", NUMBERS, numbers)?,
         exclude_gpus: section.read("exclude_gpus", NUMBERS, numbers)?.unwrap_or_default(),
     })

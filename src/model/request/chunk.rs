@@ -1,6 +1,7 @@
 //! `select`: chunks joined by `+`, each a count and resources joined by `:`.
 
 use super::{find, in_range};
+use crate::model::amount::{Amount, split_chunks};
 use crate::model::refusal::Refusal;
 use crate::model::resource::{Kind, Resources, Value};
 use crate::model::select::{Chunk, Select};
@@ -13,10 +14,10 @@ const MAX_PARTS: usize = 10_000;
 
 /// Reads a select. A chunk that does not name `ncpus` gets one.
 pub(super) fn parse(text: &str, resources: &Resources) -> Result<Select, Refusal> {
-    if text.split('+').nth(MAX_PARTS).is_some() {
+    if split_chunks(text).nth(MAX_PARTS).is_some() {
         return Err(malformed());
     }
-    let chunks = text.split('+').map(|part| chunk(part, resources)).collect::<Result<Vec<_>, _>>()?;
+    let chunks = split_chunks(text).map(|part| chunk(part, resources)).collect::<Result<Vec<_>, _>>()?;
     let within = |total: u32, chunk: &Chunk| total.checked_add(chunk.count).filter(|&total| total <= MAX_CHUNKS);
     chunks.iter().try_fold(0, within).ok_or_else(malformed)?;
     Ok(Select { chunks, text: text.replace(['"', '\''], "") })
@@ -30,7 +31,7 @@ fn chunk(text: &str, resources: &Resources) -> Result<Chunk, Refusal> {
     let parts = split(text).ok_or_else(malformed)?;
     let counted = !parts[0].is_empty() && parts[0].bytes().all(|b| b.is_ascii_digit());
     let count = if counted { count(&parts[0])? } else { 1 };
-    let mut chunk = Chunk { count, resources: Vec::new() };
+    let mut chunk = Chunk { count, resources: Vec::new(), growing: Vec::new() };
     for part in &parts[usize::from(counted)..] {
         add(&mut chunk, part, resources)?;
     }
@@ -60,7 +61,15 @@ fn add(chunk: &mut Chunk, part: &str, resources: &Resources) -> Result<(), Refus
         return Err(Refusal::duplicate_in_chunk(name));
     }
     let shown = if definition.kind == Kind::Boolean { String::new() } else { format!("select.{name}") };
-    let value = Value::parse(definition.kind, text).filter(|value| in_range(name, value));
+    let growing = text.parse::<Amount>().ok().filter(|amount| !amount.is_exact());
+    let value = match growing.filter(|_| definition.consumable && definition.kind == Kind::Long) {
+        Some(amount) => {
+            chunk.growing.push((name.to_string(), amount));
+            i64::try_from(amount.least()).ok().map(Value::Long)
+        }
+        None => Value::parse(definition.kind, text),
+    };
+    let value = value.filter(|value| in_range(name, value));
     chunk.resources.push((name.to_string(), value.ok_or_else(|| Refusal::illegal_value(&shown))?));
     Ok(())
 }
@@ -84,7 +93,11 @@ fn split(text: &str) -> Option<Vec<String>> {
 /// The text of a select that reads as `chunks`, with quotes where they are needed.
 pub(super) fn spell(chunks: &[Chunk]) -> String {
     let one = |chunk: &Chunk| {
-        let spelled = chunk.resources.iter().map(|(name, value)| format!(":{name}={}", quoted(value)));
+        let amount = |name: &str| chunk.growing.iter().find(|(growing, _)| growing == name).map(|(_, amount)| amount);
+        let spelled = chunk.resources.iter().map(|(name, value)| match amount(name) {
+            Some(amount) => format!(":{name}={amount}"),
+            None => format!(":{name}={}", quoted(value)),
+        });
         format!("{}{}", chunk.count, spelled.collect::<String>())
     };
     chunks.iter().map(one).collect::<Vec<_>>().join("+")

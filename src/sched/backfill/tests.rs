@@ -35,7 +35,7 @@ fn a_long_job_may_run_beside_the_booking() {
         .queued(2, "select=1:ncpus=14 walltime=1:00:00")
         .queued(3, "select=2:ncpus=1")
         .queued(4, "select=2:ncpus=2");
-    assert_eq!(scene.starts(), "3 on n1,n1");
+    assert_eq!(scene.starts(), "3 on n2,n2");
     assert_eq!(scene.why(4), "Not Running: Job would conflict with the promised start of job 2");
 }
 
@@ -270,6 +270,17 @@ fn m34_a_filler_on_borrowed_room_makes_way() {
     scene.state.vacate(JobId::job(3));
     let scene = scene.queued(3, "select=1:ncpus=1 walltime=4:00:00");
     assert_eq!((scene.starts().as_str(), scene.plan().preempts), ("2 on n1", vec![]));
+}
+
+#[test]
+fn m34_what_cannot_be_run_again_borrows_nothing() {
+    let scene = blocked();
+    let mut job = scene.job(3, "select=1:ncpus=8 walltime=2:00:00");
+    std::sync::Arc::make_mut(&mut job.spec).rerunnable = false;
+    let mut scene = with(scene, |b| b.policy = Filling::Preempt);
+    scene.state.enqueue(&job);
+    assert_eq!(scene.starts(), "");
+    assert_eq!(scene.queued(4, "select=1:ncpus=8 walltime=2:00:00").starts(), "4 on n1");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::{A_SECOND_OR_MORE, by_name, from_one, keys, list, one_of, program, span_from_a_second, text, whole};
 use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, entry};
+use crate::model::expression::Expression;
 use crate::model::policy::{
     Access, Allocation, Availability, Backfill, Chunk, Distribution, FillOrder, Filling, Group, Keep, Metric, NodeSets,
     Placement, SetChoice,
@@ -37,13 +38,21 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
         availability: whole,
         availabilities: each,
         allocation: named(section, "allocation", Allocation::ALL, Allocation::named)?.unwrap_or(preset.allocation),
-        rank: section.read("rank", "an expression over what is known of a node", text)?.or(preset.rank),
+        rank: expression(section, "rank", "an expression over what is known of a node")?.or(preset.rank),
         program: section.read("program", "the absolute path of a program", program)?.or(preset.program),
         distribution: named(section, "distribution", Distribution::ALL, Distribution::named)?
             .unwrap_or(preset.distribution),
         access: named(section, "access", Access::ALL, Access::named)?.unwrap_or(preset.access),
         sets: section.read("sets", SETS, sets)?.or(preset.sets),
+        veto: expression(section, "veto", "an expression over a node and a job")?.or(preset.veto),
     })
+}
+
+/// The text of an expression that can be read.
+fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<String>, ConfigError> {
+    let Some(text) = section.read(key, wanted, text)? else { return Ok(None) };
+    let fault = Expression::parse(&text).err();
+    fault.map_or(Ok(Some(text)), |fault| Err(section.wrong_at(key, format!("`{key}` cannot be read: {fault}"))))
 }
 
 const GROUPS: &str = "a list of groups, as [{ qos = [\"high\"], depth = 1 }]";

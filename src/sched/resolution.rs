@@ -1,0 +1,118 @@
+//! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes, sets
+//! of nodes, the site's veto. Most requests stay as they are.
+
+use super::cluster::{Cluster, Condition};
+use super::screen::Screen;
+use super::sets::Sets;
+use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
+use super::snapshot::State;
+use crate::model::expression::Expression;
+use crate::model::policy::{Access, Allocation, Policy};
+use crate::model::resource::{ResourceList, Value};
+use crate::model::time::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The classes whose requests the policy adds something to, with that.
+#[derive(Default)]
+pub struct Resolved {
+    classes: BTreeMap<ClassId, ClassKey>,
+    /// When a job need not wait any longer for a set of nodes that holds it.
+    pub next: Option<Time>,
+}
+
+impl Resolved {
+    /// The classes of the jobs that wait.
+    pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
+        let mut resolved = Resolved::default();
+        let Some(resolution) = Resolution::needed(state, policy, now) else { return resolved };
+        for (&id, class) in &state.classes {
+            // Jobs of a class start in their order: the first has waited longest, or stands before those.
+            let first = class.jobs.keys().next().and_then(|&(_, job)| state.waits_since(job));
+            let from = first.and_then(|since| resolution.spans_from(since));
+            resolved.next = resolved.next.into_iter().chain(from.filter(|from| *from > now)).min();
+            let may_span = from.is_some_and(|from| from <= now);
+            let mut class = resolution.class(&class.key, may_span);
+            if let Some(answer) = state.answers.get(&id) {
+                let shape = Shape { answer: Some(answer.clone()), ..Shape::clone(&class.shape) };
+                class.shape = Arc::new(shape.renamed(answer));
+            }
+            resolved.classes.insert(id, class);
+        }
+        resolved
+    }
+
+    /// A class as the policy has it.
+    pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
+        self.classes.get(&class.id).unwrap_or(class)
+    }
+}
+
+/// What the policy adds.
+pub struct Resolution<'a> {
+    policy: &'a Policy,
+    now: Time,
+    veto: Option<Expression>,
+    /// Whether it matters whose a job is.
+    is_personal: bool,
+}
+
+impl<'a> Resolution<'a> {
+    /// None where nothing is added to any request, and it does not matter whose they are.
+    pub fn needed(state: &State, policy: &'a Policy, now: Time) -> Option<Resolution<'a>> {
+        let placement = &policy.placement;
+        let shapes = || state.classes.values().map(|class| &class.key.shape);
+        let is_personal = is_personal(&state.cluster)
+            || placement.access == Access::SingleUser
+            || shapes().any(|shape| shape.tenancy == Tenancy::User);
+        let asks_gap = |shape: &Arc<Shape>| shape.allocation == Some(Allocation::LastAvailable);
+        let is_needed = is_personal
+            || placement.veto.is_some()
+            || placement.access != Access::Shared
+            || placement.allocation == Allocation::LastAvailable
+            || placement.sets.is_some()
+            || !state.answers.is_empty()
+            || shapes().any(asks_gap);
+        // An expression that cannot be read is refused with the configuration.
+        let veto = placement.veto.as_deref().and_then(|text| Expression::parse(text).ok());
+        is_needed.then_some(Resolution { policy, now, veto, is_personal })
+    }
+
+    /// When a job that waits since then need not wait for a set of nodes any longer.
+    fn spans_from(&self, since: Time) -> Option<Time> {
+        Some(since + self.policy.placement.sets.as_ref()?.delay?)
+    }
+
+    /// A class with what is added to its request.
+    pub fn class(&self, class: &ClassKey, may_span: bool) -> ClassKey {
+        let placement = &self.policy.placement;
+        let mut shape = Shape::clone(&class.shape);
+        if shape.tenancy == Tenancy::Unsaid {
+            shape.tenancy = shape.tenant().by_default(placement.access).tenancy;
+            shape.is_single_task |= placement.access == Access::SingleTask;
+        }
+        if shape.allocation.unwrap_or(placement.allocation) == Allocation::LastAvailable {
+            shape.end = Some(self.now + class.walltime.unwrap_or(self.policy.default_walltime));
+        }
+        shape.sets = placement.sets.clone().map(|sets| Arc::new(Sets { sets, may_span }));
+        if let Some(veto) = &self.veto {
+            let walltime = class.walltime.map(|walltime| ("walltime".to_string(), Value::Time(walltime)));
+            let list: ResourceList = walltime.into_iter().collect();
+            let known = shape.screen.as_deref().cloned();
+            let screen = known.unwrap_or_else(|| Screen { job: facts(&class.who, &list, None), ..Screen::default() });
+            shape.screen = Some(Arc::new(Screen { veto: Some(veto.clone()), ..screen }));
+        }
+        let user = self.is_personal.then_some(shape.user);
+        let own = self.veto.as_ref().map(|_| class.id);
+        let besides = (user, shape.end, may_span, own);
+        ClassKey { shape: Arc::new(shape.renamed(&besides)), ..class.clone() }
+    }
+}
+
+/// Whether nodes are closed to some users only.
+fn is_personal(cluster: &Cluster) -> bool {
+    let is_owned = |condition: Condition| matches!(condition, Condition::Of(_));
+    let by_terms =
+        cluster.kinds().any(|(_, kind)| kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser);
+    by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
+}

@@ -1,0 +1,198 @@
+//! What an expression can ask of a node: Qube's `host.*` and `job.*` (Q20), and Maui's names for the
+//! ranking of nodes (M8f). Amounts of memory and disk are megabytes, times seconds.
+
+use super::cluster::{Kind, KindIx, NodeIx};
+use super::space::Space;
+use crate::model::expression::{Scope, Value};
+use crate::model::resource;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What is known of a job by name, without `job.`.
+pub type JobFacts = BTreeMap<String, Value<'static>>;
+
+/// A node, or all nodes of a kind, in a space.
+pub struct NodeView<'a> {
+    space: &'a Space<'a>,
+    kind: Option<&'a Kind>,
+    node: Option<NodeIx>,
+    job: Option<&'a JobFacts>,
+}
+
+/// How a resource is asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Aspect {
+    Total,
+    Avail,
+    Used,
+}
+
+/// Whether a name means the same for all nodes of a kind.
+pub fn is_of_kind(name: &str) -> bool {
+    name != "host.name" && !is_changing(name)
+}
+
+/// Whether a name's value may change while a job waits.
+pub fn is_changing(name: &str) -> bool {
+    let Some(name) = name.strip_prefix("host.") else { return false };
+    let is_amount = name.ends_with(".used") || name.ends_with(".avail");
+    is_amount || name.starts_with("duty.") || ["jobs", "load", "state"].contains(&name)
+}
+
+impl<'a> NodeView<'a> {
+    /// One node.
+    pub fn new(space: &'a Space<'a>, ix: NodeIx) -> NodeView<'a> {
+        let kind = space.cluster.node(ix).kind.map(|kind| space.cluster.kind(kind));
+        NodeView { space, kind, node: Some(ix), job: None }
+    }
+
+    /// What nodes of a kind have in common.
+    pub fn of_kind(space: &'a Space<'a>, kind: KindIx) -> NodeView<'a> {
+        NodeView { space, kind: Some(space.cluster.kind(kind)), node: None, job: None }
+    }
+
+    /// The same for a job.
+    pub fn for_job(self, job: &'a JobFacts) -> NodeView<'a> {
+        NodeView { job: Some(job), ..self }
+    }
+
+    /// The amount of a consumable, memory in megabytes.
+    fn amount(&self, resource: &str, aspect: Aspect) -> Option<f64> {
+        let catalog = &self.space.cluster.catalog;
+        let index = catalog.index_on_node(resource)?;
+        let total = self.kind?.empty.free[index];
+        let free = || Some(self.space.room(self.node?).free[index]);
+        let amount = match aspect {
+            Aspect::Total => total,
+            Aspect::Avail => free()?.max(0),
+            Aspect::Used => total - free()?,
+        };
+        let unit = match catalog.value(index, 0) {
+            resource::Value::Size(_) => 1_048_576.0,
+            resource::Value::Float(_) => 1000.0,
+            _ => 1.0,
+        };
+        Some(amount as f64 / unit)
+    }
+
+    fn attribute(&self, name: &str) -> Option<Value<'_>> {
+        Some(match self.kind?.attributes.get(name)? {
+            resource::Value::String(text) => Value::from(text.as_str()),
+            resource::Value::Boolean(flag) => Value::Boolean(*flag),
+            resource::Value::Float(number) => Value::Number(*number),
+            other => Value::Number(other.amount()? as f64),
+        })
+    }
+
+    fn jobs(&self) -> Option<f64> {
+        Some(f64::from(self.space.room(self.node?).tenants))
+    }
+
+    fn load(&self) -> Option<f64> {
+        Some(f64::from(self.space.cluster.node(self.node?).load) / 1000.0)
+    }
+
+    fn speed(&self) -> Option<Value<'_>> {
+        self.kind?;
+        Some(self.attribute("speed").unwrap_or(Value::Number(1.0)))
+    }
+
+    /// `host.NAME`.
+    fn host(&self, name: &str) -> Option<Value<'_>> {
+        let terms = &self.kind?.terms;
+        let node = || Some(self.space.cluster.node(self.node?));
+        Some(match name {
+            "name" => Value::from(node()?.host.as_str()),
+            "os" => return self.attribute("os").or_else(|| self.attribute("arch")),
+            "groups" => Value::from(terms.groups.as_slice()),
+            "cluster" => Value::Text(Cow::Owned(terms.cluster.to_string())),
+            "processor_speed" | "speed" => return self.attribute("processor_speed").or_else(|| self.speed()),
+            "jobs" => Value::Number(self.jobs()?),
+            "load" => Value::Number(self.load()?),
+            "state" => Value::from(if node()?.usable { "active" } else { "down" }),
+            _ => return self.part(name),
+        })
+    }
+
+    /// `flag.F`, `duty.PROP`, `RESOURCE.used`, `.avail`, `.total`, or a value that nodes have.
+    fn part(&self, name: &str) -> Option<Value<'_>> {
+        if let Some(flag) = name.strip_prefix("flag.") {
+            return Some(self.attribute(flag).unwrap_or(Value::Boolean(false)));
+        }
+        if let Some(property) = name.strip_prefix("duty.") {
+            return self.duty(property);
+        }
+        let Some((resource, aspect)) = name.rsplit_once('.') else { return self.attribute(name) };
+        let resource = match resource {
+            "processors" => "ncpus",
+            "memory" => "mem",
+            other => other,
+        };
+        let aspect = match aspect {
+            "total" => Aspect::Total,
+            "avail" => Aspect::Avail,
+            "used" => Aspect::Used,
+            _ => return None,
+        };
+        self.amount(resource, aspect).map(Value::Number)
+    }
+
+    /// What the jobs on the node have of a property.
+    fn duty(&self, property: &str) -> Option<Value<'_>> {
+        let cluster = self.space.cluster;
+        let tenants = &cluster.node(self.node?).tenants;
+        let list: Vec<String> = match property {
+            "id" => tenants.keys().map(ToString::to_string).collect(),
+            "user" => tenants.values().filter_map(|hold| cluster.users.get(&hold.tenant.user).cloned()).collect(),
+            _ => return None,
+        };
+        Some(Value::List(Cow::Owned(list)))
+    }
+
+    /// Maui's names.
+    fn maui(&self, name: &str) -> Option<Value<'_>> {
+        let ncpus = |aspect| self.amount("ncpus", aspect);
+        let number = match name {
+            "APROCS" => ncpus(Aspect::Avail)?,
+            "CPROCS" => ncpus(Aspect::Total)?,
+            "AMEM" => self.amount("mem", Aspect::Avail)?,
+            "CMEM" => self.amount("mem", Aspect::Total)?,
+            "ASWAP" => self.amount("swap", Aspect::Avail)?,
+            "CSWAP" => self.amount("swap", Aspect::Total)?,
+            "ADISK" => self.amount("disk", Aspect::Avail)?,
+            "CDISK" => self.amount("disk", Aspect::Total)?,
+            "JOBCOUNT" => self.jobs()?,
+            "LOAD" => self.load()?,
+            "PRIORITY" => f64::from(self.kind?.terms.priority),
+            "USAGE" => 100.0 * ncpus(Aspect::Used)? / ncpus(Aspect::Total)?.max(1.0),
+            "SPEED" => return self.speed(),
+            "PREF" | "RESAFFINITY" => 0.0,
+            _ => return None,
+        };
+        Some(Value::Number(number))
+    }
+}
+
+impl Scope for NodeView<'_> {
+    fn value(&self, name: &str) -> Option<Value<'_>> {
+        if let Some(name) = name.strip_prefix("job.") {
+            return self.job?.get(name).map(Value::borrowed);
+        }
+        match name.strip_prefix("host.") {
+            Some(name) => self.host(name),
+            None => self.maui(name),
+        }
+    }
+}
+
+/// An amount as expressions count it.
+pub fn shown(value: &resource::Value) -> Option<Value<'static>> {
+    Some(match value {
+        resource::Value::String(text) => Value::Text(Cow::Owned(text.clone())),
+        resource::Value::Boolean(flag) => Value::Boolean(*flag),
+        resource::Value::Float(number) => Value::Number(*number),
+        resource::Value::Size(size) => Value::Number(size.bytes() as f64 / 1_048_576.0),
+        resource::Value::Time(span) => Value::Number(span.0 as f64 / 1000.0),
+        resource::Value::Long(number) => Value::Number(*number as f64),
+    })
+}
