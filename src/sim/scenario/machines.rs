@@ -131,8 +131,13 @@ fn state(value: &DeValue) -> Option<(bool, bool)> {
 }
 
 fn facts(node: &NodeConfig, host: String) -> NodeFacts {
-    let mut facts =
-        NodeFacts { name: node.name.clone(), host, available: node.available.clone(), ..NodeFacts::default() };
+    let mut facts = NodeFacts {
+        name: node.name.clone(),
+        host,
+        available: node.available.clone(),
+        terms: node.terms.clone(),
+        ..NodeFacts::default()
+    };
     name_itself(&mut facts);
     number(&mut facts, 0);
     facts.gpus = node.gpus(&facts.gpus);
