@@ -223,7 +223,7 @@ named! {
         /// Nodes of equal speed.
         MaxBalance = "maxbalance",
         /// What a program of the site says.
-        Local = "local",
+        Site = "local",
     }
 }
 

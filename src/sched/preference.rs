@@ -99,7 +99,7 @@ impl Guide {
     pub fn of_kind(&self, policy: Allocation, kind: KindIx) -> Option<Rank> {
         match policy {
             Allocation::FirstAvailable | Allocation::Contiguous | Allocation::MaxBalance => Some(Rank(0)),
-            Allocation::MinResource | Allocation::Local => self.wealth.get(kind.0 as usize).copied(),
+            Allocation::MinResource | Allocation::Site => self.wealth.get(kind.0 as usize).copied(),
             Allocation::Fastest => Some(Rank(-self.speed(kind))),
             Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority => None,
         }
@@ -124,7 +124,7 @@ impl Guide {
 }
 
 fn is_indifferent(placement: &Placement, cluster: &Cluster) -> bool {
-    let is_choosy = matches!(placement.allocation, Allocation::Contiguous | Allocation::MaxBalance | Allocation::Local);
+    let is_choosy = matches!(placement.allocation, Allocation::Contiguous | Allocation::MaxBalance | Allocation::Site);
     let is_dedicated = |how: &Availability| *how == Availability::Dedicated;
     !is_choosy
         && placement.access == Access::Shared
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn m8i_a_program_of_the_site_decides() {
-        let mut scene = four(Allocation::Local).queued(1, JOB);
+        let mut scene = four(Allocation::Site).queued(1, JOB);
         assert_eq!(scene.starts(), "1 on n1", "until it has answered, by what nodes have");
         let class = scene.state.class_of(crate::model::job::JobId::job(1)).unwrap();
         assert!(scene.state.set_answer(class, Some(&["n2".to_string()])));
