@@ -55,7 +55,7 @@ completions:
 # Installs what `make all` has built, so that installing as root compiles nothing as root.
 install:
 	@test -n "$(BINARIES)" && test -x target/release/schedd || { echo "install: run 'make all' first" >&2; exit 1; }
-	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai
+	install -d $(BIN) $(UNITS) $(SHARE)/doc/lanai/scenarios
 	install -d $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	for name in $(BINARIES); do install -m 755 target/release/$$name $(BIN)/$$name || exit 1; done
 	for page in $(PAGES); do install -D -m 644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
@@ -65,6 +65,7 @@ install:
 	for unit in schedd.service noded.service schedd.socket; do \
 	  sed 's|@PREFIX@|$(PREFIX)|' etc/$$unit > $(UNITS)/$$unit && chmod 644 $(UNITS)/$$unit || exit 1; done
 	install -m 644 etc/lanai.toml.example README.md CHANGELOG.md LICENSE $(SHARE)/doc/lanai
+	install -m 644 etc/scenarios/*.toml $(SHARE)/doc/lanai/scenarios
 
 # Removes what `make install` put there; configuration and spool stay.
 uninstall:

@@ -26,8 +26,13 @@ end
 
 complete -c qsim -n "__fish_qsim_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c qsim -n "__fish_qsim_needs_command" -s V -l version -d 'Print version'
+complete -c qsim -n "__fish_qsim_needs_command" -f -a "check" -d 'Plays scenarios, and compares what the scheduler decides with what they expect'
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "replay" -d 'Run a trace in Standard Workload Format again, and say when its jobs would have started'
 complete -c qsim -n "__fish_qsim_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c qsim -n "__fish_qsim_using_subcommand check" -s F -l format -d 'text, or json: one document with all differences' -r -f -a "text\t''
+json\t''"
+complete -c qsim -n "__fish_qsim_using_subcommand check" -l recorded -d 'Decide once more what a live schedd has recorded ([cycle] record in lanai.toml), and compare the plans byte for byte' -r -F
+complete -c qsim -n "__fish_qsim_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l nodes -d 'The machine has N nodes; without this, all processors of the trace\'s header are one node' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l cores-per-node -d 'Each node has C processors' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l preset -d 'Decide as a preset does' -r -f -a "hybrid\t''
@@ -48,5 +53,6 @@ complete -c qsim -n "__fish_qsim_using_subcommand replay" -l plot -d 'Draw the s
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l summary -d 'How the summary is written' -r -f -a "text\t'A figure a line, with its unit'
 json\t'JSON; times in seconds'"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from replay help" -f -a "replay" -d 'Run a trace in Standard Workload Format again, and say when its jobs would have started'
-complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "check" -d 'Plays scenarios, and compares what the scheduler decides with what they expect'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "replay" -d 'Run a trace in Standard Workload Format again, and say when its jobs would have started'
+complete -c qsim -n "__fish_qsim_using_subcommand help; and not __fish_seen_subcommand_from check replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

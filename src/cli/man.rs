@@ -5,6 +5,8 @@
 
 mod extras;
 
+mod scenarios;
+
 use super::{PROGRAMS, Program};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};

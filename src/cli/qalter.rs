@@ -47,7 +47,8 @@ fn run() -> Result<u8, Failure> {
     each::act("qalter", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
 }
 
-fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {
+/// What the options ask for.
+pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failure> {
     let mut settings = args.job.settings(place)?;
     if let Some(holds) = &args.holds {
         let letters = holds.to_str().filter(|letters| check::holds(letters).is_some());

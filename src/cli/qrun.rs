@@ -51,7 +51,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// The nodes that `-H` names.
-fn placing(text: &OsStr) -> Result<Placing, Failure> {
+pub(super) fn placing(text: &OsStr) -> Result<Placing, Failure> {
     let illegal = || super::options::illegal('H');
     let text = text.to_str().map(str::trim).filter(|text| !text.is_empty()).ok_or_else(illegal)?;
     if text == "-" {

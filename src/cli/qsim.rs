@@ -5,6 +5,10 @@ use crate::sys;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
+mod check;
+
+pub mod grammar;
+
 mod replay;
 
 /// Runs the scheduler on other jobs than those of this moment.
@@ -19,6 +23,7 @@ pub struct Args {
 
 #[derive(Subcommand, Clone, Debug)]
 enum What {
+    Check(check::Args),
     Replay(replay::Args),
 }
 
@@ -41,6 +46,7 @@ fn run() -> Result<u8, Failure> {
         }
     };
     match args.what {
+        What::Check(args) => check::run(&args),
         What::Replay(args) => replay::run(&args),
     }
 }

@@ -11,6 +11,7 @@ use super::interactive;
 use super::options::{JobOptions, Place, illegal, joined, unsupported};
 use super::script::Source;
 use super::submission::{Wanted, Words};
+use crate::model::attribute::Setting;
 use crate::model::check;
 use crate::model::text::Text;
 use crate::model::time::Wall;
@@ -195,6 +196,24 @@ fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
         interactive::warn_of_rerun()?;
     }
     Ok(())
+}
+
+/// What a command line without a script asks for, for those who read it elsewhere than in a shell.
+pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Setting>, Failure> {
+    let args: Args = getopt::read_matches(&getopt::matches(&mut command(), words)?)?;
+    if !args.operands.is_empty() {
+        return Err(Failure::usage("no script and no command is named here"));
+    }
+    if args.interactive {
+        return Err(Failure::usage("there is no terminal here for -I"));
+    }
+    check_support(&args)?;
+    let mut wanted = args.wanted(place)?;
+    if !wanted.sets("Job_Name") {
+        wanted.set("Job_Name", Source::Stdin.name()?);
+    }
+    suits_array(&wanted)?;
+    Ok(wanted.settings)
 }
 
 /// What the script's directives ask for.

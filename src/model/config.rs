@@ -5,7 +5,7 @@
 //! the manual `lanai.toml(5)` is held to it by a test.
 
 mod sections;
-mod table;
+pub mod table;
 
 pub use table::ConfigError;
 
@@ -60,7 +60,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "gpu_look",
         ],
     ),
-    ("cycle", &["poll_interval", "default_walltime"]),
+    ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets", "veto"]),
     ("queue", &["name", "priority", "enabled", "started"]),
@@ -259,11 +259,20 @@ pub struct CycleConfig {
     pub poll_interval: Span,
     /// What a job without walltime is planned with.
     pub default_walltime: Span,
+    /// The file in which all that cycles go by and come to is written down; None for nowhere.
+    pub record: Option<PathBuf>,
+    /// The longest that file may grow.
+    pub record_size: Size,
 }
 
 impl Default for CycleConfig {
     fn default() -> CycleConfig {
-        CycleConfig { poll_interval: Span::seconds(60), default_walltime: Policy::default().default_walltime }
+        CycleConfig {
+            poll_interval: Span::seconds(60),
+            default_walltime: Policy::default().default_walltime,
+            record: None,
+            record_size: Size::megabytes(64),
+        }
     }
 }
 

@@ -52,6 +52,10 @@ pub mod digest;
 
 pub mod depend;
 
+pub mod ties;
+
+pub mod bonds;
+
 pub mod event;
 
 pub mod life;

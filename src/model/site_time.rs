@@ -7,9 +7,10 @@
 use super::reason::Reason;
 use super::time::{Span, Time};
 use chrono::{Datelike, Days, NaiveDateTime, NaiveTime, TimeDelta, Weekday};
+use serde::{Deserialize, Serialize};
 
 /// What the scheduler knows of the calendar at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTime {
     /// Dedicated times that are not over, soonest first; None where there is no such thing, and the name
     /// of a queue says nothing.
@@ -19,7 +20,7 @@ pub struct SiteTime {
 }
 
 /// How it stands with prime time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prime {
     /// Whether it is prime time now.
     pub is_on: bool,

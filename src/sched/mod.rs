@@ -6,6 +6,9 @@
 // What the cycle may see: the cluster, the queue, what runs.
 pub mod snapshot;
 
+// What changes of it.
+pub mod change;
+
 mod amounts;
 
 mod shape;

@@ -9,22 +9,25 @@ mod arrays;
 mod windows;
 
 use super::clock::{Clock, Reading};
-use super::dependencies;
-use super::dependencies::ties::Ties;
 use super::mail::{self, Letter};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
+use super::view::View;
+use crate::model::bonds;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::state::State;
+use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
+use crate::sched::change::{Change, is_candidate};
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
-use crate::spool::commit::{Change, Kin};
+use crate::spool::commit::{Change as Row, Kin};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ pub struct Ledger {
     sharing: Sharing,
     nodes: BTreeMap<String, Node>,
     uses: Uses,
-    cluster: snapshot::State,
+    cluster: View,
     reservations: windows::Reservations,
     /// When this schedd began.
     began: Time,
@@ -65,7 +68,7 @@ struct Tick {
     jobs: BTreeMap<JobId, Touched>,
     nodes: BTreeMap<String, Option<Node>>,
     next: Option<u64>,
-    changes: Vec<Change>,
+    changes: Vec<Row>,
     /// Jobs taken out of the history.
     forgotten: BTreeSet<JobId>,
     /// What ended before is taken out of the history, when all else is done.
@@ -83,14 +86,13 @@ struct Touched {
 impl Ledger {
     /// A ledger of what the spool held. `next` is the number of the next job.
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
-        let mut cluster = snapshot::State::new(&setup.resources);
-        setup.queues.iter().for_each(|queue| cluster.set_queue(queue));
-        let names: Vec<String> = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
-        cluster.list_nodes(&names);
-        setup.config.pools.iter().for_each(|(name, pool)| cluster.set_pool(name, pool.clone()));
-        for node in &nodes {
-            cluster.set_node(&node.facts, usable(node));
-        }
+        let mut cluster = View::open(&setup);
+        let listed = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
+        cluster.make(Change::Order(listed));
+        setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+        let pools = setup.config.pools.iter();
+        pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+        nodes.iter().for_each(|node| cluster.make(seen(node)));
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -220,7 +222,7 @@ impl Ledger {
 
     /// Whether a job waits for the scheduler, or for its begin time alone.
     pub fn is_candidate(&self, id: JobId) -> bool {
-        self.known(id).is_some_and(|job| waits(&job) || job.life.state == State::Waiting)
+        self.known(id).is_some_and(|job| is_candidate(&job) || job.life.state == State::Waiting)
     }
 
     /// The number that the next new job gets.
@@ -260,7 +262,7 @@ impl Ledger {
     /// Takes note of what happened to a job, and of what that means for those that wait for it.
     pub fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
-        dependencies::pass_on(self);
+        bonds::pass_on(self);
     }
 
     /// Takes note of what happened to a job alone.
@@ -281,7 +283,7 @@ impl Ledger {
             job.life.comment = comment;
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));
-        self.tick.changes.push(Change::Event(moment.now, id, event));
+        self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
     }
@@ -289,7 +291,7 @@ impl Ledger {
     /// The attempt that a start of this job would be; None if it cannot be started.
     pub fn next_attempt(&self, id: JobId) -> Option<Attempt> {
         let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
-        waits(job).then_some(job.life.attempt + 1)
+        is_candidate(job).then_some(job.life.attempt + 1)
     }
 
     /// Changes a job in another way than by an event.
@@ -315,7 +317,7 @@ impl Ledger {
     /// A finished job leaves the history; [`Ledger::sweep`] then takes away what was kept for it.
     pub fn forget(&mut self, id: JobId) {
         self.tick.forgotten.insert(id);
-        self.also(Change::Forget(id));
+        self.also(Row::Forget(id));
         self.sweep_due = true;
     }
 
@@ -323,7 +325,7 @@ impl Ledger {
     /// once in a while: it looks at every job there is.
     pub fn sweep(&mut self) {
         if std::mem::take(&mut self.sweep_due) {
-            self.also(Change::Sweep);
+            self.also(Row::Sweep);
         }
     }
 
@@ -348,7 +350,7 @@ impl Ledger {
     }
 
     /// A change of the spool that memory need not know.
-    pub fn also(&mut self, change: Change) {
+    pub fn also(&mut self, change: Row) {
         self.tick.changes.push(change);
     }
 
@@ -361,8 +363,8 @@ impl Ledger {
         let name = node.facts.name.clone();
         let before = self.nodes.get(&name).cloned();
         self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.cluster.set_node(&node.facts, usable(&node));
-        self.tick.changes.push(Change::Node(Box::new(node.clone())));
+        self.cluster.make(seen(&node));
+        self.tick.changes.push(Row::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
         self.cycle_due = true;
     }
@@ -372,7 +374,7 @@ impl Ledger {
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         node.facts = facts;
-        self.cluster.set_node(&node.facts, usable(node));
+        self.cluster.make(seen(node));
         self.cycle_due |= self.setup.policy.placement.heeds_measures();
     }
 
@@ -409,27 +411,13 @@ impl Ledger {
     }
 
     fn view(&mut self, id: JobId) {
-        self.cluster.withdraw(id);
-        let job = self.jobs.get(&id);
-        let Some(run) = job.and_then(|job| job.life.open_run()) else {
-            self.cluster.vacate(id);
-            if let Some(job) = job.filter(|job| waits(job)) {
-                self.cluster.enqueue(job);
-            }
-            return;
+        let job = self.jobs.get(&id).map(Arc::as_ref);
+        let change = Change::of(id, job, &self.setup.policy);
+        let change = match job.filter(|job| job.life.open_run().is_some()) {
+            Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
+            None => change,
         };
-        let Some(job) = job.cloned() else { return };
-        let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        self.cluster.vacate(id);
-        let end = run.started + walltime;
-        let end = job.spec.reservation.as_ref().map_or(end, |reservation| self.end_in_window(reservation, end));
-        let tenant = snapshot::Tenant::of(&job, self.setup.policy.placement.access);
-        let (held, user) = (job.held(), job.owner.user.clone());
-        self.cluster.user(&user);
-        self.cluster.occupy(id, &held, tenant, end);
-        if let Some(reservation) = self.reservation_of(&job) {
-            self.cluster.enclose(id, &reservation);
-        }
+        self.cluster.make(change);
     }
 
     fn note_waiting(&mut self, id: JobId) {
@@ -442,22 +430,22 @@ impl Ledger {
     }
 
     /// The rows this tick must write, in order.
-    pub fn changes(&mut self) -> Vec<Change> {
-        let steps = self.steps.iter().map(|&(since, ahead)| Change::ClockStep(since, ahead));
-        let mut changes: Vec<Change> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
+    pub fn changes(&mut self) -> Vec<Row> {
+        let steps = self.steps.iter().map(|&(since, ahead)| Row::ClockStep(since, ahead));
+        let mut changes: Vec<Row> = steps.chain(std::mem::take(&mut self.tick.changes)).collect();
         if self.tick.next.is_some() {
-            changes.push(Change::Meta("next", self.next.to_string()));
+            changes.push(Row::Meta("next", self.next.to_string()));
         }
         for (id, touched) in &self.tick.jobs {
             let Some(job) = self.jobs.get_mut(id) else { continue };
             if let Some(rewrite) = arrays::unwritten(job) {
-                changes.push(Change::Elements(*id, rewrite));
+                changes.push(Row::Elements(*id, rewrite));
             }
-            let kin = waits(job).then(|| kin(job));
-            changes.push(if touched.whole { Change::Job(job.clone(), kin) } else { Change::Life(job.clone(), kin) });
+            let kin = is_candidate(job).then(|| kin(job));
+            changes.push(if touched.whole { Row::Job(job.clone(), kin) } else { Row::Life(job.clone(), kin) });
         }
         changes.extend(self.unwritten_reservations());
-        changes.extend(self.tick.purge.take().map(Change::Purge));
+        changes.extend(self.tick.purge.take().map(Row::Purge));
         changes
     }
 
@@ -503,11 +491,11 @@ impl Ledger {
         for (name, before) in tick.nodes {
             match before {
                 Some(node) => {
-                    self.cluster.set_node(&node.facts, usable(&node));
+                    self.cluster.make(seen(&node));
                     self.nodes.insert(name, node);
                 }
                 None => {
-                    self.cluster.remove_node(&name);
+                    self.cluster.make(Change::NoNode(Cow::Borrowed(&name)));
                     self.nodes.remove(&name);
                 }
             }
@@ -528,13 +516,8 @@ fn kin(job: &Job) -> Kin {
     Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
 }
 
-/// Whether a cycle could start it, or elements of it.
-fn waits(job: &Job) -> bool {
-    match (job.life.state, &job.elements) {
-        (State::Queued, None) => true,
-        (State::Queued | State::Begun, Some(elements)) => !elements.waiting().is_empty(),
-        _ => false,
-    }
+fn seen(node: &Node) -> Change<'_> {
+    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
 }
 
 fn usable(node: &Node) -> bool {

@@ -10,6 +10,10 @@ pub mod clock;
 
 pub mod ledger;
 
+mod view;
+
+mod recorder;
+
 pub mod sharing;
 
 pub mod uses;

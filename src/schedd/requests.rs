@@ -3,10 +3,11 @@
 
 use super::caller::Caller;
 use super::dependencies;
-use super::dependencies::asked::{self, Asked, Bonds};
+use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
+use crate::model::bonds::{self, Bonds};
 use crate::model::depend::Wish;
 use crate::model::event::Event;
 use crate::model::hosts::for_host;
@@ -113,7 +114,7 @@ impl Desk<'_> {
         life.comment = draft.comment;
         life.bars = bonds.bars();
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
-        asked::bind(self.ledger, id, &bonds, false);
+        bonds::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id))
     }
 
@@ -311,7 +312,7 @@ impl Desk<'_> {
         self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
         self.hold_begun(id, before.holds, after.holds);
         if !after.depend.is_empty() {
-            asked::bind(self.ledger, id, &bonds, true);
+            bonds::bind(self.ledger, id, &bonds, true);
         }
         Ok(Granted::Altered(id))
     }

@@ -95,10 +95,6 @@ impl Machine {
             available: [("ncpus".to_string(), Value::Long(i64::from(self.cores_per_node)))].into(),
             pcpus: self.cores_per_node,
             cpus: Vec::new(),
-            gpus: Vec::new(),
-            gpus_outside: Vec::new(),
-            utilized: Default::default(),
-            load: 0,
             name,
             ..NodeFacts::default()
         }

@@ -2,6 +2,7 @@
 
 use super::{Spool, SpoolError, load, oblivion, reservations, ties};
 use crate::model::array::{Rewrite, Standing};
+use crate::model::bonds;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
@@ -49,7 +50,7 @@ pub enum Change {
     /// What happened to a job, and when.
     Event(Time, JobId, Event),
     /// A bond between jobs, new or changed.
-    Tie(Tie, ties::Standing),
+    Tie(Tie, bonds::Standing),
     /// Why the jobs of a class do not start.
     Verdict(u64, Option<Reason>),
     /// The start promised to a job, or that none is any more.

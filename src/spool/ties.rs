@@ -4,21 +4,11 @@
 //! because the job waited for goes on showing it.
 
 use super::{Spool, SpoolError};
+use crate::model::bonds::Standing;
 use crate::model::depend::{Edge, Kind, Link, Tie};
 use crate::model::job::{JobId, Part};
 use crate::model::state::State;
 use rusqlite::{Connection, Transaction, params};
-
-/// How a bond stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Not decided: it bars the job, or ended it.
-    Open = 0,
-    /// Met.
-    Met = 1,
-    /// The job was released from it, though it is not met.
-    Lifted = 2,
-}
 
 /// The most bonds of one kind that a job shows: an answer travels in frames, which are bounded.
 const SHOWN: u64 = 100_000;

@@ -30,6 +30,7 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::scenarios;
 use On::{All, Programs, Section};
 use Part::{Example, Term, Text};
 
@@ -461,16 +462,20 @@ pub(super) const EXTRAS: &[Extra] = &[
         heading: "EXAMPLES",
         parts: &[Example("Delete all of one's waiting jobs:", &["qdel $(qselect -u $USER -s Q)"])],
     },
+    scenarios::FORMAT,
+    scenarios::WORLD,
+    scenarios::CLAIMS,
     Extra {
         on: Programs(&["qsim"]),
         heading: "EXIT STATUS",
         parts: &[
-            Term("0", "Done."),
+            Term("0", "Done; every scenario came out as it expects, every plan as it was recorded."),
             Term(
                 "1",
-                "A file cannot be read or written, a line of it is wrong, or jobs never start: one line says which and why.",
+                "A file cannot be read or written, a line of it is wrong, or jobs never start: one line says which and why. \
+                 A scenario or a plan came out otherwise: what differs is told.",
             ),
-            Term("2", "Wrong command line."),
+            Term("2", "Wrong command line, or a scenario or a recording that cannot be played: one line says why."),
         ],
     },
     Extra {

@@ -104,7 +104,7 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
-        mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", mailer)?,
+        mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", absolute_or_none)?,
         mail_from: section.read("mail_from", "a name without blanks, as \"lanai\" or \"lanai@head\"", sender)?,
     })
 }
@@ -117,6 +117,10 @@ fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
     Ok(CycleConfig {
         poll_interval: interval.unwrap_or(default.poll_interval),
         default_walltime: walltime.unwrap_or(default.default_walltime),
+        record: section
+            .read("record", "the absolute path of a file, or \"\" for none", absolute_or_none)?
+            .filter(|path| path.is_absolute()),
+        record_size: section.read("record_size", "a size, as \"64mb\"", size)?.unwrap_or(default.record_size),
     })
 }
 
@@ -152,7 +156,7 @@ fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigEr
     let wanted = "the absolute path of a socket";
     Ok(NodeConfig {
         name: section.require("name", "a node name: letters, digits, `-`, `_` and `.`", host_name)?,
-        socket: section.read("socket", wanted, socket)?,
+        socket: section.read("socket", wanted, absolute)?,
         available: available(section, resources)?,
         terms: terms::of_node(section)?,
         gpus: section.read("gpus", NUMBERS, numbers)?,
@@ -230,6 +234,10 @@ pub(super) fn span_above_zero(value: &DeValue) -> Option<Span> {
     span(value).filter(|length| *length > Span(0))
 }
 
+fn size(value: &DeValue) -> Option<Size> {
+    Size::parse(value.as_str()?)
+}
+
 fn script_size(value: &DeValue) -> Option<Size> {
     Size::parse(value.as_str()?).filter(|size| size.bytes() <= Size::megabytes(LARGEST_SCRIPT_MB).bytes())
 }
@@ -301,7 +309,8 @@ fn resource_name(value: &DeValue) -> Option<String> {
     host_name(value).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.'))
 }
 
-fn mailer(value: &DeValue) -> Option<PathBuf> {
+/// An absolute path, or nothing.
+fn absolute_or_none(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || path.as_os_str().is_empty())
 }
 
@@ -322,7 +331,7 @@ pub(super) fn program(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || is_name(path))
 }
 
-fn socket(value: &DeValue) -> Option<PathBuf> {
+fn absolute(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

@@ -27,14 +27,14 @@ impl ConfigError {
     }
 
     /// What the TOML reader found wrong with the syntax.
-    pub(super) fn syntax(source: &str, error: &Error) -> ConfigError {
+    pub fn syntax(source: &str, error: &Error) -> ConfigError {
         let offset = error.span().map_or(0, |span| span.start);
         ConfigError::at(source, offset, error.message().trim_end().replace('\n', "; "))
     }
 }
 
 /// A table of the file.
-pub(super) struct Section<'a> {
+pub struct Section<'a> {
     source: &'a str,
     /// As a person would write it: `[server]`, `[[queue]]`; empty for the file itself.
     title: String,
@@ -42,16 +42,17 @@ pub(super) struct Section<'a> {
     table: &'a DeTable<'a>,
 }
 
-type Value<'a> = Spanned<DeValue<'a>>;
+/// A value, with its place in the file.
+pub type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Section<'a> {
     /// The file itself.
-    pub(super) fn root(source: &'a str, table: &'a DeTable<'a>) -> Section<'a> {
+    pub fn root(source: &'a str, table: &'a DeTable<'a>) -> Section<'a> {
         Section { source, title: String::new(), offset: 0, table }
     }
 
     /// `[name]`; None when the file has none.
-    pub(super) fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
+    pub fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else { return Ok(None) };
         let title = format!("[{name}]");
         let DeValue::Table(table) = value.get_ref() else {
@@ -61,7 +62,7 @@ impl<'a> Section<'a> {
     }
 
     /// All `[[name]]`, in the order of the file.
-    pub(super) fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
+    pub fn sections(&self, name: &str) -> Result<Vec<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else { return Ok(Vec::new()) };
         let title = format!("[[{name}]]");
         let refusal = |value| self.error(value, format!("there may be many `{name}`: write {title}"));
@@ -76,7 +77,7 @@ impl<'a> Section<'a> {
     }
 
     /// Refuses keys that are not among `known`.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
+    pub fn only(&self, known: &[&str]) -> Result<(), ConfigError> {
         match self.rest(known).next() {
             Some((key, _)) => Err(self.unknown(key, known)),
             None => Ok(()),
@@ -84,12 +85,12 @@ impl<'a> Section<'a> {
     }
 
     /// The keys that are not among `known`, with their values.
-    pub(super) fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a Value<'a>)> {
+    pub fn rest(&self, known: &[&str]) -> impl Iterator<Item = (&'a str, &'a Value<'a>)> {
         self.table.iter().map(|(key, value)| (key.get_ref().as_ref(), value)).filter(|(key, _)| !known.contains(key))
     }
 
     /// The error for a key that is none of `known`.
-    pub(super) fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
+    pub fn unknown(&self, key: &str, known: &[&str]) -> ConfigError {
         let offset = self.table.get_key_value(key).map_or(self.offset, |(key, _)| key.span().start);
         let place = if self.title.is_empty() { String::new() } else { format!(" in {}", self.title) };
         let remedy = nearest(key, known).map(|near| format!("; the nearest known one is `{near}`")).unwrap_or_default();
@@ -97,7 +98,7 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`, if it is set: read by `read`, which takes what `wanted` describes.
-    pub(super) fn read<T>(
+    pub fn read<T>(
         &self,
         key: &str,
         wanted: &str,
@@ -108,32 +109,32 @@ impl<'a> Section<'a> {
     }
 
     /// The value of `key`, which must be set.
-    pub(super) fn require<T>(
-        &self,
-        key: &str,
-        wanted: &str,
-        read: impl Fn(&DeValue) -> Option<T>,
-    ) -> Result<T, ConfigError> {
+    pub fn require<T>(&self, key: &str, wanted: &str, read: impl Fn(&DeValue) -> Option<T>) -> Result<T, ConfigError> {
         let missing = || self.wrong(format!("{} has no `{key}`: add one, {wanted}", self.title));
         self.read(key, wanted, read)?.ok_or_else(missing)
     }
 
     /// The error for a `value` of `key` that is not what is `wanted`.
-    pub(super) fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+    pub fn refuse(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
         let found: String = self.source.get(value.span()).unwrap_or_default().chars().take(60).collect();
         let place = if self.title.is_empty() { "the file" } else { &self.title };
         self.error(value, format!("`{key}` in {place} must be {wanted}, not {found}"))
     }
 
     /// An error about `key`'s value.
-    pub(super) fn wrong_at(&self, key: &str, text: String) -> ConfigError {
+    pub fn wrong_at(&self, key: &str, text: String) -> ConfigError {
         let offset = self.table.get(key).map_or(self.offset, |value| value.span().start);
         ConfigError::at(self.source, offset, text)
     }
 
     /// An error about the section as a whole.
-    pub(super) fn wrong(&self, text: String) -> ConfigError {
+    pub fn wrong(&self, text: String) -> ConfigError {
         ConfigError::at(self.source, self.offset, text)
+    }
+
+    /// The line at which it begins, from 1.
+    pub fn line(&self) -> usize {
+        ConfigError::at(self.source, self.offset, String::new()).line
     }
 
     fn error(&self, value: &Value, text: String) -> ConfigError {
@@ -142,7 +143,7 @@ impl<'a> Section<'a> {
 }
 
 /// The one of `known` that takes the fewest changes to come to from `word`.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().copied().min_by_key(|candidate| distance(word, candidate))
 }
 
@@ -163,6 +164,6 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// The value of a key of an inline table.
-pub(super) fn entry<'a>(table: &'a DeTable<'a>, key: &str) -> Option<&'a DeValue<'a>> {
+pub fn entry<'a>(table: &'a DeTable<'a>, key: &str) -> Option<&'a DeValue<'a>> {
     table.get(key).map(Spanned::get_ref)
 }

@@ -3,36 +3,14 @@
 use super::super::caller::Caller;
 use super::super::ledger::Ledger;
 use super::cycle;
-use crate::model::depend::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, Wish, fate, judge};
-use crate::model::event::Event;
+use crate::model::bonds::Bonds;
+use crate::model::depend::{Condition, Edge, Kind, Progress, Tie, Verdict, Wish, fate, judge};
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::spool::Spool;
-use crate::spool::commit::Change;
-use crate::spool::ties::Standing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// What a granted wish comes to.
-#[derive(Clone, Debug, Default)]
-pub struct Bonds {
-    on: u32,
-    /// What is waited for and not decided yet.
-    conditions: Vec<(JobId, Condition)>,
-    /// Jobs that are to wait for this one.
-    before: Vec<(JobId, Condition)>,
-    /// Members of the `runone` sets joined.
-    mates: Vec<JobId>,
-    rival: Option<JobId>,
-}
-
-impl Bonds {
-    /// What they bar a new job by.
-    pub fn bars(&self) -> Bars {
-        Bars { unmet: self.conditions.len() as u32, on: self.on, rival: self.rival, broken: false }
-    }
-}
 
 /// Who asks, of what.
 pub struct Asked<'a> {
@@ -151,74 +129,6 @@ impl Asked<'_> {
                 Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
             }
             None => Ok(()),
-        }
-    }
-}
-
-/// Sets up what was granted. A new job has its bars already; one that was altered gets them now.
-pub fn bind(ledger: &mut Ledger, id: JobId, bonds: &Bonds, altered: bool) {
-    for &(other, condition) in &bonds.conditions {
-        add(ledger, id, Edge { kind: Kind::After(condition), job: other });
-    }
-    for &(other, condition) in &bonds.before {
-        if add(ledger, other, Edge { kind: Kind::After(condition), job: id }) {
-            ledger.happen(other, Event::Named { by: id, condition });
-            judge_at_once(ledger, other, condition, id);
-        }
-    }
-    if altered {
-        let Bars { unmet, on, rival, .. } = bonds.bars();
-        ledger.happen(id, Event::Bound { unmet, on, rival });
-    }
-    join(ledger, id, &bonds.mates);
-    if let Some(rival) = bonds.rival {
-        confront(ledger, rival);
-    }
-}
-
-/// A job that was put back into its queue has begun already.
-fn judge_at_once(ledger: &mut Ledger, waiting: JobId, condition: Condition, id: JobId) {
-    let progress = ledger.job(id).map(|job| Progress::of(job));
-    if progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met) {
-        super::meet(ledger, waiting, condition, id);
-    }
-}
-
-/// False if the bond was there.
-fn add(ledger: &mut Ledger, job: JobId, edge: Edge) -> bool {
-    let tie = Tie { job, edge };
-    let new = ledger.ties.add(tie);
-    if new {
-        ledger.also(Change::Tie(tie, Standing::Open));
-    }
-    new
-}
-
-/// Those who have come into one set with a job that has begun wait for its end.
-fn confront(ledger: &mut Ledger, rival: JobId) {
-    for member in ledger.ties.rivals(rival) {
-        if ledger.job(member).is_some_and(|job| job.life.bars.rival.is_none()) {
-            ledger.happen(member, Event::RivalBegan { job: rival });
-        }
-    }
-}
-
-/// Makes one `runone` set of a job and its mates, and of the sets they are in.
-fn join(ledger: &mut Ledger, id: JobId, mates: &[JobId]) {
-    let Some(&first) = mates.first() else { return };
-    let set = ledger.ties.membership(first).map_or(first, |tie| tie.edge.job);
-    for &one in mates.iter().chain([&id]) {
-        let others = match ledger.ties.membership(one) {
-            Some(tie) if tie.edge.job == set => continue,
-            Some(tie) => ledger.ties.members(tie.edge.job),
-            None => vec![one],
-        };
-        for member in others {
-            if let Some(old) = ledger.ties.membership(member) {
-                ledger.ties.remove(old);
-                ledger.also(Change::Tie(old, Standing::Met));
-            }
-            add(ledger, member, Edge { kind: Kind::RunOne, job: set });
         }
     }
 }

@@ -2,15 +2,16 @@
 //! scheduler sees.
 
 use super::Ledger;
-use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId};
 use crate::model::queue::Queue;
 use crate::model::reservation::{Happened, Reservation};
 use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
-use crate::model::window::{Admission, Window};
+
+use crate::sched::change::Change;
 use crate::schedd::site;
-use crate::spool::commit::Change;
+use crate::spool::commit::Change as Row;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Ledger {
         tracing::info!("reservation {id}: {fact:?}");
         let now = self.now;
         self.change_reservation(id, |reservation| reservation.apply(&fact, now));
-        self.also(Change::ReservationEvent(now, id.to_string(), fact));
+        self.also(Row::ReservationEvent(now, id.to_string(), fact));
     }
 
     /// Changes a reservation in another way.
@@ -99,7 +100,7 @@ impl Ledger {
     /// Tells the scheduler what of the calendar lies ahead.
     pub fn set_site_time(&mut self, site_time: SiteTime) {
         if *self.cluster.site_time() != site_time {
-            self.cluster.set_site_time(site_time);
+            self.cluster.make(Change::SiteTime(Cow::Owned(site_time)));
             self.cycle_due = true;
         }
     }
@@ -118,21 +119,13 @@ impl Ledger {
     /// The reservation a running job is inside: the one it asked for, else one that admits it to a node
     /// it has.
     pub(super) fn reservation_of(&self, job: &Job) -> Option<String> {
-        let who = Credentials::of(job);
-        let walltime = job.spec.walltime().unwrap_or(self.setup.policy.default_walltime);
-        let run = job.life.run.as_ref()?;
-        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
-        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
-        let found = || self.cluster.windows().filter(covers).find(|window| window.is_open(self.now) && admits(window));
-        job.spec.reservation.clone().or_else(|| found().map(|window| window.name().to_string()))
+        self.cluster.reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
-    /// When a job that runs will be over at the latest: it goes with the reservation it is in.
-    pub(super) fn end_in_window(&self, reservation: &str, end: Time) -> Time {
-        match self.reservation_queue(reservation) {
-            Some(reservation) => end.min(self.clock.table().time(reservation.occurrence().to)),
-            None => end,
-        }
+    /// When the reservation closes that a job asks for: the job goes with it.
+    pub(super) fn close_of(&self, job: &Job) -> Option<Time> {
+        let reservation = self.reservation_queue(job.spec.reservation.as_deref()?)?;
+        Some(self.clock.table().time(reservation.occurrence().to))
     }
 
     /// The wall clock was stepped: windows lie elsewhere on schedd's own.
@@ -144,31 +137,31 @@ impl Ledger {
     /// Brings the scheduler's view of a reservation in line with it.
     fn show_windows(&mut self, id: &str) {
         for window in self.reservations.told.remove(id).unwrap_or_default() {
-            self.cluster.remove_window(&window);
+            self.cluster.make(Change::NoWindow(Cow::Owned(window)));
         }
         self.cycle_due = true;
         let Some(reservation) = self.reservations.all.get(id).cloned() else {
-            return self.cluster.remove_queue(id);
+            return self.cluster.make(Change::NoQueue(Cow::Borrowed(id)));
         };
         match reservation.queue() {
-            Some(queue) => self.cluster.set_queue(&queue),
-            None => self.cluster.remove_queue(id),
+            Some(queue) => self.cluster.make(Change::Queue(Cow::Owned(queue))),
+            None => self.cluster.make(Change::NoQueue(Cow::Borrowed(id))),
         }
         let windows = reservation.windows(self.clock.table());
         let told = windows.iter().map(|window| window.id.clone()).collect();
         self.reservations.told.insert(id.to_string(), told);
-        windows.into_iter().for_each(|window| self.cluster.set_window(window));
+        windows.into_iter().for_each(|window| self.cluster.make(Change::Window(Cow::Owned(window))));
     }
 
     /// What of the reservations this tick must write.
-    pub(super) fn unwritten_reservations(&self) -> Vec<Change> {
+    pub(super) fn unwritten_reservations(&self) -> Vec<Row> {
         let row = |id: &String| match self.reservations.all.get(id) {
-            Some(reservation) => Change::Reservation(reservation.clone()),
-            None => Change::ReservationGone(id.clone()),
+            Some(reservation) => Row::Reservation(reservation.clone()),
+            None => Row::ReservationGone(id.clone()),
         };
-        let mut changes: Vec<Change> = self.reservations.before.keys().map(row).collect();
+        let mut changes: Vec<Row> = self.reservations.before.keys().map(row).collect();
         if !changes.is_empty() {
-            changes.push(Change::Queues(self.queues()));
+            changes.push(Row::Queues(self.queues()));
         }
         changes
     }

@@ -1,9 +1,9 @@
 //! The bonds between unfinished jobs, found from both ends, and what has happened to tied jobs that
 //! others have still to be told.
 
-use crate::model::depend::{Condition, Edge, Kind, Tie};
-use crate::model::job::{Job, JobId, Part};
-use crate::model::state::State;
+use super::depend::{Condition, Edge, Kind, Tie};
+use super::job::{Job, JobId, Part};
+use super::state::State;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A turn in a job's life that matters to jobs tied to it.

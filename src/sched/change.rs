@@ -1,0 +1,212 @@
+//! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
+//! a simulated world makes of its own, and what a recorder writes down to be made once more.
+
+use super::snapshot::{State, Tenant};
+use crate::model::credentials::Credentials;
+use crate::model::job::{Job, JobId, Share};
+use crate::model::node::NodeFacts;
+use crate::model::policy::Policy;
+use crate::model::pool::Pool;
+use crate::model::queue::Queue;
+use crate::model::resource::Resources;
+use crate::model::site_time::SiteTime;
+use crate::model::state::State as Standing;
+use crate::model::time::{Span, Time};
+use crate::model::window::{Admission, Window};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// A change of a [`State`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change<'a> {
+    /// A node is there, or is another than before.
+    Node {
+        /// What it offers.
+        facts: Cow<'a, NodeFacts>,
+        /// Whether it is up and not offline.
+        usable: bool,
+    },
+    /// A node was never there.
+    NoNode(Cow<'a, str>),
+    /// These nodes come first in the order of nodes, whether they are there or not.
+    Order(Vec<String>),
+    /// The whole system has this much of a resource.
+    Pool(Cow<'a, str>, Cow<'a, Pool>),
+    /// A queue is there, or is another than before.
+    Queue(Cow<'a, Queue>),
+    /// A queue is there no more.
+    NoQueue(Cow<'a, str>),
+    /// A reservation sets something aside, or something else than before.
+    Window(Cow<'a, Window>),
+    /// It is over, or given up.
+    NoWindow(Cow<'a, str>),
+    /// What of dedicated and prime time lies ahead.
+    SiteTime(Cow<'a, SiteTime>),
+    /// A job is a candidate and holds nothing.
+    Waits(Cow<'a, Job>),
+    /// A job holds its allocation.
+    Holds {
+        /// Which.
+        job: JobId,
+        /// What it holds.
+        shares: Vec<Share>,
+        /// Whose it is.
+        user: Cow<'a, str>,
+        /// Who else may be there.
+        tenant: Tenant,
+        /// When its walltime is over.
+        until: Time,
+        /// The reservation it is inside of: what it has is the reservation's.
+        inside: Option<String>,
+    },
+    /// A job holds nothing, and is no candidate.
+    Gone(JobId),
+}
+
+impl<'a> Change<'a> {
+    /// What the scheduler is to see of a job as it stands; None for one that is no more.
+    /// The policy is asked for what
+    /// the job does not say.
+    pub fn of(id: JobId, job: Option<&'a Job>, policy: &Policy) -> Change<'a> {
+        let open = job.and_then(|job| Some((job, job.life.open_run()?)));
+        match (open, job) {
+            (Some((job, run)), _) => Change::Holds {
+                job: id,
+                shares: job.held(),
+                user: Cow::Borrowed(&job.owner.user),
+                tenant: Tenant::of(job, policy.placement.access),
+                until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
+                inside: None,
+            },
+            (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
+            (None, _) => Change::Gone(id),
+        }
+    }
+
+    /// The same for a job inside of a reservation, which takes it along when it closes.
+    pub fn inside(mut self, reservation: Option<String>, closes: Option<Time>) -> Change<'a> {
+        if let Change::Holds { inside, until, .. } = &mut self {
+            *inside = reservation;
+            *until = closes.map_or(*until, |closes| closes.min(*until));
+        }
+        self
+    }
+}
+
+/// Whether a cycle could start a job, or elements of it.
+pub fn is_candidate(job: &Job) -> bool {
+    match (job.life.state, &job.elements) {
+        (Standing::Queued, None) => true,
+        (Standing::Queued | Standing::Begun, Some(elements)) => !elements.waiting().is_empty(),
+        _ => false,
+    }
+}
+
+impl State {
+    /// Makes a change.
+    pub fn make(&mut self, change: &Change) {
+        match change {
+            Change::Node { facts, usable } => self.set_node(facts, *usable),
+            Change::NoNode(name) => self.remove_node(name),
+            Change::Queue(queue) => self.set_queue(queue),
+            Change::Waits(job) => {
+                self.vacate(job.id);
+                self.enqueue(job);
+            }
+            Change::NoQueue(name) => self.remove_queue(name),
+            Change::Window(window) => self.set_window(Window::clone(window)),
+            Change::NoWindow(id) => self.remove_window(id),
+            Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
+            Change::Order(names) => self.list_nodes(names),
+            Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
+            Change::Holds { job, user, shares, tenant, until, inside } => {
+                self.user(user);
+                self.occupy(*job, shares, *tenant, *until);
+                inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+            }
+            Change::Gone(job) => {
+                self.withdraw(*job);
+                self.vacate(*job);
+            }
+        }
+    }
+}
+
+impl State {
+    /// The reservation that a running job is inside of: the one it asks for, else one that is open
+    /// where it runs and admits it whole.
+    pub fn reservation_of(&self, job: &Job, default_walltime: Span, now: Time) -> Option<String> {
+        let who = Credentials::of(job);
+        let walltime = job.spec.walltime().unwrap_or(default_walltime);
+        let run = job.life.run.as_ref()?;
+        let covers = |window: &&Window| run.shares.iter().any(|share| window.covers(&share.node));
+        let admits = |window: &&Window| window.admits(&who, None, walltime) == Admission::Inside;
+        let found = || self.windows().filter(covers).find(|window| window.is_open(now) && admits(window));
+        job.spec.reservation.clone().or_else(|| found().map(|window| window.name().to_string()))
+    }
+}
+
+/// A line of a recording: all that its cycles went by, and what came of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry<'a> {
+    /// A schedd has begun: with an empty view, and this policy.
+    Begin {
+        /// What its resources are.
+        resources: Cow<'a, Resources>,
+        /// What its cycles go by.
+        policy: Cow<'a, Policy>,
+    },
+    /// Its view has changed.
+    Change(Change<'a>),
+    /// It has decided.
+    Cycle {
+        /// At this moment.
+        now: Time,
+        /// The plan in words.
+        plan: Cow<'a, str>,
+    },
+    /// The recording was as long as it may be, and ends here.
+    Full,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::life::Moment;
+    use crate::model::time::Wall;
+    use crate::sched::fixture::{cluster, resources};
+
+    #[test]
+    fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
+        let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
+        let start = scene.plan().starts.remove(0);
+        let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
+        job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
+        let change = Change::of(job.id, Some(&job), &Policy::default());
+        assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
+        scene.state.make(&change);
+        assert_eq!((scene.starts().as_str(), scene.state.assigned("n1").jobs), ("", vec![job.id]));
+        scene.state.make(&Change::of(job.id, None, &Policy::default()));
+        assert_eq!(scene.state.holders().count(), 0);
+    }
+
+    #[test]
+    fn a_change_is_the_same_after_it_was_written_down() {
+        let scene = cluster("");
+        let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
+        for change in
+            [Change::of(job.id, Some(&job), &Policy::default()), Change::NoNode("n1".into()), Change::Gone(job.id)]
+        {
+            let text = serde_json::to_string(&Entry::Change(change)).unwrap();
+            let again: Entry = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        }
+        let begin = Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) };
+        let text = serde_json::to_string(&begin).unwrap();
+        assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), begin);
+    }
+}

@@ -1,0 +1,60 @@
+//! The scheduler's view of the ledger. All that changes it goes through one door, so that it can be
+//! recorded and made once more elsewhere.
+
+use super::recorder::Recorder;
+use super::setup::Setup;
+use crate::model::time::Time;
+use crate::sched::change::{Change, Entry};
+use crate::sched::plan::Plan;
+use crate::sched::snapshot::State;
+use std::borrow::Cow;
+use std::ops::Deref;
+
+/// What the cycle sees, and where its changes are written down, if anywhere.
+pub struct View {
+    state: State,
+    recorder: Option<Recorder>,
+}
+
+impl View {
+    /// A view of nothing yet. A recording that cannot be begun is said in the log, and is none.
+    pub fn open(setup: &Setup) -> View {
+        let cycle = &setup.config.cycle;
+        let recorder = cycle.record.as_ref().and_then(|path| Recorder::open(path, cycle.record_size.bytes()));
+        let mut view = View { state: State::new(&setup.resources), recorder };
+        view.record(|| Entry::Begin {
+            resources: Cow::Borrowed(&setup.resources),
+            policy: Cow::Borrowed(&setup.policy),
+        });
+        view
+    }
+
+    /// Makes a change.
+    pub fn make(&mut self, change: Change) {
+        self.state.make(&change);
+        self.record(|| Entry::Change(change));
+    }
+
+    /// Takes note of what a cycle has made of the view, and of what it promises.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.state.take_over(plan);
+        let now: Time = plan.now;
+        self.record(|| Entry::Cycle { now, plan: Cow::Owned(plan.to_string()) });
+        self.recorder.iter_mut().for_each(Recorder::flush);
+    }
+
+    fn record<'e>(&mut self, entry: impl FnOnce() -> Entry<'e>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Ok(line) = serde_json::to_vec(&entry()) {
+            recorder.write(&line);
+        }
+    }
+}
+
+impl Deref for View {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}

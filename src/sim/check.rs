@@ -1,0 +1,179 @@
+//! A scenario played from beginning to end, and compared with what it expects.
+
+use super::expectation::{Course, Difference, Expectation, seconds};
+use super::scenario::{Done, Planned, Scenario};
+use super::schedule;
+use super::world::World;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeMap;
+
+/// What came of a scenario.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was not as expected.
+    pub differences: Vec<Difference>,
+    /// Which job ran when and where, as a table.
+    pub schedule: String,
+}
+
+/// Plays a scenario. Equal scenarios give equal reports.
+pub fn play(scenario: &Scenario) -> Report {
+    let mut play = Play::new(scenario);
+    while play.step() {}
+    play.judge(None);
+    play.judge_whole();
+    let schedule = schedule::table(&play.world, scenario.zero);
+    Report { differences: play.differences, schedule }
+}
+
+struct Play<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    /// What is still to come, each by moment.
+    jobs: Vec<&'a (Span, Planned)>,
+    events: Vec<&'a (Span, Done)>,
+    /// Expectations of moments still to come.
+    timed: Vec<&'a Expectation>,
+    /// What submissions were refused with.
+    refused: BTreeMap<u64, String>,
+    differences: Vec<Difference>,
+}
+
+impl<'a> Play<'a> {
+    fn new(scenario: &'a Scenario) -> Play<'a> {
+        let mut jobs: Vec<_> = scenario.jobs.iter().collect();
+        let mut events: Vec<_> = scenario.events.iter().collect();
+        let mut timed: Vec<_> = scenario.expectations.iter().filter(|expectation| expectation.at.is_some()).collect();
+        // Stable: of one moment, the order of the file. The next is taken from the end.
+        jobs.sort_by_key(|(at, _)| *at);
+        events.sort_by_key(|(at, _)| *at);
+        timed.sort_by_key(|expectation| expectation.at);
+        jobs.reverse();
+        events.reverse();
+        timed.reverse();
+        let world = world(scenario);
+        Play { scenario, world, jobs, events, timed, refused: BTreeMap::new(), differences: Vec::new() }
+    }
+
+    /// Goes to the next instant at which something happens. False when there is none.
+    fn step(&mut self) -> bool {
+        let Some(now) = self.next() else { return false };
+        self.judge(Some(now));
+        self.world.reach(now);
+        while let Some((_, done)) = self.events.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
+            self.carry_out(done);
+        }
+        while let Some((_, planned)) = self.jobs.pop_if(|(at, _)| self.scenario.zero + *at <= now) {
+            self.submit(planned);
+        }
+        let decided = self.world.decide();
+        decided.is_ok() || self.fault(decided.err().unwrap_or_default())
+    }
+
+    fn next(&self) -> Option<Time> {
+        let zero = self.scenario.zero;
+        let job = self.jobs.last().map(|(at, _)| zero + *at);
+        let event = self.events.last().map(|(at, _)| zero + *at);
+        let ahead = job.is_some() || event.is_some() || !self.timed.is_empty();
+        // What looks ahead for ever, as windows that return do, does so for somebody.
+        let own = self.world.next().filter(|_| ahead || !self.world.is_over());
+        let next = [job, event, own].into_iter().flatten().min();
+        next.filter(|next| *next <= zero + self.scenario.until)
+    }
+
+    /// A plan that cannot be carried out ends the play.
+    fn fault(&mut self, why: String) -> bool {
+        let what = "a plan that can be carried out".to_string();
+        self.differences.push(Difference { line: 1, what: "plan".to_string(), expected: what, found: why });
+        false
+    }
+
+    fn carry_out(&mut self, done: &Done) {
+        let result = done.deeds.iter().try_for_each(|deed| self.world.act(deed));
+        let (expected, found) = match (&done.refused, result) {
+            (None, Ok(())) => return,
+            (Some(part), Err(why)) if why.contains(part.as_str()) => return,
+            (Some(part), Err(why)) => (format!("refused: ... {part} ..."), format!("refused: {why}")),
+            (Some(part), Ok(())) => (format!("refused: ... {part} ..."), "done".to_string()),
+            (None, Err(why)) => ("done".to_string(), format!("refused: {why}")),
+        };
+        self.differences.push(Difference { line: done.line, what: format!("event `{}`", done.text), expected, found });
+    }
+
+    fn submit(&mut self, planned: &Planned) {
+        let submitted = planned.submission.clone();
+        let submitted = submitted.and_then(|job| self.world.submit(job).map_err(|refusal| refusal.text));
+        if let Err(why) = submitted {
+            self.refused.insert(planned.number, why);
+        }
+    }
+
+    /// Judges what is expected of moments before this one.
+    fn judge(&mut self, before: Option<Time>) {
+        let zero = self.scenario.zero;
+        let is_past = |expectation: &mut &Expectation| {
+            let at = zero + expectation.at.unwrap_or_default();
+            before.is_none_or(|before| at < before)
+        };
+        while let Some(expectation) = self.timed.pop_if(is_past) {
+            let found = expectation.differences(&self.course());
+            self.differences.extend(found);
+        }
+    }
+
+    fn judge_whole(&mut self) {
+        for expectation in self.scenario.expectations.iter().filter(|expectation| expectation.at.is_none()) {
+            let found = expectation.differences(&self.course());
+            self.differences.extend(found);
+        }
+        for (_, planned) in &self.scenario.jobs {
+            let expects = |expectation: &Expectation| expectation.job.is_some_and(|job| job.number == planned.number);
+            if let Some(why) =
+                self.refused.get(&planned.number).filter(|_| !self.scenario.expectations.iter().any(expects))
+            {
+                let (what, found) = (format!("job {}: submission", planned.number), format!("refused: {why}"));
+                self.differences.push(Difference { line: planned.line, what, expected: "accepted".into(), found });
+            }
+        }
+        self.differences.sort_by_key(|difference| difference.line);
+    }
+
+    fn course(&self) -> Course<'_> {
+        Course { world: &self.world, zero: self.scenario.zero, refused: &self.refused }
+    }
+}
+
+fn world(scenario: &Scenario) -> World {
+    let mut world = World::new(scenario.config.clone(), scenario.zero);
+    world.name_groups(scenario.groups.clone());
+    for machine in &scenario.nodes {
+        world.set_node(machine.facts.clone());
+        let name = &machine.facts.name;
+        let marked = world.mark_offline(name, machine.offline);
+        let lost = if machine.up { Ok(()) } else { world.lose_node(name) };
+        debug_assert!(marked.is_ok() && lost.is_ok());
+    }
+    world
+}
+
+impl Report {
+    /// Whether everything was as expected.
+    pub fn is_good(&self) -> bool {
+        self.differences.is_empty()
+    }
+
+    /// What was not as expected, line by line, and the schedule below it; `at` says from where on the
+    /// beginning of the scenario is counted.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for Difference { line, what, expected, found } in &self.differences {
+            text += &format!("  line {line}: {what}\n    expected  {expected}\n    found     {found}\n");
+        }
+        text + "\n" + &self.schedule
+    }
+}
+
+/// A moment as a schedule shows it.
+pub(super) fn shown(time: Time, zero: Time) -> String {
+    seconds(time.since(zero))
+}

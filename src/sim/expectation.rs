@@ -1,0 +1,376 @@
+//! `[[expect]]`: what a scenario expects of the scheduler, and how that compares with what came of it.
+
+use super::scenario::values;
+use super::world::{Past, World};
+use crate::model::config::table::{ConfigError, Section, Value};
+use crate::model::job::{JobId, Share};
+use crate::model::reason::Stage;
+use crate::model::state::State;
+use crate::model::time::{Span, Time};
+use std::collections::BTreeMap;
+use toml::de::DeValue;
+
+/// The keys of an `[[expect]]`: where it looks, then what it may claim.
+const KEYS: &[&str] = &[
+    "at",
+    "job",
+    "start",
+    "starts",
+    "end",
+    "nodes",
+    "state",
+    "stage",
+    "reason",
+    "comment",
+    "booked",
+    "booked_on",
+    "never",
+    "via",
+    "exit",
+    "refused",
+    "order",
+    "cycles",
+    "running",
+];
+
+/// What is claimed of a moment, not of the whole course.
+const OF_A_MOMENT: &[&str] = &["stage", "reason", "comment", "booked", "booked_on", "running"];
+
+/// What is claimed of the course, not of one job.
+const OF_NO_JOB: &[&str] = &["order", "cycles", "running"];
+
+/// Something expected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// The line in the file.
+    pub line: usize,
+    /// The moment it is about, from the beginning; None for the whole course.
+    pub at: Option<Span>,
+    /// The job it is about.
+    pub job: Option<JobId>,
+    /// What is claimed.
+    pub claims: Vec<Claim>,
+}
+
+/// A claim: about a job unless said.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// Its first start.
+    Start(Span),
+    /// All its starts.
+    Starts(Vec<Span>),
+    /// Its last end.
+    End(Span),
+    /// Its nodes, chunk by chunk.
+    Nodes(Vec<String>),
+    /// How many chunks it has on which node.
+    Chunks(BTreeMap<String, u64>),
+    /// Where it stands: PBS's letter.
+    State(State),
+    /// The stage that leaves it waiting.
+    Stage(Stage),
+    /// The code of the reason why it waits.
+    Reason(String),
+    /// A part of the comment.
+    Comment(String),
+    /// The start it is promised, if any.
+    Booked(Option<Span>),
+    /// The nodes it is promised.
+    BookedOn(Vec<String>),
+    /// It never starts.
+    Never,
+    /// Whether it passes a job that was promised a start.
+    Filler(bool),
+    /// Its exit status.
+    Exit(i64),
+    /// A part of what its submission was refused with.
+    Refused(String),
+    /// These jobs start in this order; others do not matter.
+    Order(Vec<JobId>),
+    /// The scheduler looks at these moments and no others.
+    Cycles(Vec<Span>),
+    /// These jobs run and no others.
+    Running(Vec<JobId>),
+}
+
+/// An expectation that was not met.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Difference {
+    /// The line in the file.
+    pub line: usize,
+    /// What it is about: `job 3: start`.
+    pub what: String,
+    /// As expected.
+    pub expected: String,
+    /// As it was.
+    pub found: String,
+}
+
+/// Reads all; that there is one at least is a rule of scenarios.
+pub fn read_all(root: &Section) -> Result<Vec<Expectation>, ConfigError> {
+    let all: Vec<Expectation> = root.sections("expect")?.iter().map(read).collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => {
+            let said = "this scenario expects nothing, so it shows nothing: add an [[expect]], as job = 1, start = 0";
+            Err(root.wrong(said.to_string()))
+        }
+        false => Ok(all),
+    }
+}
+
+fn read(section: &Section) -> Result<Expectation, ConfigError> {
+    section.only(KEYS)?;
+    let at = section.read("at", values::A_MOMENT, values::moment)?;
+    let job = section.read("job", values::A_JOB, values::job)?;
+    let mut claims = Vec::new();
+    for (key, value) in section.rest(&["at", "job"]) {
+        if OF_A_MOMENT.contains(&key) && at.is_none() {
+            return Err(section.wrong_at(key, format!("`{key}` is of a moment: say which, as at = 3600")));
+        }
+        if !OF_NO_JOB.contains(&key) && job.is_none() {
+            return Err(section.wrong_at(key, format!("`{key}` is of a job: say which, as job = 1")));
+        }
+        claims.push(claim(section, key, value)?);
+    }
+    match claims.is_empty() {
+        true => Err(section.wrong(format!("this [[expect]] claims nothing: add one of {}", KEYS[2..].join(", ")))),
+        false => Ok(Expectation { line: section.line(), at, job, claims }),
+    }
+}
+
+fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigError> {
+    let (claim, wanted): (fn(&DeValue) -> Option<Claim>, &str) = match key {
+        "start" => (|v| values::moment(v).map(Claim::Start), values::A_MOMENT),
+        "starts" => (|v| values::list(values::moment)(v).map(Claim::Starts), "a list of moments, as [0, 3600]"),
+        "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
+        "nodes" => (nodes, "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }"),
+        "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, B or F"),
+        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"matching\" or \"backfill\""),
+        "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
+        "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),
+        "booked" => (booked, "the start promised, as 3600, or false for none"),
+        "booked_on" => (|v| values::list(values::words)(v).map(Claim::BookedOn), "a list of nodes, as [\"n1\"]"),
+        "never" => {
+            (|v| values::boolean(v).filter(|never| *never).map(|_| Claim::Never), "true: else say when it starts")
+        }
+        "via" => (|v| via(v).map(Claim::Filler), "\"backfill\" or \"priority\""),
+        "exit" => (|v| values::whole(v).map(Claim::Exit), "an exit status, as 0 or 271"),
+        "refused" => (|v| values::words(v).map(Claim::Refused), "a part of what qsub says"),
+        "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
+        "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
+        _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
+    };
+    claim(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
+}
+
+fn nodes(value: &DeValue) -> Option<Claim> {
+    if let Some(table) = value.as_table() {
+        let count = |(node, count): (&toml::Spanned<_>, &toml::Spanned<_>)| {
+            let node: &std::borrow::Cow<str> = node.get_ref();
+            Some((node.to_string(), values::whole(count.get_ref())?))
+        };
+        return table.iter().map(count).collect::<Option<_>>().map(Claim::Chunks);
+    }
+    values::list(values::words)(value).map(Claim::Nodes)
+}
+
+fn state(value: &DeValue) -> Option<State> {
+    let mut letters = value.as_str()?.chars();
+    State::from_letter(letters.next()?).filter(|_| letters.next().is_none())
+}
+
+fn stage(value: &DeValue) -> Option<Stage> {
+    serde_json::from_value(serde_json::Value::String(value.as_str()?.to_string())).ok()
+}
+
+fn booked(value: &DeValue) -> Option<Claim> {
+    match value.as_bool() {
+        Some(false) => Some(Claim::Booked(None)),
+        Some(true) => None,
+        None => values::moment(value).map(|at| Claim::Booked(Some(at))),
+    }
+}
+
+fn via(value: &DeValue) -> Option<bool> {
+    match value.as_str()? {
+        "backfill" => Some(true),
+        "priority" => Some(false),
+        _ => None,
+    }
+}
+
+/// What came of a scenario, or has come so far.
+pub struct Course<'a> {
+    /// The world as it stands.
+    pub world: &'a World,
+    /// Its beginning.
+    pub zero: Time,
+    /// What submissions were refused with, by the number of the job.
+    pub refused: &'a BTreeMap<u64, String>,
+}
+
+impl Expectation {
+    /// What of it was not met.
+    pub fn differences(&self, course: &Course) -> Vec<Difference> {
+        let difference = |claim: &Claim| {
+            let (what, expected, found) = course.compare(claim, self.job)?;
+            let whose = self.job.map(|job| format!("job {job}: ")).unwrap_or_default();
+            let when = self.at.map(|at| format!(" at {}", seconds(at))).unwrap_or_default();
+            Some(Difference { line: self.line, what: format!("{whose}{what}{when}"), expected, found })
+        };
+        self.claims.iter().filter_map(difference).collect()
+    }
+}
+
+impl Course<'_> {
+    /// What a claim is about, as expected and as found; None when both are the same.
+    fn compare(&self, claim: &Claim, job: Option<JobId>) -> Option<(&'static str, String, String)> {
+        let id = job.unwrap_or(JobId::job(0));
+        let (what, expected, found) = match claim {
+            Claim::Start(at) => {
+                ("start", seconds(*at), self.starts(id).first().copied().map(seconds).unwrap_or_else(never))
+            }
+            Claim::Starts(all) => ("starts", listed(all), listed(&self.starts(id))),
+            Claim::End(at) => ("end", seconds(*at), self.end(id)),
+            Claim::Nodes(nodes) => ("nodes", nodes.join(" "), self.nodes(id).join(" ")),
+            Claim::Chunks(chunks) => ("chunks by node", counted(chunks), counted(&chunks_of(&self.nodes(id)))),
+            Claim::State(state) => ("state", state.letter().to_string(), self.state(id)),
+            Claim::Stage(stage) => {
+                ("stage", named(*stage), self.world.reason(id).map_or_else(none, |r| named(r.stage())))
+            }
+            Claim::Reason(code) => {
+                ("reason", code.clone(), self.world.reason(id).map_or_else(none, |r| r.code().to_string()))
+            }
+            Claim::Comment(part) => return differs("comment", part, self.comment(id)),
+            Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
+            Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
+            Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
+            Claim::Filler(filler) => {
+                ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
+            }
+            Claim::Exit(status) => ("exit status", status.to_string(), self.exit(id)),
+            Claim::Refused(part) => {
+                return differs("refusal", part, self.refused.get(&id.number).cloned().unwrap_or_else(none));
+            }
+            Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
+            Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
+            Claim::Running(jobs) => ("running", ids(jobs), self.running()),
+        };
+        (expected != found).then_some((what, expected, found))
+    }
+
+    fn past(&self, id: JobId) -> Vec<&Past> {
+        self.world.past().iter().filter(|past| past.job == id).collect()
+    }
+
+    fn since(&self, time: Time) -> Span {
+        time.since(self.zero)
+    }
+
+    fn starts(&self, id: JobId) -> Vec<Span> {
+        self.past(id).iter().map(|past| self.since(past.start)).collect()
+    }
+
+    fn end(&self, id: JobId) -> String {
+        let end = self.past(id).last().and_then(|past| past.end);
+        end.map_or_else(|| "none".to_string(), |end| seconds(self.since(end)))
+    }
+
+    /// Those of the attempt that runs, else of the first.
+    fn nodes(&self, id: JobId) -> Vec<String> {
+        let past = self.past(id);
+        let shown = past.iter().find(|past| past.end.is_none()).or(past.first());
+        shown.map_or(Vec::new(), |past| past.shares.iter().map(|share: &Share| share.node.clone()).collect())
+    }
+
+    fn state(&self, id: JobId) -> String {
+        self.world.find(id).map_or_else(none, |job| job.life.state.letter().to_string())
+    }
+
+    fn exit(&self, id: JobId) -> String {
+        let exit = self.world.find(id).and_then(|job| job.life.exit);
+        exit.map_or_else(none, |exit| exit.status.to_string())
+    }
+
+    fn comment(&self, id: JobId) -> String {
+        let own = self.world.find(id).and_then(|job| job.life.comment.clone());
+        own.or_else(|| self.world.reason(id).map(ToString::to_string)).unwrap_or_else(none)
+    }
+
+    fn booked(&self, id: JobId) -> String {
+        self.world.booking(id).map_or_else(none, |booking| seconds(self.since(booking.at)))
+    }
+
+    fn booked_on(&self, id: JobId) -> String {
+        self.world.booking(id).map_or_else(none, |booking| booking.nodes.join(" "))
+    }
+
+    fn order(&self, jobs: &[JobId]) -> String {
+        let mut started: Vec<JobId> = Vec::new();
+        for past in self.world.past().iter().filter(|past| jobs.contains(&past.job)) {
+            if !started.contains(&past.job) {
+                started.push(past.job);
+            }
+        }
+        ids(&started)
+    }
+
+    fn cycles(&self) -> String {
+        let mut moments: Vec<Span> = self.world.cycles().iter().map(|now| self.since(*now)).collect();
+        moments.dedup();
+        listed(&moments)
+    }
+
+    fn running(&self) -> String {
+        let mut running: Vec<JobId> =
+            self.world.past().iter().filter(|past| past.end.is_none()).map(|past| past.job).collect();
+        running.sort_unstable();
+        ids(&running)
+    }
+}
+
+fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static str, String, String)> {
+    (!found.contains(part)).then(|| (what, format!("... {part} ..."), found))
+}
+
+/// Seconds, with a fraction if there is one.
+pub fn seconds(span: Span) -> String {
+    match span.0 % 1000 {
+        0 => span.as_seconds().to_string(),
+        _ => format!("{:.3}", span.0 as f64 / 1000.0).trim_end_matches('0').to_string(),
+    }
+}
+
+fn never() -> String {
+    "never".to_string()
+}
+
+fn none() -> String {
+    "none".to_string()
+}
+
+fn way(is_filler: bool) -> String {
+    if is_filler { "backfill" } else { "priority" }.to_string()
+}
+
+fn named(stage: Stage) -> String {
+    format!("{stage:?}").to_lowercase()
+}
+
+fn listed(moments: &[Span]) -> String {
+    moments.iter().map(|at| seconds(*at)).collect::<Vec<_>>().join(" ")
+}
+
+fn ids(jobs: &[JobId]) -> String {
+    jobs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn chunks_of(nodes: &[String]) -> BTreeMap<String, u64> {
+    let mut chunks = BTreeMap::new();
+    nodes.iter().for_each(|node| *chunks.entry(node.clone()).or_default() += 1);
+    chunks
+}
+
+fn counted(chunks: &BTreeMap<String, u64>) -> String {
+    chunks.iter().map(|(node, count)| format!("{node}*{count}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,127 @@
+//! What a live schedd has written down (`[cycle] record`), decided once more: the same view, the same
+//! policy and the same moments must give the same plans, byte for byte (M53, G6).
+
+use crate::model::policy::Policy;
+use crate::sched::change::Entry;
+use crate::sched::cycle;
+use crate::sched::snapshot::State;
+use std::io::{self, BufRead};
+
+/// What came of a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many cycles were decided once more.
+    pub cycles: usize,
+    /// The first plan that came out otherwise.
+    pub difference: Option<Deviation>,
+    /// The recording was as long as it may be and ends before its schedd did.
+    pub is_cut: bool,
+}
+
+/// A plan that came out otherwise than it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// The line of the recording.
+    pub line: usize,
+    /// The plan recorded.
+    pub recorded: String,
+    /// The plan made now.
+    pub made: String,
+}
+
+/// Why a recording cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The file.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// A line that is none of a recording's.
+    #[error("line {line}: not a line of a recording ({why}): it is written by schedd, with record = in [cycle]")]
+    Malformed {
+        /// Which.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Changes before any beginning.
+    #[error("line {line}: the recording has no beginning: its first line is missing")]
+    NoBeginning {
+        /// Which.
+        line: usize,
+    },
+    /// Nothing was decided in it.
+    #[error("there is no cycle in it")]
+    Empty,
+}
+
+/// Decides once more what a recording says was decided, up to the first difference.
+pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
+    let mut replayed = Replayed { cycles: 0, difference: None, is_cut: false };
+    let mut world: Option<(State, Policy)> = None;
+    for (number, text) in recording.split(b'\n').enumerate() {
+        let (line, text) = (number + 1, text?);
+        let entry = serde_json::from_slice(&text);
+        let entry: Entry = entry.map_err(|why| Fault::Malformed { line, why: why.to_string() })?;
+        match (entry, &mut world) {
+            (Entry::Begin { resources, policy }, world) => *world = Some((State::new(&resources), policy.into_owned())),
+            (Entry::Full, _) => replayed.is_cut = true,
+            (_, None) => return Err(Fault::NoBeginning { line }),
+            (Entry::Change(change), Some((state, _))) => state.make(&change),
+            (Entry::Cycle { now, plan }, Some((state, policy))) => {
+                let decided = cycle::run(state, policy, now);
+                let made = decided.to_string();
+                state.take_over(&decided);
+                if made != plan {
+                    replayed.difference = Some(Deviation { line, recorded: plan.into_owned(), made });
+                    return Ok(replayed);
+                }
+                replayed.cycles += 1;
+            }
+        }
+    }
+    if replayed.cycles == 0 { Err(Fault::Empty) } else { Ok(replayed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Time;
+    use crate::sched::change::Change;
+    use crate::sched::fixture::{cluster, queue, resources};
+    use std::borrow::Cow;
+
+    fn recording() -> String {
+        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3");
+        let job = scene.job(1, "select=1:ncpus=3");
+        let entries = [
+            Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) },
+            Entry::Change(Change::Queue(Cow::Owned(queue("workq", true)))),
+            Entry::Change(Change::Waits(Cow::Owned(job))),
+            Entry::Cycle {
+                now: Time(0),
+                plan: Cow::Owned(cluster("").queued(1, "select=1:ncpus=3").plan().to_string()),
+            },
+        ];
+        entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect()
+    }
+
+    #[test]
+    fn a_recording_gives_the_same_plans_and_an_altered_one_does_not() {
+        let text = recording();
+        assert_eq!(replay(text.as_bytes()).unwrap(), Replayed { cycles: 1, difference: None, is_cut: false });
+        let altered = text.replace("No nodes", "Nu nodes");
+        assert_ne!(altered, text);
+        let difference = replay(altered.as_bytes()).unwrap().difference.unwrap();
+        assert_eq!(difference.line, 4);
+        assert!(difference.recorded.contains("Nu nodes") && difference.made.contains("No nodes"));
+    }
+
+    #[test]
+    fn what_is_no_recording_is_told_with_its_line() {
+        let text = recording();
+        let rest = text.split_once('\n').unwrap().1;
+        assert_eq!(replay(rest.as_bytes()).unwrap_err().to_string().split(':').next(), Some("line 1"));
+        assert!(replay(&b"\xff\n"[..]).unwrap_err().to_string().contains("not a line of a recording"));
+        assert!(matches!(replay(&b""[..]), Err(Fault::Empty)));
+    }
+}

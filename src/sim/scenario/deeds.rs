@@ -1,0 +1,104 @@
+//! `[[event]]`: what else happens, as command lines of PBS, and of what no command does.
+
+use super::machines::Configured;
+use super::{Done, Grammar, values, wall};
+use crate::model::config::table::{ConfigError, Section, nearest};
+use crate::model::time::{Span, Time};
+use crate::sim::world::act::Deed;
+
+/// The keys of an `[[event]]`.
+const KEYS: &[&str] = &["at", "do", "config", "refused"];
+
+/// What no command does: its form, for refusals.
+const VERBS: &[(&str, &str)] = &[
+    ("node-down", "node-down NODE"),
+    ("node-up", "node-up NODE"),
+    ("node-set", "node-set NODE RESOURCE=AMOUNT ..."),
+    ("utilized", "utilized NODE RESOURCE=AMOUNT ..."),
+    ("load", "load NODE LOAD"),
+    ("gpus-outside", "gpus-outside NODE [NUMBER ...]"),
+    ("node-offline", "node-offline NODE"),
+    ("node-online", "node-online NODE"),
+    ("cycle", "cycle"),
+];
+
+pub(super) struct Reader<'a, 'f> {
+    pub root: &'a Section<'f>,
+    pub machines: &'a Configured,
+    pub grammar: Grammar,
+    pub zero: Time,
+}
+
+impl Reader<'_, '_> {
+    pub(super) fn read(&self) -> Result<Vec<(Span, Done)>, ConfigError> {
+        self.root.sections("event")?.iter().map(|section| self.event(section)).collect()
+    }
+
+    fn event(&self, section: &Section) -> Result<(Span, Done), ConfigError> {
+        section.only(KEYS)?;
+        let at = section.require("at", values::A_MOMENT, values::moment)?;
+        let text = section.read("do", "a command line, as \"qhold 3\"", values::words)?;
+        let mut deeds = Vec::new();
+        if let Some(config) = self.machines.altered(section)? {
+            deeds.push(Deed::Configure(Box::new(config)));
+        }
+        if let Some(text) = &text {
+            deeds.extend(self.deeds(text, at).map_err(|why| section.wrong_at("do", why))?);
+        }
+        if deeds.is_empty() {
+            let said = "this event does nothing: say what, as do = \"qhold 3\" or config = { ... }";
+            return Err(section.wrong(said.to_string()));
+        }
+        let refused = section.read("refused", "a part of what is said", values::text)?;
+        Ok((at, Done { line: section.line(), text: text.unwrap_or_else(|| "config".to_string()), deeds, refused }))
+    }
+
+    fn deeds(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (verb, rest) = words.split_first().ok_or("there is no command")?;
+        if let Some((_, form)) = VERBS.iter().find(|(known, _)| known == verb) {
+            return own(verb, rest).ok_or_else(|| format!("`{text}` is not of the form `{form}`"));
+        }
+        (self.grammar.act)(text, wall(self.zero, at)).unwrap_or_else(|| Err(unknown(verb)))
+    }
+}
+
+fn unknown(verb: &str) -> String {
+    let mut known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
+    known.extend(["qhold", "qrls", "qdel", "qalter", "qrerun", "qrun", "qmove", "qorder"]);
+    let near = nearest(verb, &known).unwrap_or_default();
+    format!("`{verb}` is nothing that an event can do; the nearest known one is `{near}`")
+}
+
+fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
+    Some(match (verb, rest) {
+        ("node-down", [node]) => vec![Deed::NodeDown(node.to_string())],
+        ("node-up", [node]) => vec![Deed::NodeUp(node.to_string())],
+        ("node-offline", [node]) => vec![Deed::Offline(node.to_string(), true)],
+        ("node-online", [node]) => vec![Deed::Offline(node.to_string(), false)],
+        ("node-set", [node, pairs @ ..]) if !pairs.is_empty() => {
+            let offer = |pair: &&str| {
+                let (name, amount) = pair.split_once('=')?;
+                Some(Deed::Offer(node.to_string(), name.to_string(), amount.to_string()))
+            };
+            pairs.iter().map(offer).collect::<Option<_>>()?
+        }
+        ("utilized", [node, pairs @ ..]) if !pairs.is_empty() => {
+            let used = |pair: &&str| {
+                let (name, amount) = pair.split_once('=')?;
+                Some(Deed::Use(node.to_string(), name.to_string(), amount.to_string()))
+            };
+            pairs.iter().map(used).collect::<Option<_>>()?
+        }
+        ("load", [node, load]) => {
+            let load: f64 = load.parse().ok().filter(|load: &f64| (0.0..=1e6).contains(load))?;
+            vec![Deed::Load(node.to_string(), (load * 1000.0).round() as u32)]
+        }
+        ("gpus-outside", [node, numbers @ ..]) => {
+            let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
+            vec![Deed::UseGpus(node.to_string(), numbers)]
+        }
+        ("cycle", []) => vec![Deed::Cycle],
+        _ => return None,
+    })
+}

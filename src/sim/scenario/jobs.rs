@@ -1,0 +1,106 @@
+//! `[[job]]`: who submits what, when, and what it will do.
+
+use super::{Grammar, Planned, values, wall};
+use crate::model::attribute::Setting;
+use crate::model::config::Config;
+use crate::model::config::table::{ConfigError, Section};
+use crate::model::job::Owner;
+use crate::model::resource::{Kind, Value};
+use crate::model::time::{Span, Time};
+use crate::sim::world::{Fate, Submission};
+use std::collections::BTreeMap;
+use toml::de::DeValue;
+
+/// The keys of a `[[job]]`.
+const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails"];
+
+/// The most jobs of a scenario.
+const MOST: u64 = 1_000_000;
+
+/// Users and groups get numbers from here on, in the order in which they appear.
+const FIRST_NUMBER: u32 = 1000;
+
+pub(super) struct Reader<'a, 'f> {
+    pub root: &'a Section<'f>,
+    pub config: &'a Config,
+    pub grammar: Grammar,
+    pub zero: Time,
+}
+
+/// What is submitted, by moment, and the numbers of groups.
+pub(super) type Submissions = (Vec<(Span, Planned)>, BTreeMap<String, u32>);
+
+/// The numbers of the names seen so far.
+#[derive(Default)]
+struct Names(BTreeMap<String, u32>);
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        let next = FIRST_NUMBER + self.0.len() as u32;
+        *self.0.entry(name.to_string()).or_insert(next)
+    }
+}
+
+impl Reader<'_, '_> {
+    /// All submissions, and the numbers of the groups that are named.
+    pub(super) fn read(&self) -> Result<Submissions, ConfigError> {
+        let (mut users, mut groups) = (Names::default(), Names::default());
+        let mut planned: Vec<(Span, Planned)> = Vec::new();
+        let mut lines: BTreeMap<u64, usize> = BTreeMap::new();
+        for section in self.root.sections("job")? {
+            section.only(KEYS)?;
+            let number = |value: &DeValue| values::whole(value).filter(|id: &u64| (1..=MOST).contains(id));
+            let id = section.require("id", "a number from 1 on", number)?;
+            let count = section.read("count", "a number of jobs alike, from 1 on", number)?.unwrap_or(1);
+            let owner = self.owner(&section, &mut users, &mut groups)?;
+            let at = section.read("at", values::A_MOMENT, values::moment)?.unwrap_or(Span(0));
+            let submission = self.submission(&section, at, owner)?;
+            for number in id..id.saturating_add(count) {
+                if let Some(line) = lines.insert(number, section.line()) {
+                    let said =
+                        format!("there are two jobs {number}, the other at line {line}: give this one another id");
+                    return Err(section.wrong_at("id", said));
+                }
+                let submission = submission.clone().map(|submission| Submission { number, ..submission });
+                planned.push((at, Planned { line: section.line(), number, submission }));
+            }
+        }
+        Ok((planned, groups.0))
+    }
+
+    fn owner(&self, section: &Section, users: &mut Names, groups: &mut Names) -> Result<Owner, ConfigError> {
+        let user = section.read("user", "the name of a user", values::words)?.unwrap_or_else(|| "ann".to_string());
+        let group = section.read("group", "the name of a group", values::words)?.unwrap_or_else(|| "users".to_string());
+        Ok(Owner { uid: users.number(&user), gid: groups.number(&group), user })
+    }
+
+    /// The inner error is that of the command line: it may be what is expected.
+    fn submission(&self, section: &Section, at: Span, owner: Owner) -> Result<Result<Submission, String>, ConfigError> {
+        let words = section.require("qsub", "what stands behind qsub, as \"-l select=1:ncpus=4\"", values::text)?;
+        let settings = match (self.grammar.qsub)(&words, wall(self.zero, at)) {
+            Ok(settings) => settings,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let fate = self.fate(section, &settings)?;
+        Ok(Ok(Submission { number: 0, owner, settings, fate }))
+    }
+
+    fn fate(&self, section: &Section, settings: &[Setting]) -> Result<Fate, ConfigError> {
+        let runs = section.read("runs", values::A_MOMENT, values::moment)?.or_else(|| self.walltime(settings));
+        let code = |value: &DeValue| values::whole(value).filter(|code| (0..=255).contains(code));
+        let missing = "this job has no `runs` and no walltime: say how long it really runs, as runs = 3600";
+        Ok(Fate {
+            runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
+            code: section.read("exit", "an exit code, 0 to 255", code)?.unwrap_or(0),
+            failures: section.read("fails", "how many of its starts fail", values::whole)?.unwrap_or(0),
+        })
+    }
+
+    fn walltime(&self, settings: &[Setting]) -> Option<Span> {
+        let asked = settings.iter().rev().find(|setting| setting.resource.as_deref() == Some("walltime"))?;
+        match Value::parse(Kind::Time, &asked.value.lossy()) {
+            Some(Value::Time(span)) => Some(span),
+            _ => Some(self.config.cycle.default_walltime),
+        }
+    }
+}

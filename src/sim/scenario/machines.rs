@@ -1,0 +1,193 @@
+//! `config` and `[[node]]` of a scenario. Both go through the reader of `lanai.toml`, so that a
+//! scenario may say what that may say, and is refused for the same reasons.
+
+use super::{Machine, values};
+use crate::model::config::table::{ConfigError, Section};
+use crate::model::config::{Config, NodeConfig};
+use crate::model::node::NodeFacts;
+use crate::model::resource::Value;
+use crate::sim::world::number;
+use std::collections::{BTreeMap, BTreeSet};
+use toml::de::DeValue;
+use toml::{Table, Value as Toml};
+
+/// Keys of a `[[node]]` that are the scenario's own.
+const OWN: &[&str] = &["count", "host", "state"];
+
+/// The most nodes of a scenario.
+const MOST: usize = 100_000;
+
+/// The configuration, with the nodes.
+pub struct Configured {
+    /// As written, to be laid under the `config` of events.
+    base: Table,
+    /// What holds at the beginning.
+    pub config: Config,
+    /// All nodes.
+    pub nodes: Vec<Machine>,
+}
+
+impl Configured {
+    pub fn read(root: &Section) -> Result<Configured, ConfigError> {
+        let mut base = root.read("config", A_TABLE, table)?.unwrap_or_default();
+        let refuse = |error: ConfigError| root.wrong_at("config", format!("in `config`: {}", error.text));
+        let plain = parse(&base).map_err(refuse)?;
+        let (mut nodes, mut tables) = (Vec::new(), Vec::new());
+        for section in root.sections("node")? {
+            let (machine, table) = node(&section, &base)?;
+            for machine in copies(&section, machine)? {
+                tables.push(Toml::Table(with_name(&table, &machine.facts.name)));
+                nodes.push(machine);
+            }
+        }
+        unique(root, &nodes)?;
+        share_hosts(&mut nodes);
+        // What the configuration says of a node that is no machine of the scenario would stand there alone.
+        let config = match nodes.is_empty() {
+            true => plain,
+            false => {
+                base.insert("node".to_string(), Toml::Array(tables));
+                parse(&base).map_err(refuse)?
+            }
+        };
+        Ok(Configured { base, config, nodes })
+    }
+
+    /// The configuration with this laid over it.
+    pub fn altered(&self, section: &Section) -> Result<Option<Config>, ConfigError> {
+        let Some(over) = section.read("config", A_TABLE, table)? else { return Ok(None) };
+        let mut whole = self.base.clone();
+        lay_over(&mut whole, over);
+        let refuse = |error: ConfigError| section.wrong_at("config", format!("in `config`: {}", error.text));
+        parse(&whole).map(Some).map_err(refuse)
+    }
+}
+
+const A_TABLE: &str = "a table that holds what lanai.toml may hold, as { preset = \"maui\" }";
+
+fn parse(table: &Table) -> Result<Config, ConfigError> {
+    Config::parse(&table.to_string())
+}
+
+fn lay_over(base: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (base.get_mut(&key), value) {
+            (Some(Toml::Table(under)), Toml::Table(over)) => lay_over(under, over),
+            (_, value) => drop(base.insert(key, value)),
+        }
+    }
+}
+
+/// The table as one that owns what it holds.
+fn table(value: &DeValue) -> Option<Table> {
+    match owned(value)? {
+        Toml::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+fn owned(value: &DeValue) -> Option<Toml> {
+    Some(match value {
+        DeValue::String(text) => Toml::String(text.to_string()),
+        DeValue::Integer(_) => Toml::Integer(values::whole(value)?),
+        DeValue::Float(number) => Toml::Float(number.as_str().parse().ok()?),
+        DeValue::Boolean(flag) => Toml::Boolean(*flag),
+        DeValue::Datetime(moment) => Toml::Datetime(*moment),
+        DeValue::Array(items) => Toml::Array(items.iter().map(|item| owned(item.get_ref())).collect::<Option<_>>()?),
+        DeValue::Table(table) => {
+            let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<_>)| {
+                let key: &std::borrow::Cow<str> = key.get_ref();
+                Some((key.to_string(), owned(value.get_ref())?))
+            };
+            Toml::Table(table.iter().map(entry).collect::<Option<_>>()?)
+        }
+    })
+}
+
+/// A node, and what the configuration is to say of it.
+fn node(section: &Section, base: &Table) -> Result<(Machine, Table), ConfigError> {
+    let mut said = Table::new();
+    for (key, value) in section.rest(OWN) {
+        let value =
+            owned(value.get_ref()).ok_or_else(|| section.refuse(key, value, "a value that lanai.toml may hold"))?;
+        said.insert(key.to_string(), value);
+    }
+    let mut whole = base.clone();
+    whole.insert("node".to_string(), Toml::Array(vec![Toml::Table(said.clone())]));
+    let config = parse(&whole).map_err(|error| section.wrong(error.text))?;
+    let node = config.nodes.first().ok_or_else(|| section.wrong("this is no node".to_string()))?;
+    let host = section.read("host", "the name of a host", values::words)?.unwrap_or_else(|| node.name.clone());
+    let state = section.read("state", "\"free\", \"down\" or \"offline\"", state)?.unwrap_or((true, false));
+    Ok((Machine { facts: facts(node, host), up: state.0, offline: state.1 }, said))
+}
+
+fn state(value: &DeValue) -> Option<(bool, bool)> {
+    match value.as_str()? {
+        "free" => Some((true, false)),
+        "down" => Some((false, false)),
+        "offline" => Some((true, true)),
+        _ => None,
+    }
+}
+
+fn facts(node: &NodeConfig, host: String) -> NodeFacts {
+    let mut facts = NodeFacts {
+        name: node.name.clone(),
+        host,
+        available: node.available.clone(),
+        terms: node.terms.clone(),
+        ..NodeFacts::default()
+    };
+    name_itself(&mut facts);
+    number(&mut facts, 0);
+    facts.gpus = node.gpus(&facts.gpus);
+    facts
+}
+
+fn name_itself(facts: &mut NodeFacts) {
+    facts.available.insert("host".to_string(), Value::String(facts.host.clone()));
+    facts.available.insert("vnode".to_string(), Value::String(facts.name.clone()));
+}
+
+/// `count` nodes alike are named after the first, with numbers from 1 on.
+fn copies(section: &Section, machine: Machine) -> Result<Vec<Machine>, ConfigError> {
+    let count = |value: &DeValue| values::whole(value).filter(|count| (1..=MOST).contains(count));
+    let Some(count) = section.read("count", "a number of nodes alike, 1 to 100000", count)? else {
+        return Ok(vec![machine]);
+    };
+    let own_host = machine.facts.host == machine.facts.name;
+    let copy = |n: usize| {
+        let mut copy = machine.clone();
+        copy.facts.name = format!("{}{n}", machine.facts.name);
+        copy.facts.host = if own_host { copy.facts.name.clone() } else { machine.facts.host.clone() };
+        name_itself(&mut copy.facts);
+        copy
+    };
+    Ok((1..=count).map(copy).collect())
+}
+
+fn with_name(table: &Table, name: &str) -> Table {
+    let mut table = table.clone();
+    table.insert("name".to_string(), Toml::String(name.to_string()));
+    table
+}
+
+fn unique(root: &Section, nodes: &[Machine]) -> Result<(), ConfigError> {
+    let mut names = BTreeSet::new();
+    match nodes.iter().find(|machine| !names.insert(&machine.facts.name)) {
+        Some(twice) => Err(root.wrong_at("node", format!("there are two nodes `{}`: rename one", twice.facts.name))),
+        None => Ok(()),
+    }
+}
+
+/// Of nodes on one host each has processors and GPUs of its own.
+fn share_hosts(nodes: &mut [Machine]) {
+    let mut taken: BTreeMap<String, (u16, u16)> = BTreeMap::new();
+    for machine in nodes {
+        let (cpus, gpus) = taken.entry(machine.facts.host.clone()).or_default();
+        machine.facts.cpus.iter_mut().for_each(|cpu| *cpu = cpu.saturating_add(*cpus));
+        machine.facts.gpus.iter_mut().for_each(|gpu| *gpu = gpu.saturating_add(*gpus));
+        *cpus = cpus.saturating_add(machine.facts.cpus.len() as u16);
+        *gpus = gpus.saturating_add(machine.facts.gpus.len() as u16);
+    }
+}

@@ -1,0 +1,379 @@
+//! A cluster that is not there, with a clock that jumps: jobs live by [`Job::apply`], the scheduler's
+//! view follows them by [`Change::of`], and [`cycle::run`] decides, all three as in schedd. What is
+//! made up is what machines and people do.
+//!
+//! Of what happens at one instant, ends come first ([`World::reach`]), then what people do
+//! ([`World::submit`], [`World::act`]), then the scheduler looks ([`World::decide`]).
+
+pub mod act;
+
+mod arrays;
+
+mod nodes;
+
+mod submit;
+
+mod windows;
+
+use crate::model::bonds::{Standing, Tied};
+use crate::model::config::Config;
+use crate::model::depend::Tie;
+use crate::model::event::Event;
+use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
+use crate::model::life::Moment;
+use crate::model::node::Node;
+use crate::model::policy::Policy;
+use crate::model::reason::Reason;
+use crate::model::resource::Resources;
+use crate::model::state::State as Stand;
+use crate::model::ties::Ties;
+use crate::model::time::{Span, Time, Wall};
+use crate::sched::change::Change;
+use crate::sched::cycle;
+use crate::sched::plan::{Booking, Plan, Start};
+use crate::sched::snapshot::State;
+pub use nodes::number;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+pub use submit::Submission;
+
+/// After so many cycles at one instant something goes round in a circle.
+const MOST_CYCLES: usize = 10_000;
+
+/// What a job does that nobody can read off its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// How long each attempt would run if nobody ended it.
+    pub runs: Span,
+    /// Its exit code.
+    pub code: i32,
+    /// So many of its starts fail by a fault of the node.
+    pub failures: u32,
+}
+
+/// One attempt, for the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Whose.
+    pub job: JobId,
+    /// When it started.
+    pub start: Time,
+    /// When it ended; None while it runs.
+    pub end: Option<Time>,
+    /// What it got.
+    pub shares: Vec<Share>,
+    /// Whether it passed a job that was promised a start.
+    pub is_filler: bool,
+}
+
+/// The cluster, its jobs, and what became of them so far.
+#[derive(Debug)]
+pub struct World {
+    now: Time,
+    config: Config,
+    policy: Policy,
+    resources: Resources,
+    state: State,
+    jobs: BTreeMap<JobId, Job>,
+    fates: BTreeMap<u64, Fate>,
+    nodes: BTreeMap<String, Node>,
+    /// The numbers of groups.
+    groups: BTreeMap<String, u32>,
+    ties: Ties,
+    plan: Plan,
+    is_due: bool,
+    past: Vec<Past>,
+    cycles: Vec<Time>,
+}
+
+impl World {
+    /// An empty cluster.
+    pub fn new(config: Config, now: Time) -> World {
+        let mut world = World {
+            now,
+            policy: config.policy(),
+            resources: config.resources(),
+            state: State::new(&config.resources()),
+            config,
+            jobs: BTreeMap::new(),
+            fates: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            ties: Ties::default(),
+            plan: Plan::new(now),
+            is_due: false,
+            past: Vec::new(),
+            cycles: Vec::new(),
+        };
+        let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
+        world.state.make(&Change::Order(listed));
+        world.set_queues();
+        world
+    }
+
+    fn set_queues(&mut self) {
+        for queue in self.config.queues() {
+            self.state.make(&Change::Queue(Cow::Owned(queue)));
+        }
+        for (name, pool) in self.config.pools.clone() {
+            self.state.make(&Change::Pool(Cow::Owned(name), Cow::Owned(pool)));
+        }
+    }
+
+    /// From now on another configuration holds; resources stay as they are.
+    pub fn configure(&mut self, config: Config) {
+        self.policy = config.policy();
+        self.config = config;
+        self.set_queues();
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.view(id));
+    }
+
+    /// Groups have these numbers.
+    pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
+        self.groups = groups;
+    }
+
+    /// What is known of resources.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// A job, also one that is over; an element only once it has begun.
+    pub fn find(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    /// All jobs, also those that are over.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+
+    /// All attempts, in the order of their starts.
+    pub fn past(&self) -> &[Past] {
+        &self.past
+    }
+
+    /// The moments at which the scheduler has looked.
+    pub fn cycles(&self) -> &[Time] {
+        &self.cycles
+    }
+
+    /// Why the scheduler has left a job waiting when it last looked.
+    pub fn reason(&self, id: JobId) -> Option<&Reason> {
+        let class = self.state.class_of(id)?;
+        self.plan.verdicts.iter().find(|(of, _)| *of == class).map(|(_, reason)| &**reason)
+    }
+
+    /// What the scheduler has promised a job when it last looked.
+    pub fn booking(&self, id: JobId) -> Option<&Booking> {
+        self.plan.bookings.iter().find(|booking| booking.job == id)
+    }
+
+    /// Whether every job is over.
+    pub fn is_over(&self) -> bool {
+        self.jobs.values().all(|job| job.life.state == Stand::Finished)
+    }
+
+    /// When something happens next, if nobody does anything.
+    pub fn next(&self) -> Option<Time> {
+        let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
+        let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
+        let begins = begins.filter_map(|job| job.spec.begin).map(time);
+        ends.chain(begins).chain(self.plan.next).chain(self.next_close()).filter(|next| *next > self.now).min()
+    }
+
+    /// Lets time pass until `now`: jobs end, and those whose time has come may start.
+    pub fn reach(&mut self, now: Time) {
+        self.now = now;
+        let over = |job: &Job| self.end_of(job).filter(|(end, _)| *end <= now).map(|(_, how)| (job.id, how));
+        let ends: Vec<(JobId, How)> = self.jobs.values().filter_map(over).collect();
+        ends.into_iter().for_each(|(id, how)| self.end(id, how));
+        let is_due = |job: &&Job| job.life.state == Stand::Waiting && job.spec.begin <= Some(wall(now));
+        let begins: Vec<JobId> = self.jobs.values().filter(is_due).map(|job| job.id).collect();
+        begins.into_iter().for_each(|id| self.happen(id, Event::Due));
+        self.is_due |= self.plan.next.is_some_and(|next| next <= now);
+    }
+
+    /// The scheduler looks, once more after each look that has changed more than it decided. The error
+    /// is a plan that cannot be carried out, or one that never comes to an end.
+    pub fn decide(&mut self) -> Result<(), String> {
+        self.attend_windows();
+        for _ in 0..MOST_CYCLES {
+            if !std::mem::take(&mut self.is_due) {
+                return Ok(());
+            }
+            self.ties.stirred = false;
+            let plan = cycle::run(&self.state, &self.policy, self.now);
+            plan.audit(&self.state)?;
+            self.cycles.push(self.now);
+            self.state.take_over(&plan);
+            let failed = self.carry_out(&plan);
+            self.plan = plan;
+            // What was started leaves a cycle nothing to decide, unless it was lost or freed others.
+            self.is_due = failed || self.ties.stirred;
+        }
+        Err(format!("the scheduler looks for ever at second {}", self.now.0 / 1000))
+    }
+
+    /// The scheduler is to look though nothing has happened.
+    pub fn want_cycle(&mut self) {
+        self.is_due = true;
+    }
+
+    /// True if a start has failed.
+    fn carry_out(&mut self, plan: &Plan) -> bool {
+        let mut failed = false;
+        for start in &plan.starts {
+            failed |= self.start(start);
+        }
+        failed
+    }
+
+    fn start(&mut self, start: &Start) -> bool {
+        // Of several jobs of one `runone` set only the first starts: its start bars the others.
+        let attempt = self.next_attempt(start.job);
+        attempt.is_some_and(|attempt| self.begin(start, attempt))
+    }
+
+    /// An attempt begins, or is refused by its node: then true.
+    fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
+        self.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+        let shares = start.shares.clone();
+        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
+        match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
+            Some(fate) => {
+                fate.failures -= 1;
+                self.end(start.job, How::NodeFault("the node refused it".to_string()));
+                true
+            }
+            None => {
+                let boot = "1".to_string();
+                self.happen(start.job, Event::Launched { attempt, session: 1, boot });
+                false
+            }
+        }
+    }
+
+    /// The attempt that a start would be; None for a job that cannot be started now.
+    fn next_attempt(&self, id: JobId) -> Option<Attempt> {
+        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
+        let may_start = crate::sched::change::is_candidate(job);
+        may_start.then_some(job.life.attempt + 1)
+    }
+
+    /// When and how a job ends that runs on nodes that answer.
+    fn end_of(&self, job: &Job) -> Option<(Time, How)> {
+        let run = job.life.open_run().filter(|run| !run.silent)?;
+        let fate = self.fates.get(&job.id.number)?;
+        let over = || How::Signaled(nix::libc::SIGTERM);
+        if job.life.want != Want::Run {
+            return Some((self.now, over()));
+        }
+        let overrun = self.config.launch.overrun;
+        match job.spec.walltime().filter(|limit| *limit + overrun < fate.runs) {
+            Some(limit) => Some((run.started + limit + overrun, How::Overran { used: limit + overrun, limit })),
+            None => Some((run.started + fate.runs, How::Exited(fate.code))),
+        }
+    }
+
+    fn end(&mut self, id: JobId, how: How) {
+        let Some(attempt) = self.open_attempt(id) else { return };
+        let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
+        let used = Usage { walltime: self.now.since(self.began(id)), ..Usage::default() };
+        let outcome = Outcome { how, sent, used, notes: Vec::new() };
+        self.close(id);
+        self.happen(id, Event::Ended { attempt, outcome });
+    }
+
+    /// Ends at once what somebody wants ended.
+    fn end_unwanted(&mut self, id: JobId) {
+        let last = JobId::element(id.number, u32::MAX);
+        let range = if id.is_array() { id..=last } else { id..=id };
+        let unwanted = |job: &&Job| job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run;
+        let ids: Vec<JobId> = self.jobs.range(range).map(|(_, job)| job).filter(unwanted).map(|job| job.id).collect();
+        ids.into_iter().for_each(|id| self.end(id, How::Signaled(nix::libc::SIGTERM)));
+    }
+
+    fn close(&mut self, id: JobId) {
+        let now = self.now;
+        let open = self.past.iter_mut().rev().find(|past| past.job == id && past.end.is_none());
+        open.into_iter().for_each(|past| past.end = Some(now));
+    }
+
+    fn open_attempt(&self, id: JobId) -> Option<Attempt> {
+        self.open_run(id).map(|run| run.attempt)
+    }
+
+    fn began(&self, id: JobId) -> Time {
+        self.open_run(id).map_or(self.now, |run| run.started)
+    }
+
+    fn open_run(&self, id: JobId) -> Option<&Run> {
+        self.jobs.get(&id)?.life.open_run()
+    }
+
+    /// Takes note of what happened to a job, and of what that means for those tied to it.
+    fn happen(&mut self, id: JobId, event: Event) {
+        self.note(id, event);
+        crate::model::bonds::pass_on(self);
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules }
+    }
+
+    /// Brings the scheduler's view of a job in line with the job.
+    fn view(&mut self, id: JobId) {
+        self.is_due = true;
+        let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
+        let change = Change::of(id, job, &self.policy);
+        let change = match job.filter(|job| job.life.open_run().is_some()) {
+            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), None),
+            None => change,
+        };
+        self.state.make(&change);
+    }
+}
+
+impl Tied for World {
+    fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id)
+    }
+
+    fn ties(&self) -> &Ties {
+        &self.ties
+    }
+
+    fn ties_mut(&mut self) -> &mut Ties {
+        &mut self.ties
+    }
+
+    fn note(&mut self, id: JobId, event: Event) {
+        if matches!(event, Event::Started { .. } | Event::RunWanted { .. }) {
+            self.begin_element(id);
+        }
+        let moment = self.moment();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let was = job.life.state;
+        job.apply(&event, moment);
+        self.ties.observe(was, job);
+        self.view(id);
+        self.tell_array(id);
+    }
+
+    /// Nothing is kept beyond the ties themselves.
+    fn keep(&mut self, _: Tie, _: Standing) {}
+
+    fn server(&self) -> &str {
+        "sim"
+    }
+}
+
+fn wall(time: Time) -> Wall {
+    Wall(time.0.div_euclid(1000))
+}
+
+fn time(wall: Wall) -> Time {
+    Time(wall.0.saturating_mul(1000))
+}

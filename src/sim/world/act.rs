@@ -1,0 +1,206 @@
+//! What people and machines do to the world, beside submitting jobs.
+
+use super::World;
+use crate::model::array::Indices;
+use crate::model::attribute::{self, Draft, Setting};
+use crate::model::bonds;
+use crate::model::config::Config;
+use crate::model::depend::Wish;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId};
+use crate::model::refusal::Refusal;
+use crate::model::state::{Holds, State};
+use crate::sched::forced;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Something done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Deed {
+    /// `qhold`.
+    Hold(JobId, Holds),
+    /// `qrls`.
+    Release(JobId, Holds),
+    /// `qdel`, of a job or of some elements of an array.
+    Delete(JobId, Option<Indices>),
+    /// `qalter`.
+    Alter(JobId, Vec<Setting>),
+    /// `qrerun`.
+    Rerun(JobId),
+    /// `qrun`, on these nodes if any are named.
+    Run(JobId, BTreeSet<String>),
+    /// `qmove`.
+    Move(JobId, String),
+    /// `qorder`.
+    Swap(JobId, JobId),
+    /// A node answers no more.
+    NodeDown(String),
+    /// It was booted, and answers.
+    NodeUp(String),
+    /// An operator takes a node out of service, or puts it back for false.
+    Offline(String, bool),
+    /// A node offers this much of a resource.
+    Offer(String, String, String),
+    /// So much of a resource of a node is really in use.
+    Use(String, String, String),
+    /// The load of a node, in thousandths.
+    Load(String, u32),
+    /// Processes outside the queue use these GPUs of a node.
+    UseGpus(String, Vec<u16>),
+    /// Another `lanai.toml`.
+    Configure(Box<Config>),
+    /// The scheduler looks.
+    Cycle,
+}
+
+/// Who does it.
+const OPERATOR: &str = "operator@sim";
+
+impl World {
+    /// Does something, or says why it was refused.
+    pub fn act(&mut self, deed: &Deed) -> Result<(), String> {
+        let by = OPERATOR.to_string();
+        match deed {
+            Deed::Hold(id, holds) => {
+                self.live(*id)?;
+                self.happen_to_all(*id, &Event::Held { holds: *holds, by });
+            }
+            Deed::Release(id, holds) => {
+                self.live(*id)?;
+                self.happen_to_all(*id, &Event::Released { holds: *holds, by });
+            }
+            Deed::Delete(id, only) => self.delete(*id, *only)?,
+            Deed::Alter(id, settings) => self.alter(*id, settings).map_err(|refusal| refusal.text)?,
+            Deed::Rerun(id) => self.rerun(*id)?,
+            Deed::Run(id, on) => self.run_now(*id, on)?,
+            Deed::Move(id, queue) => self.put(*id, queue).map_err(|refusal| refusal.text)?,
+            Deed::Swap(one, other) => self.swap(*one, *other)?,
+            Deed::NodeDown(name) => self.lose_node(name)?,
+            Deed::NodeUp(name) => self.regain_node(name)?,
+            Deed::Offline(name, offline) => self.mark_offline(name, *offline)?,
+            Deed::Offer(name, resource, text) => self.offer(name, resource, text)?,
+            Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
+            Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
+            Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::Configure(config) => self.configure(Config::clone(config)),
+            Deed::Cycle => self.want_cycle(),
+        }
+        Ok(())
+    }
+
+    fn live(&self, id: JobId) -> Result<&Job, String> {
+        let known = self.jobs.get(&id).ok_or_else(|| Refusal::unknown_job().text)?;
+        if known.life.state == State::Finished { Err(Refusal::finished().text) } else { Ok(known) }
+    }
+
+    fn delete(&mut self, id: JobId, only: Option<Indices>) -> Result<(), String> {
+        let by = OPERATOR.to_string();
+        match only.or(id.index().map(Indices::one)) {
+            None => {
+                self.live(id)?;
+                self.happen_to_all(id, &Event::DeleteWanted { by, force: false });
+            }
+            Some(only) => self.delete_elements(id.parent().unwrap_or(id), only)?,
+        }
+        self.end_unwanted(id.parent().unwrap_or(id));
+        Ok(())
+    }
+
+    fn delete_elements(&mut self, array: JobId, only: Indices) -> Result<(), String> {
+        let indices = self.live(array)?.indices().ok_or_else(|| Refusal::unknown_job().text)?;
+        for element in self.begun(array) {
+            if element.index().is_some_and(|index| only.position(index).is_some()) {
+                self.happen(element, Event::DeleteWanted { by: OPERATOR.to_string(), force: false });
+            }
+        }
+        self.change_array(array, |job, moment| {
+            for position in only.iter().filter_map(|index| indices.position(index)) {
+                job.end_waiting(position, position, moment);
+            }
+        });
+        bonds::pass_on(self);
+        Ok(())
+    }
+
+    fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<(), Refusal> {
+        let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?.clone();
+        if job.life.state == State::Finished {
+            return Err(Refusal::finished());
+        }
+        let before = Draft {
+            spec: (*job.spec).clone(),
+            holds: job.life.holds,
+            run_count: job.life.run_count,
+            comment: job.life.comment.clone(),
+            depend: Wish::default(),
+        };
+        let context = self.context(&job.owner.user, job.life.state == State::Running);
+        let after = attribute::alter(&before, settings, &context)?;
+        let bonds = self.grant(&after.depend)?;
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.spec = Arc::new(after.spec);
+            (job.life.holds, job.life.run_count, job.life.comment) = (after.holds, after.run_count, after.comment);
+        }
+        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
+        self.happen(id, Event::Altered { by: OPERATOR.to_string(), attributes });
+        if !after.depend.is_empty() {
+            bonds::bind(self, id, &bonds, true);
+        }
+        Ok(())
+    }
+
+    fn rerun(&mut self, id: JobId) -> Result<(), String> {
+        let job = self.live(id)?;
+        if job.life.open_run().is_none() {
+            return Err(Refusal::bad_state().text);
+        }
+        if !job.spec.rerunnable {
+            return Err(Refusal::not_rerunnable().text);
+        }
+        self.happen(id, Event::RerunWanted { by: OPERATOR.to_string() });
+        self.end_unwanted(id);
+        Ok(())
+    }
+
+    fn run_now(&mut self, id: JobId, on: &BTreeSet<String>) -> Result<(), String> {
+        let job = self.unstarted(id)?.clone();
+        let on = Some(on).filter(|names| !names.is_empty());
+        let start =
+            forced::start(&self.state, &self.policy, &job, on, self.now).map_err(|reason| reason.to_string())?;
+        self.happen(id, Event::RunWanted { by: OPERATOR.to_string() });
+        self.begin(&start, job.life.attempt + 1);
+        Ok(())
+    }
+
+    fn put(&mut self, id: JobId, queue: &str) -> Result<(), Refusal> {
+        let from = self.unstarted(id).map_err(|_| Refusal::bad_state())?.spec.queue.clone();
+        self.check_queue(queue)?;
+        self.change_queue(id, queue);
+        self.happen(id, Event::Moved { by: OPERATOR.to_string(), from, to: queue.to_string() });
+        Ok(())
+    }
+
+    fn swap(&mut self, one: JobId, other: JobId) -> Result<(), String> {
+        let (first, second) = (self.unstarted(one)?.clone(), self.unstarted(other)?.clone());
+        for (id, place) in [(one, &second), (other, &first)] {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.life.rank = Some(place.rank());
+            }
+            self.change_queue(id, &place.spec.queue);
+            self.happen(id, Event::Reordered { by: OPERATOR.to_string(), with: place.id });
+        }
+        Ok(())
+    }
+
+    fn change_queue(&mut self, id: JobId, queue: &str) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            Arc::make_mut(&mut job.spec).queue = queue.to_string();
+        }
+    }
+
+    fn unstarted(&self, id: JobId) -> Result<&Job, String> {
+        let job = self.live(id)?;
+        let waits = matches!(job.life.state, State::Queued | State::Held | State::Waiting);
+        if waits && !job.has_begun() { Ok(job) } else { Err(Refusal::bad_state().text) }
+    }
+}

@@ -1,0 +1,106 @@
+//! Submission, as schedd does it, to the world's own queues.
+
+use super::{Fate, World};
+use crate::model::array::Elements;
+use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::bonds::{self, Bonds};
+use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
+use crate::model::event::Event;
+use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::model::text::Text;
+use std::sync::Arc;
+
+/// What somebody submits.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The number it is to have.
+    pub number: u64,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What `qsub` was told.
+    pub settings: Vec<Setting>,
+    /// What it will do.
+    pub fate: Fate,
+}
+
+impl World {
+    /// Takes in a job, or an array, or refuses it as schedd would.
+    pub fn submit(&mut self, submission: Submission) -> Result<JobId, Refusal> {
+        let Submission { number, owner, settings, fate } = submission;
+        let draft = attribute::submit(&settings, origin(), &self.context(&owner.user, false))?;
+        self.check_queue(&draft.spec.queue)?;
+        let bonds = self.grant(&draft.depend)?;
+        let most = self.config.server.max_array_size;
+        let count = draft.spec.array.map(|indices| indices.count());
+        if count.is_some_and(|count| most.is_some_and(|most| count > most)) {
+            return Err(Refusal::array_too_large());
+        }
+        let elements = count.map(|count| Arc::new(Elements::new(count)));
+        let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
+        let mut life = Life::new(draft.holds, draft.run_count, self.now);
+        life.comment = draft.comment;
+        life.bars = bonds.bars();
+        self.fates.insert(number, fate);
+        self.jobs.insert(id, Job { id, owner, spec: Arc::new(draft.spec), life, elements });
+        self.happen(id, Event::Submitted);
+        bonds::bind(self, id, &bonds, false);
+        Ok(id)
+    }
+
+    pub(super) fn context<'a>(&'a self, owner: &'a str, running: bool) -> Context<'a> {
+        Context {
+            resources: &self.resources,
+            rights: Rights { privileged: true, running },
+            owner,
+            server: "sim",
+            default_queue: Some(&self.config.server.default_queue),
+        }
+    }
+
+    pub(super) fn check_queue(&self, name: &str) -> Result<(), Refusal> {
+        match self.config.queues().iter().find(|queue| queue.name == name) {
+            None => Err(Refusal::unknown_queue()),
+            Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Judges a wish for dependencies: conditions met already are left out.
+    pub(super) fn grant(&self, wish: &Wish) -> Result<Bonds, Refusal> {
+        let mut bonds = Bonds { on: wish.on, ..Bonds::default() };
+        for edge in &wish.edges {
+            let full = edge.job.full("sim");
+            let other = self.jobs.get(&edge.job).ok_or_else(|| Refusal::no_such_job(&full))?;
+            match edge.kind {
+                Kind::After(condition) => match judge(condition, Progress::of(other)) {
+                    Verdict::Met => {}
+                    Verdict::Pending => bonds.conditions.push((edge.job, condition)),
+                    Verdict::Impossible => {
+                        let which = format!("{}:{full}, {}", edge.kind.name(), fate(&other.life));
+                        return Err(Refusal::unmet_dependency(&which));
+                    }
+                },
+                Kind::Before(condition) => bonds.before.push((edge.job, condition)),
+                Kind::RunOne => {
+                    bonds.mates.push(edge.job);
+                    let runs = other.life.state == State::Running || other.has_begun();
+                    bonds.rival = bonds.rival.or(if runs { Some(edge.job) } else { other.life.bars.rival });
+                }
+            }
+        }
+        Ok(bonds)
+    }
+}
+
+/// Nothing of this matters where nothing really runs.
+fn origin() -> Origin {
+    Origin {
+        program: Program::Script(Digest([0; 32])),
+        environ: Digest([0; 32]),
+        workdir: Text::from("/"),
+        submit_host: "sim".to_string(),
+        arguments: Text::default(),
+    }
+}

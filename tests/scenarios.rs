@@ -1,0 +1,202 @@
+//! The policy's own tests: every `tests/sched/*.toml` comes out as it expects. What waits for its rule
+//! lies in `tests/sched/pending/`.
+
+use crate::support::sandbox::bin;
+use crate::support::{files, root};
+use lanai::cli::qsim::grammar::GRAMMAR;
+use lanai::sim::check::{self, Report};
+use lanai::sim::scenario::Scenario;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn scenarios(folder: &str) -> Vec<PathBuf> {
+    let folder = root().join(folder);
+    let mut found: Vec<PathBuf> = files(&folder).into_iter().filter(|path| path.parent() == Some(&folder)).collect();
+    found.retain(|path| path.extension().is_some_and(|end| end == "toml"));
+    found.sort();
+    found
+}
+
+fn play(path: &Path) -> Result<Report, String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    Scenario::parse(&text, GRAMMAR).map(|scenario| check::play(&scenario)).map_err(|error| error.to_string())
+}
+
+/// What is wrong with those that do not come out as they expect.
+fn failures(folder: &str) -> Vec<String> {
+    let fault = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match play(path) {
+            Ok(report) if report.is_good() => None,
+            Ok(report) => Some(format!("{name}\n{}", report.explain())),
+            Err(refusal) => Some(format!("{name}: {refusal}\n")),
+        }
+    };
+    scenarios(folder).iter().filter_map(fault).collect()
+}
+
+#[test]
+fn every_scenario_comes_out_as_it_expects() {
+    assert!(scenarios("tests/sched").len() > 30, "the scenarios are not where this test looks for them");
+    let failures = failures("tests/sched");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_examples_for_administrators_come_out_as_they_expect() {
+    assert!(scenarios("etc/scenarios").len() >= 3);
+    let failures = failures("etc/scenarios");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// To be run by hand when a rule has landed.
+#[test]
+#[ignore = "tells which of tests/sched/pending may move up"]
+fn no_pending_scenario_holds_already() {
+    let holds = |path: &PathBuf| play(path).is_ok_and(|report| report.is_good());
+    let ready: Vec<PathBuf> = scenarios("tests/sched/pending").into_iter().filter(holds).collect();
+    assert!(ready.is_empty(), "move these up to tests/sched: {ready:#?}");
+}
+
+#[test]
+fn scenarios_are_named_after_their_rules() {
+    let rule = |path: &&PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let id = name.split('-').next().unwrap().to_string();
+        let digits = id[1..].trim_end_matches(|c: char| c.is_ascii_lowercase());
+        let says = std::fs::read_to_string(path).unwrap().starts_with(&format!("# {id}: "));
+        !(id.starts_with(|c: char| c.is_ascii_uppercase()) && digits.parse::<u32>().is_ok() && says)
+    };
+    let all = [scenarios("tests/sched"), scenarios("tests/sched/pending")].concat();
+    let unnamed: Vec<&PathBuf> = all.iter().filter(rule).collect();
+    assert!(unnamed.is_empty(), "{unnamed:#?}");
+}
+
+#[test]
+fn a_scenario_gives_the_same_report_every_time() {
+    for path in scenarios("tests/sched") {
+        let (one, other) = (play(&path).unwrap(), play(&path).unwrap());
+        assert_eq!(one.explain(), other.explain(), "{}", path.display());
+    }
+}
+
+const NODE: &str = "name = \"x\"\n[[node]]\nname = \"n\"\ncount = 2\nncpus = 2\n";
+const JOB: &str = "[[job]]\nid = 1\nqsub = \"-l select=1:ncpus=1 -l walltime=60\"\n";
+
+fn refusal(text: &str) -> String {
+    Scenario::parse(text, GRAMMAR).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_with_a_scenario_is_told_with_line_and_remedy() {
+    let expect = "[[expect]]\njob = 1\nstart = 0\n";
+    for (text, told) in [
+        (format!("{NODE}{JOB}"), "line 1: this scenario expects nothing, so it shows nothing: add an [[expect]]"),
+        (
+            format!("{NODE}{JOB}[[expect]]\njob = 1\nstrat = 0"),
+            "unknown key `strat` in [[expect]]; the nearest known one is `start`",
+        ),
+        (format!("{NODE}{JOB}[[expect]]\njob = 1"), "this [[expect]] claims nothing"),
+        (format!("{NODE}{JOB}[[expect]]\nstart = 0"), "`start` is of a job: say which"),
+        (format!("{NODE}{JOB}[[expect]]\njob = 1\nreason = \"busy\""), "`reason` is of a moment: say which"),
+        (
+            format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = -1"),
+            "`start` in [[expect]] must be seconds from the beginning",
+        ),
+        (format!("{NODE}{JOB}{JOB}{expect}"), "there are two jobs 1, the other at line 6"),
+        (format!("{NODE}[[job]]\nid = 1\nqsub = \"-l ncpus=1\"\n{expect}"), "this job has no `runs` and no walltime"),
+        (format!("{NODE}[[node]]\nname = \"n2\"\nncpu = 2\n{expect}"), "the nearest known one is `ncpus`"),
+        (format!("{NODE}[[node]]\nname = \"n2\"\n{expect}"), "there are two nodes `n2`"),
+        (
+            format!("{NODE}[[event]]\nat = 1\ndo = \"qhodl 1\"\n{expect}"),
+            "`qhodl` is nothing that an event can do; the nearest known one is `qhold`",
+        ),
+        (format!("{NODE}[[event]]\nat = 1\ndo = \"node-down\"\n{expect}"), "not of the form `node-down NODE`"),
+        (format!("{NODE}[[event]]\nat = 1\n{expect}"), "this event does nothing"),
+        (format!("config = {{ preset = \"slurm\" }}\n{NODE}{expect}"), "in `config`: `preset` in the file must be"),
+        (expect.to_string(), "a scenario has a `name`"),
+        ("name = \"x\"\nname = \"y\"".to_string(), "duplicate key"),
+    ] {
+        let found = refusal(&text);
+        assert!(found.contains(told), "{told}\n  {found}\n  {text}");
+    }
+}
+
+#[test]
+fn a_refused_submission_fails_a_scenario_that_does_not_expect_it() {
+    let job = "[[job]]\nid = 1\nruns = 9\nqsub = \"-q nosuch\"\n";
+    let played = |expect: &str| check::play(&Scenario::parse(&format!("{NODE}{job}{JOB2}{expect}"), GRAMMAR).unwrap());
+    let report = played("[[expect]]\njob = 2\nstart = 0\n");
+    assert_eq!(report.differences[0].found, "refused: Unknown queue");
+    assert!(played("[[expect]]\njob = 1\nrefused = \"Unknown queue\"\n").is_good());
+}
+
+const JOB2: &str = "[[job]]\nid = 2\nqsub = \"-l select=1:ncpus=1 -l walltime=60\"\n";
+
+#[test]
+fn dependencies_arrays_and_begin_times_work_as_in_schedd() {
+    let text = format!(
+        "clock = \"2024-03-01 06:00\"\n{NODE}{JOB}
+        [[job]]
+        id = 2
+        qsub = \"-l walltime=60 -W depend=afterok:1\"
+        [[job]]
+        id = 3
+        qsub = \"-l walltime=60 -W depend=afternotok:1\"
+        [[job]]
+        id = 4
+        qsub = \"-l walltime=60 -a 0700\"
+        [[job]]
+        id = 5
+        qsub = \"-l select=1:ncpus=2 -l walltime=60 -J 1-5:2%1\"
+        [[event]]
+        at = 90
+        do = \"qdel 5[5]\"
+        [[expect]]
+        job = 2
+        start = 60
+        [[expect]]
+        job = 3
+        never = true
+        exit = 271
+        [[expect]]
+        job = 4
+        start = \"1h\"
+        [[expect]]
+        order = [\"5[1]\", \"5[3]\"]
+        [[expect]]
+        job = \"5[]\"
+        state = \"F\"
+        exit = 1
+        "
+    );
+    let report = check::play(&Scenario::parse(&text, GRAMMAR).unwrap());
+    assert!(report.is_good(), "{}", report.explain());
+}
+
+#[test]
+fn the_program_tells_what_differs_and_how_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.toml", &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 0\n"));
+    let run = |words: &[&str]| {
+        let output = Command::new(bin("qsim")).arg("check").args(words).arg(folder.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, said) = run(&[]);
+    assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
+    write("b.toml", &format!("{NODE}{JOB}[[expect]]\njob = 1\nstart = 5\nnodes = [\"n2\"]\n"));
+    let (code, said) = run(&[]);
+    assert_eq!(code, Some(1));
+    for part in
+        ["job 1: start\n    expected  5\n    found     0", "expected  n2", "1    ann   0       0", "1 ok, 1 failed"]
+    {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    write("c.toml", "name = \"nothing\"");
+    let (code, said) = run(&["-F", "json"]);
+    assert_eq!(code, Some(2));
+    let document: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&document["passed"], &document["failed"], &document["refused"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(document["scenarios"][1]["differences"][1]["found"], "0");
+}
