@@ -20,10 +20,6 @@ use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
 
-/// Never more promises than this, whatever the depth: an array of a million elements is one job to
-/// its user.
-const MOST_PROMISES: u32 = 20_000;
-
 impl Backfill {
     /// Whether anybody is promised anything (M32, X3).
     fn promises(&self) -> bool {
@@ -60,8 +56,7 @@ impl<'s> Promises<'s> {
         now: Time,
     ) -> Promises<'s> {
         let groups = policy.groups.iter().map(|group| group.depth);
-        let left =
-            groups.chain([policy.depth]).map(|depth| if policy.promises() { depth.min(MOST_PROMISES) } else { 0 });
+        let left = groups.chain([policy.depth]).map(|depth| if policy.promises() { depth } else { 0 });
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
@@ -121,7 +116,7 @@ impl<'s> Promises<'s> {
     /// Gives it back: no start could be told.
     pub fn give_back(&mut self, class: &ClassKey) {
         let group = self.group(class);
-        self.left[group] += 1;
+        self.left[group] = self.left[group].saturating_add(1);
     }
 
     /// Whether a job has been promised a start that is to be kept.

@@ -27,6 +27,13 @@ use std::sync::Arc;
 /// The last of all names of jobs.
 const LAST: JobId = JobId::element(u64::MAX, u32::MAX);
 
+/// Never more promises than this, whatever the depth: an array of a million elements is one job to its
+/// user.
+const MOST_COUNTED: usize = 20_000;
+
+/// Nor than this where they are pinned: each is held against all others, node by node.
+const MOST_PINNED: usize = 500;
+
 /// The promises of a cycle.
 #[derive(Clone)]
 pub struct Calendar<'s> {
@@ -69,6 +76,12 @@ impl<'s> Calendar<'s> {
     /// What a job is promised.
     pub fn promise(&self, job: JobId) -> Option<&Promise<'s>> {
         self.promises.get(&job)
+    }
+
+    /// Whether it takes no more promises.
+    pub fn is_full(&self) -> bool {
+        let most = if matches!(self.books, Books::Pinned(_)) { MOST_PINNED } else { MOST_COUNTED };
+        self.promises.len() >= most
     }
 
     /// Whether a job that is over by then is in nobody's way wherever it goes now.

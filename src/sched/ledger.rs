@@ -380,7 +380,7 @@ impl<'s> Ledger<'s> {
             return if is_first { self.shut(candidate) } else { None };
         }
         let had = self.promises.had(candidate.job);
-        let may = self.promises.take(candidate.class);
+        let may = !self.calendar.is_full() && self.promises.take(candidate.class);
         let at = if may || had { self.book(candidate) } else { None };
         if may && at.is_none() {
             self.promises.give_back(candidate.class);

@@ -137,30 +137,32 @@ impl<'s> Pins<'s> {
             pin.claim.holds.values().for_each(|taken| add(&mut promised, taken));
         }
         space.hold_back(promised);
-        for &ix in self.on.keys() {
-            let room = self.worst_room(now, ix, from, until);
-            if room != *space.room(ix) {
-                space.refile(ix, room);
-            }
+        self.futures(now).iter().for_each(|future| future.narrow(space, from, until));
+    }
+
+    /// What becomes of the promised nodes.
+    fn futures(&self, now: &Space<'s>) -> Vec<Future> {
+        self.on.keys().map(|&ix| self.future(now, ix)).collect()
+    }
+
+    fn future(&self, now: &Space, ix: NodeIx) -> Future {
+        let mut room = now.room(ix).clone();
+        let mut changes = self.changes(ix);
+        changes.sort_by_key(|change| (change.at, change.begins));
+        let mut steps = vec![(self.now, room.clone())];
+        for together in changes.chunk_by(|a, b| a.at == b.at) {
+            together.iter().for_each(|change| change.happen(&mut room));
+            steps.push((together[0].at, room.clone()));
         }
+        Future { ix, steps }
     }
 
     /// What a node has left at the tightest moment from `from` until `until`.
     fn worst_room(&self, now: &Space, ix: NodeIx, from: Time, until: Time) -> Room {
-        let mut room = now.room(ix).clone();
         if !self.on.contains_key(&ix) && from <= self.now {
-            return room;
+            return now.room(ix).clone();
         }
-        let mut changes = self.changes(ix);
-        changes.sort_by_key(|change| (change.at, change.begins));
-        let (before, after): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| change.at <= from);
-        before.iter().for_each(|change| change.happen(&mut room));
-        let mut worst = room.clone();
-        for change in after.iter().take_while(|change| change.at < until) {
-            change.happen(&mut room);
-            worst.narrow(&room);
-        }
-        worst
+        self.future(now, ix).worst(from, until)
     }
 
     /// All that is known to begin or end on a node later than now.
@@ -195,9 +197,10 @@ impl<'s> Pins<'s> {
                 return None;
             }
         };
+        let futures = self.futures(now);
         for at in self.moments(closing.at, terms.windows) {
             self.timeline.advance(&mut closing, at);
-            self.narrow(&mut closing.space, now, at, at + span);
+            futures.iter().for_each(|future| future.narrow(&mut closing.space, at, at + span));
             if !matching::fits(&closing.space, shape) {
                 continue;
             }
@@ -335,6 +338,30 @@ impl<'s> Pins<'s> {
             }
         }
         self.besides.clear();
+    }
+}
+
+/// What a node has left from now on, step by step.
+struct Future {
+    ix: NodeIx,
+    steps: Vec<(Time, Room)>,
+}
+
+impl Future {
+    /// At the tightest moment from `from` until `until`.
+    fn worst(&self, from: Time, until: Time) -> Room {
+        let first = self.steps.partition_point(|(begin, _)| *begin <= from).max(1) - 1;
+        let mut worst = self.steps[first].1.clone();
+        let later = self.steps[first + 1..].iter().take_while(|(begin, _)| *begin < until);
+        later.for_each(|(_, room)| worst.narrow(room));
+        worst
+    }
+
+    fn narrow(&self, space: &mut Space, from: Time, until: Time) {
+        let room = self.worst(from, until);
+        if room != *space.room(self.ix) {
+            space.refile(self.ix, room);
+        }
     }
 }
 

@@ -184,6 +184,14 @@ fn m31_with_any_depth_each_job_of_a_class_is_promised_its_own_start() {
 }
 
 #[test]
+fn m31_an_array_of_a_million_elements_does_not_promise_without_bound() {
+    let scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=2 place=excl", "n1", 60);
+    let scene = scene.queued(2, "select=1:ncpus=2 walltime=60 array=0-999999 place=excl");
+    let plan = with(scene, |b| b.depth = Backfill::ALL).plan();
+    assert_eq!((plan.bookings.len(), plan.considered), (500, 501));
+}
+
+#[test]
 fn m31_conservative_promises_come_forward_when_a_job_ends_early_and_never_go_back() {
     let scene = cluster("1 x ncpus=4")
         .running(1, "select=1:ncpus=4", "n1", 600)
