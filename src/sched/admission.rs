@@ -331,7 +331,8 @@ mod tests {
     }
 
     fn code(scene: &Scene, id: u64) -> String {
-        let verdict = scene.state.verdict(&scene.plan(), JobId::job(id));
+        let plan = scene.plan();
+        let verdict = scene.state.verdict(&plan, JobId::job(id));
         verdict.map_or_else(String::new, |reason| reason.code().to_string())
     }
 

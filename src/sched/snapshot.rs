@@ -419,8 +419,8 @@ impl State {
     }
 
     /// Why a candidate waits, as a plan has it.
-    pub fn verdict(&self, plan: &Plan, id: JobId) -> Option<Reason> {
-        plan.verdict(self.waiting_class(id)?).cloned()
+    pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
+        plan.verdict(self.waiting_class(id)?)
     }
 
     /// The candidates of a class, in the order in which they start; an array once.

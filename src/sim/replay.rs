@@ -145,7 +145,7 @@ impl Replay<'_> {
         let Some(first) = self.outcomes.iter().position(Option::is_none) else {
             return Ok(self.outcomes.into_iter().flatten().collect());
         };
-        let verdict = last.and_then(|plan| self.world.state().verdict(&plan, JobId::job(first as u64 + 1)));
+        let verdict = last.as_ref().and_then(|plan| self.world.state().verdict(plan, JobId::job(first as u64 + 1)));
         let reason = verdict.map_or_else(|| "nothing is said of it".to_string(), |reason| reason.to_string());
         Err(Stuck::Waiting { waiting, id: self.jobs[first].id, reason })
     }

@@ -161,8 +161,7 @@ impl World {
 
     /// Why the scheduler has left a job waiting when it last looked.
     pub fn reason(&self, id: JobId) -> Option<&Reason> {
-        let class = self.state.class_of(id)?;
-        self.plan.verdicts.iter().find(|(of, _)| *of == class).map(|(_, reason)| &**reason)
+        self.state.verdict(&self.plan, id)
     }
 
     /// What the scheduler has promised a job when it last looked.
