@@ -1,5 +1,6 @@
 //! When will it start? The forecast against what then happens, and the commands that tell it.
 
+use crate::support::cases;
 use crate::support::sandbox::Sandbox;
 use lanai::model::job::JobId;
 use lanai::model::outlook::Prospect;
@@ -45,7 +46,7 @@ fn carried_on(mut scene: Scene, idle: i64) -> BTreeMap<JobId, (Time, Vec<String>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn what_is_foreseen_is_what_then_happens(

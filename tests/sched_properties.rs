@@ -1,5 +1,6 @@
 //! Properties of the cycle, over clusters and queues made up at random.
 
+use crate::support::cases;
 use lanai::model::job::JobId;
 use lanai::model::policy::{Backfill, FillOrder, Filling, Keep};
 use lanai::model::time::Time;
@@ -53,7 +54,7 @@ fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
 
 /// Promises of every kind; `kept` for those that are never taken back.
 fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
-    let depth = prop_oneof![Just(1), Just(2), Just(4), Just(Backfill::ALL)];
+    let depth = prop_oneof![3 => 1..=4u32, 1 => Just(Backfill::ALL)];
     let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
     let policy = prop_oneof![3 => Just(Filling::FirstFit), 1 => Just(Filling::BestFit), 1 => Just(Filling::Greedy)];
     (depth, order, policy, any::<bool>()).prop_map(move |(depth, order, policy, highest)| Backfill {
@@ -100,7 +101,7 @@ fn simulate(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(400))]
 
     // `Scene::plan` audits every plan: no node over-committed, nobody beside an exclusive job.
 

@@ -3,10 +3,11 @@
 //! That is so on a cluster of one node, for all that share it; and on many nodes when all that waits
 //! and all that runs is made of pieces of one size of one resource, each of which may lie anywhere.
 
-use super::cluster::Condition;
+use super::cluster::{Condition, Hold};
 use super::shape::{Shape, Tenancy};
 use super::snapshot::{Running, State};
 use super::space::Space;
+use crate::model::job::JobId;
 use crate::model::select::Arrangement;
 
 /// What is counted: the index of a resource, and how much of it makes one.
@@ -20,7 +21,7 @@ impl Measure {
     /// matter.
     pub fn of(state: &State, space: &Space) -> Option<(Measure, Vec<i64>)> {
         let is_unbound = |shape: &Shape| shape.is_unbound() && !space.guide().is_choosy(shape);
-        if !space.guide().is_indifferent() || !state.classes.values().all(|class| is_unbound(&class.key.shape)) {
+        if !space.guide().is_indifferent() || !state.shapes().all(is_unbound) {
             return None;
         }
         Measure::of_the_only_node(state, space).or_else(|| Measure::of_pieces(state, space))
@@ -30,8 +31,8 @@ impl Measure {
         let mut buckets = space.buckets().iter().filter(|bucket| bucket.len() > 0);
         let (bucket, None) = (buckets.next()?, buckets.next()) else { return None };
         let shares = |shape: &Shape| shape.tenancy <= Tenancy::Shared;
-        let is_only = state.cluster.slots() == 1 && bucket.key.condition != Condition::Alone;
-        if !is_only || !state.shapes().all(shares) {
+        let is_shared = state.shapes().all(shares) && !state.running.values().any(|running| running.alone);
+        if state.cluster.slots() != 1 || bucket.key.condition == Condition::Alone || !is_shared {
             return None;
         }
         let mut asked = vec![false; bucket.key.free.len()];
@@ -48,7 +49,7 @@ impl Measure {
         if !state.shapes().all(alike) {
             return None;
         }
-        if !state.running.values().all(|running| is_in_pieces(state, running, piece)) {
+        if !state.running.iter().all(|(&job, running)| is_in_pieces(state, job, running, piece)) {
             return None;
         }
         let count = |place: usize| {
@@ -83,11 +84,15 @@ fn piece_of(shape: &Shape) -> Option<(usize, i64)> {
 }
 
 /// Whether a job holds nothing but such pieces, on nodes that will have them to give again.
-fn is_in_pieces(state: &State, running: &Running, (index, one): (usize, i64)) -> bool {
+fn is_in_pieces(state: &State, job: JobId, running: &Running, (index, one): (usize, i64)) -> bool {
     let only = running.taken.iter().enumerate().all(|(i, taken)| i == index || *taken == 0);
+    let is_whole = |hold: &Hold| hold.taken[index] % one == 0;
     let each = running.nodes.iter().all(|&ix| {
         let node = state.cluster.node(ix);
-        node.usable && node.room.free[index] >= 0
+        node.usable && node.room.free[index] >= 0 && node.tenants.get(&job).is_none_or(is_whole)
     });
-    !running.alone && only && running.taken[index] % one == 0 && each
+    !running.alone && only && each
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,9 +104,6 @@ mod admission;
 // Where a reservation could lie.
 pub mod window;
 
-// The gaps that promises and reservations leave.
-pub mod openings;
-
 // An operator's order to start one job now.
 pub mod forced;
 

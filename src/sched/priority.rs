@@ -75,8 +75,12 @@ impl<'s> Ranking<'s> {
     /// The best job left. Others of its shape come only after [`Ranking::follow`] or
     /// [`Ranking::pass`].
     pub fn next(&mut self) -> Option<Candidate<'s>> {
-        let Reverse((_, row)) = self.heads.pop()?;
-        let (place, line) = self.draw(row)?;
+        let (place, line) = loop {
+            let Reverse((_, row)) = self.heads.pop()?;
+            if let Some(drawn) = self.draw(row) {
+                break drawn;
+            }
+        };
         let Line { class, key, .. } = self.lines[line];
         Some(Candidate { job: place.1, class: key, begun: class.begun(), line })
     }

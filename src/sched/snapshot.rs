@@ -254,10 +254,13 @@ impl State {
     }
 
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
-    /// candidate already is read anew.
+    /// candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
         let array = array.map(|(indices, elements)| Array { indices, elements });
+        if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
+            return self.withdraw(job.id);
+        }
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
         self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));

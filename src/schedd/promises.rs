@@ -3,6 +3,10 @@
 //! A slip becomes an event of its job. On a busy machine promises move with every cycle: only rows
 //! that differ are written, and a slip that goes on for one cause is told again only once it has
 //! doubled.
+//!
+//! A promise lapses while no start can be told: its node is down, or others have gone ahead. As long
+//! as its job waits it is remembered, so that the start told then is held against what was promised
+//! first.
 
 use super::timers::{FIGURES, SOON};
 use crate::model::event::Event;
@@ -20,10 +24,11 @@ const AGAIN: Span = Span::seconds(60);
 /// How many slips of one promise are told at most.
 const MOST: u32 = 100;
 
-/// The promises of the latest cycle, and what the spool does not have of them yet.
+/// The promises of the latest cycle and those that have lapsed, and what the spool does not have of
+/// them yet.
 #[derive(Default)]
 pub struct Promises {
-    in_force: BTreeMap<JobId, Kept>,
+    given: BTreeMap<JobId, Kept>,
     /// Rows to be written, or taken away.
     unwritten: BTreeSet<JobId>,
     /// Slips to be written: when they were found, of which job.
@@ -33,6 +38,8 @@ pub struct Promises {
 /// A promise, and what has been told of its slips.
 struct Kept {
     promise: Promise,
+    /// Whether it has lapsed: its job waits, and no start can be told.
+    lapsed: bool,
     /// The start told last: the first one, or to which it had slipped.
     told: Time,
     /// The cause of the slips told last, and how long they are together.
@@ -50,45 +57,53 @@ struct Slip {
 impl Promises {
     /// Those of an earlier schedd.
     pub fn new(written: BTreeMap<JobId, Promise>) -> Promises {
-        let in_force = written.into_iter().map(|(job, promise)| (job, Kept::new(promise))).collect();
-        Promises { in_force, ..Promises::default() }
+        let given = written.into_iter().map(|(job, promise)| (job, Kept::new(promise))).collect();
+        Promises { given, ..Promises::default() }
     }
 
-    /// Takes in what a cycle promises; how soon that is to be written, if at all.
-    pub fn take_in(&mut self, bookings: &[Booking], now: Time) -> Option<Span> {
+    /// Takes in what a cycle promises; how soon that is to be written, if at all. `waits` tells whether
+    /// a job is still a candidate.
+    pub fn take_in(&mut self, bookings: &[Booking], waits: impl Fn(JobId) -> bool, now: Time) -> Option<Span> {
         let booked: BTreeSet<JobId> = bookings.iter().map(|booking| booking.job).collect();
-        let gone: Vec<JobId> = self.in_force.keys().filter(|job| !booked.contains(job)).copied().collect();
-        let haste = gone.first().map(|_| FIGURES);
-        for job in gone {
-            self.in_force.remove(&job);
-            self.unwritten.insert(job);
-        }
+        let mut haste = None;
+        self.given.retain(|job, kept| {
+            if booked.contains(job) {
+                return true;
+            }
+            if !std::mem::replace(&mut kept.lapsed, true) {
+                self.unwritten.insert(*job);
+                haste = Some(FIGURES);
+            }
+            waits(*job)
+        });
         bookings.iter().filter_map(|booking| self.keep(booking, now)).chain(haste).min()
     }
 
     /// Takes in one promise.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
         let promise = |first| Promise { at: booking.at, first, nodes: booking.nodes.to_vec() };
-        let Some(kept) = self.in_force.get_mut(&booking.job) else {
-            self.in_force.insert(booking.job, Kept::new(promise(booking.at)));
+        let Some(kept) = self.given.get_mut(&booking.job) else {
+            self.given.insert(booking.job, Kept::new(promise(booking.at)));
             self.unwritten.insert(booking.job);
             return Some(SOON);
         };
         let promise = promise(kept.promise.first);
-        if kept.promise == promise {
+        let had_lapsed = std::mem::take(&mut kept.lapsed);
+        if kept.promise == promise && !had_lapsed {
             return None;
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
         let slip = kept.slipped(booking.at, booking.cause.clone().unwrap_or(Cause::Changed));
-        let haste = if slip.is_some() { SOON } else { FIGURES };
+        let haste = if slip.is_some() || had_lapsed { SOON } else { FIGURES };
         self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
         Some(haste)
     }
 
     /// The rows to write.
     pub fn changes(&self) -> impl Iterator<Item = Change> {
-        let row = |job: &JobId| Change::Promise(*job, self.in_force.get(job).map(|kept| kept.promise.clone()));
+        let in_force = |job: &JobId| self.given.get(job).filter(|kept| !kept.lapsed).map(|kept| kept.promise.clone());
+        let row = move |job: &JobId| Change::Promise(*job, in_force(job));
         let event = |(at, job, slip): &(Time, JobId, Slip)| {
             let Slip { from, to, cause } = slip.clone();
             Change::Event(*at, *job, Event::Slipped { from, to, cause })
@@ -105,7 +120,7 @@ impl Promises {
 
 impl Kept {
     fn new(promise: Promise) -> Kept {
-        Kept { told: promise.at, promise, latest: None, slips: 0 }
+        Kept { told: promise.at, promise, lapsed: false, latest: None, slips: 0 }
     }
 
     /// What is to be told of a move.
@@ -150,6 +165,38 @@ mod tests {
         let lost = Cause::NodeLost { node: "n1".into() };
         let moves = [(200_000, overdue(1)), (300_000, lost), (250_000, Cause::Changed), (260_000, overdue(1))];
         assert_eq!(told(&moves), [(100, 200), (200, 300), (250, 260)]);
+    }
+
+    fn booking(job: u64, at: i64) -> Booking {
+        let (job, at) = (JobId::job(job), Time(at * 1000));
+        let (class, nodes) = (crate::sched::snapshot::ClassId(0), [].into());
+        Booking { job, class, at, until: at + Span::seconds(60), nodes, was: None, cause: None }
+    }
+
+    /// The row to write of job 1's promise: its start and what was promised first, in seconds.
+    fn row(promises: &Promises) -> Option<(i64, i64)> {
+        let promise = promises.changes().find_map(|change| match change {
+            Change::Promise(_, promise) => promise,
+            _ => None,
+        });
+        promise.map(|promise| (promise.at.0 / 1000, promise.first.0 / 1000))
+    }
+
+    #[test]
+    fn a_lapsed_promise_is_held_against_what_was_promised_first() {
+        let mut promises = Promises::default();
+        promises.take_in(&[booking(1, 100)], |_| true, Time(0));
+        promises.written();
+        assert!(promises.take_in(&[], |_| true, Time(1000)).is_some());
+        assert!(matches!(promises.changes().next(), Some(Change::Promise(_, None))), "it is told no more");
+        promises.written();
+        assert_eq!(promises.take_in(&[], |_| true, Time(2000)), None);
+        promises.take_in(&[booking(1, 300)], |_| true, Time(3000));
+        assert_eq!((row(&promises), promises.slips.len()), (Some((300, 100)), 1));
+        promises.written();
+        promises.take_in(&[], |_| false, Time(4000));
+        promises.take_in(&[booking(1, 400)], |_| true, Time(5000));
+        assert_eq!((row(&promises), promises.slips.len()), (Some((400, 400)), 0), "it had started meanwhile");
     }
 
     #[test]

@@ -261,7 +261,8 @@ impl Schedd {
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
-        self.verdicts.take_in(&plan, monotonic());
+        let waits = |job| self.ledger.cluster().class_of(job).is_some();
+        self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
         if plan.starts.is_empty() && !makes_way {
             return false;

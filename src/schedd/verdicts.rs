@@ -36,8 +36,9 @@ impl Verdicts {
         }
     }
 
-    /// Takes in what a cycle has found; `now` is on the clock that no step moves.
-    pub fn take_in(&mut self, plan: &Plan, now: Span) {
+    /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is on
+    /// the clock that no step moves.
+    pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
         let reasons: BTreeMap<u64, Reason> =
             plan.verdicts.iter().map(|(class, reason)| (class.0, Reason::clone(reason))).collect();
         for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
@@ -49,7 +50,9 @@ impl Verdicts {
             }
         }
         self.reasons = reasons;
-        let haste = self.promises.take_in(&plan.bookings, plan.now);
+        let starting: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
+        let still_waits = |job: JobId| !starting.contains(&job) && waits(job);
+        let haste = self.promises.take_in(&plan.bookings, still_waits, plan.now);
         haste.into_iter().for_each(|haste| self.by(now + haste));
     }
 

@@ -14,6 +14,14 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// So many cases of a property, or more where `PROPTEST_CASES` says so.
+pub fn cases(least: u32) -> proptest::test_runner::Config {
+    let default = proptest::test_runner::Config::default();
+    let asked = std::env::var("PROPTEST_CASES").is_ok();
+    let cases = if asked { default.cases.max(least) } else { least };
+    proptest::test_runner::Config { cases, failure_persistence: None, ..default }
+}
+
 /// All files under `folder`, in the order of their paths; none if there is no such folder.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
