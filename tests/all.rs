@@ -25,6 +25,8 @@ mod noded;
 mod nodes;
 mod overrun;
 mod personal;
+mod placement_search;
+mod promised_rooms;
 mod recorded;
 mod recovery;
 mod replay;

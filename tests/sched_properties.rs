@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 /// A job as made up: its request without walltime, its walltime, and how much of that it really
 /// runs, in percent.
 #[derive(Clone, Debug)]
-struct Made {
-    request: String,
-    walltime: i64,
-    percent: i64,
+pub struct Made {
+    pub request: String,
+    pub walltime: i64,
+    pub percent: i64,
 }
 
 fn chunk() -> impl Strategy<Value = String> {
@@ -33,7 +33,7 @@ fn place() -> impl Strategy<Value = &'static str> {
     ]
 }
 
-fn made() -> impl Strategy<Value = Made> {
+pub fn made() -> impl Strategy<Value = Made> {
     let select = prop::collection::vec(chunk(), 1..3).prop_map(|chunks| chunks.join("+"));
     (select, place(), 1..20i64, 1..=100i64).prop_map(|(select, place, tens, percent)| Made {
         request: format!("select={select} place={place}"),
@@ -42,18 +42,18 @@ fn made() -> impl Strategy<Value = Made> {
     })
 }
 
-fn nodes() -> impl Strategy<Value = Vec<(u32, u32)>> {
+pub fn nodes() -> impl Strategy<Value = Vec<(u32, u32)>> {
     prop::collection::vec((1..9u32, 1..5u32), 1..5)
 }
 
-fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
+pub fn scene(nodes: &[(u32, u32)], composite: bool) -> Scene {
     let text: Vec<String> = nodes.iter().map(|(ncpus, mem)| format!("1 x ncpus={ncpus}:mem={mem}gb")).collect();
     let scene = cluster(&text.join(", "));
     if composite { scene.on_host("h", "2 x ncpus=3:mem=2gb") } else { scene }
 }
 
 /// Promises of every kind; `kept` for those that are never taken back.
-fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
+pub fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
     let depth = prop_oneof![3 => 1..=4u32, 1 => Just(Backfill::ALL)];
     let order = prop_oneof![Just(FillOrder::Priority), Just(FillOrder::Shortest)];
     let policy = prop_oneof![3 => Just(Filling::FirstFit), 1 => Just(Filling::BestFit), 1 => Just(Filling::Greedy)];
@@ -66,7 +66,7 @@ fn promising(kept: bool) -> impl Strategy<Value = Backfill> {
     })
 }
 
-fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> Scene {
+pub fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> Scene {
     order.fold(scene, |scene, place| {
         let job = &jobs[place];
         scene.queued(place as u64 + 1, &format!("{} walltime={}", job.request, job.walltime))
@@ -75,7 +75,7 @@ fn enqueue(scene: Scene, jobs: &[Made], order: impl Iterator<Item = usize>) -> S
 
 /// Lets time pass until nothing runs: at each end or promised start another cycle. Returns when
 /// each job started; `seen` gets each plan.
-fn simulate(
+pub fn simulate(
     mut scene: Scene,
     jobs: &[Made],
     percent: impl Fn(&Made) -> i64,
@@ -182,6 +182,27 @@ proptest! {
     }
 
     #[test]
+    fn a_refusal_for_many_hides_nobody_who_could_start(nodes in nodes(), composite: bool, jobs in prop::collection::vec((alike(), bars()), 1..25), backfill in refusing()) {
+        let shared = barred(scene(&nodes, composite), &jobs, |_| String::new());
+        // A kind of chunk of which there are none: so that nobody asks for the same as anybody else.
+        let alone = barred(scene(&nodes, composite), &jobs, |id| format!("+0:ncpus={id}"));
+        let (mut shared, mut alone) = (shared, alone);
+        for scene in [&mut shared, &mut alone] {
+            scene.policy.backfill = backfill.clone();
+            let plan = scene.plan();
+            scene.apply(&plan);
+            scene.now = Time(50_000);
+            plan.starts.iter().step_by(2).for_each(|start| scene.state.vacate(start.job));
+        }
+        let told = |plan: Plan| {
+            let starts: Vec<_> = plan.starts.into_iter().map(|start| (start.job, start.shares, start.preemptible)).collect();
+            let promises: Vec<_> = plan.bookings.into_iter().map(|promise| (promise.job, promise.at, promise.nodes)).collect();
+            (starts, promises, plan.preempts)
+        };
+        prop_assert_eq!(told(shared.plan()), told(alone.plan()));
+    }
+
+    #[test]
     fn counting_and_pinning_promise_the_same(ncpus in 2..9u32, jobs in plain(14), backfill in promising(false), early: bool) {
         let (wide, jobs) = jobs;
         let mut counted = submitted(cluster(&format!("1 x ncpus={ncpus}")), &wide, &jobs, |ncpus| format!("1:ncpus={ncpus}"));
@@ -240,6 +261,44 @@ proptest! {
         let single: Vec<(u32, u32)> = chunks.iter().flat_map(|&(count, ncpus, mem)| (0..count).map(move |_| (ncpus, mem))).collect();
         prop_assert_eq!(!starts.is_empty(), some_placement(&mut nodes.clone(), &single));
     }
+}
+
+/// One of a few requests, so that many jobs ask for the same, and differ in their walltimes.
+fn alike() -> impl Strategy<Value = Made> {
+    let request = prop_oneof![
+        3 => Just("select=1:ncpus=2"),
+        2 => Just("select=2:ncpus=3:mem=1gb"),
+        1 => Just("select=2:ncpus=1 place=scatter"),
+        1 => Just("select=1:ncpus=1 place=free:excl"),
+        1 => Just("select=4:ncpus=2"),
+    ];
+    (request, 1..20i64, 1..=100i64).prop_map(|(request, tens, percent)| Made {
+        request: request.to_string(),
+        walltime: tens * 10,
+        percent,
+    })
+}
+
+/// What else may keep a job from starting, and from others of its kind.
+fn bars() -> impl Strategy<Value = &'static str> {
+    prop_oneof![8 => Just(""), 1 => Just(" queue=stopped"), 1 => Just(" not_before=60"), 1 => Just(" qos=high")]
+}
+
+/// All ways to deal with blocked jobs, but `greedy`, which looks at classes together.
+fn refusing() -> impl Strategy<Value = Backfill> {
+    let policy = [Filling::None, Filling::Skip, Filling::FirstFit, Filling::BestFit, Filling::Preempt];
+    (promising(false), prop::sample::select(policy.to_vec()), prop_oneof![3 => Just(0), 1 => 1..6u32])
+        .prop_map(|(backfill, policy, consider)| Backfill { policy, consider, ..backfill })
+}
+
+/// The jobs, each with what bars it, and with a word more in its select.
+fn barred(scene: Scene, jobs: &[(Made, &str)], more: impl Fn(usize) -> String) -> Scene {
+    jobs.iter().enumerate().fold(scene, |scene, (place, (job, bar))| {
+        let (select, rest) = job.request.split_once(' ').unwrap_or((&job.request, ""));
+        let rest = if rest.is_empty() { String::new() } else { format!(" {rest}") };
+        let walltime = job.walltime;
+        scene.queued(place as u64 + 1, &format!("{select}{}{rest} walltime={walltime}{bar}", more(place + 1)))
+    })
 }
 
 /// Whether the chunks fit, each tried on each node.

@@ -1,0 +1,180 @@
+//! Matching against an exhaustive search: on small clusters it finds a placement exactly where there is
+//! one, and the one it finds is one.
+
+use crate::support::cases;
+use lanai::sched::fixture::{Scene, cluster};
+use proptest::prelude::*;
+
+/// A node: processors, gigabytes, colour, and its host.
+#[derive(Clone, Debug)]
+struct Node {
+    ncpus: u32,
+    mem: u32,
+    color: Option<&'static str>,
+    host: usize,
+}
+
+/// Kinds of chunks: count, processors and gigabytes of each, and a colour that its node must have.
+type Chunks = Vec<(u32, u32, u32, Option<&'static str>)>;
+
+/// Who else may be on the nodes of a job.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Sharing {
+    Shared,
+    Nodes,
+    Hosts,
+}
+
+/// A request: its chunks, how they lie, who else may be there, and whether nodes must be of one colour.
+#[derive(Clone, Debug)]
+struct Asked {
+    chunks: Chunks,
+    arrangement: &'static str,
+    sharing: Sharing,
+    grouped: bool,
+}
+
+impl Asked {
+    fn text(&self) -> String {
+        let chunk = |&(count, ncpus, mem, color): &(u32, u32, u32, Option<&str>)| {
+            let color = color.map_or(String::new(), |color| format!(":color={color}"));
+            format!("{count}:ncpus={ncpus}:mem={mem}gb{color}")
+        };
+        let sharing = match self.sharing {
+            Sharing::Shared => "",
+            Sharing::Nodes => ":excl",
+            Sharing::Hosts => ":exclhost",
+        };
+        let group = if self.grouped { ":group=color" } else { "" };
+        let chunks: Vec<String> = self.chunks.iter().map(chunk).collect();
+        format!("select={} place={}{sharing}{group}", chunks.join("+"), self.arrangement)
+    }
+
+    /// Each chunk by itself, in order.
+    fn single(&self) -> Vec<(u32, u32, Option<&'static str>)> {
+        let times = |&(count, ncpus, mem, color): &_| (0..count).map(move |_| (ncpus, mem, color));
+        self.chunks.iter().flat_map(times).collect()
+    }
+}
+
+/// The cluster with one job on it, if any, which has that of node 0.
+struct Small<'a> {
+    nodes: &'a [Node],
+    before: Option<(u32, Sharing)>,
+    asked: &'a Asked,
+}
+
+impl Small<'_> {
+    /// Whether chunks may lie on these nodes, the first on the first; what holds for all of them holds
+    /// for some.
+    fn is_valid(&self, picks: &[usize]) -> bool {
+        let chunks = self.asked.single();
+        let each =
+            |node: usize| picks.iter().zip(&chunks).filter(move |&(&pick, _)| pick == node).map(|(_, chunk)| chunk);
+        let fits = |(place, node): (usize, &Node)| {
+            let taken = self.before.filter(|_| place == 0).map_or(0, |(ncpus, _)| ncpus);
+            each(place).map(|chunk| chunk.0).sum::<u32>() + taken <= node.ncpus
+                && each(place).map(|chunk| chunk.1).sum::<u32>() <= node.mem
+                && each(place).all(|chunk| chunk.2.is_none() || chunk.2 == node.color)
+        };
+        let alone = |pick: usize| self.asked.arrangement == "free" || self.is_alone(picks, pick);
+        let colors: Vec<_> = picks.iter().map(|&pick| self.nodes[pick].color).collect();
+        let is_of_one = colors.iter().all(|color| color.is_some() && *color == colors[0]);
+        self.nodes.iter().enumerate().all(fits)
+            && (0..picks.len()).all(alone)
+            && picks.iter().all(|&pick| self.is_open(pick))
+            && (!self.asked.grouped || is_of_one)
+    }
+
+    /// Whether a chunk lies as asked beside the others.
+    fn is_alone(&self, picks: &[usize], pick: usize) -> bool {
+        let host = |pick: usize| self.nodes[picks[pick]].host;
+        let mut others = (0..picks.len()).filter(|&other| other != pick);
+        match self.asked.arrangement {
+            "pack" => others.all(|other| host(other) == host(pick)),
+            "scatter" => others.all(|other| host(other) != host(pick)),
+            _ => others.all(|other| picks[other] != picks[pick]),
+        }
+    }
+
+    /// Whether the job that is there and the one that comes bear each other on a node.
+    fn is_open(&self, node: usize) -> bool {
+        let Some((_, before)) = self.before else { return true };
+        let is_near = self.nodes[node].host == self.nodes[0].host;
+        let is_barred = before == Sharing::Hosts && is_near || before == Sharing::Nodes && node == 0;
+        let is_too_near = match self.asked.sharing {
+            Sharing::Shared => false,
+            Sharing::Nodes => node == 0,
+            Sharing::Hosts => is_near,
+        };
+        !is_barred && !is_too_near
+    }
+
+    /// Whether the chunks fit with these on their nodes, each of the others tried on each node.
+    fn fits(&self, picks: &mut Vec<usize>, count: usize) -> bool {
+        self.is_valid(picks)
+            && (picks.len() == count
+                || (0..self.nodes.len()).any(|node| {
+                    picks.push(node);
+                    let fits = self.fits(picks, count);
+                    picks.pop();
+                    fits
+                }))
+    }
+
+    fn scene(&self) -> Scene {
+        let what = |node: &Node| {
+            let color = node.color.map_or(String::new(), |color| format!(":color={color}"));
+            format!("1 x ncpus={}:mem={}gb{color}", node.ncpus, node.mem)
+        };
+        let scene =
+            self.nodes.iter().fold(cluster(""), |scene, node| scene.on_host(&format!("h{}", node.host), &what(node)));
+        let Some((ncpus, sharing)) = self.before else { return scene };
+        let place = match sharing {
+            Sharing::Shared => "free",
+            Sharing::Nodes => "excl",
+            Sharing::Hosts => "exclhost",
+        };
+        scene.running(99, &format!("select=1:ncpus={ncpus} place={place}"), "n1", 1000)
+    }
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let color = prop_oneof![Just(None), Just(Some("red")), Just(Some("blue"))];
+    (1..7u32, 1..5u32, color, 0..3usize).prop_map(|(ncpus, mem, color, host)| Node { ncpus, mem, color, host })
+}
+
+fn sharing() -> impl Strategy<Value = Sharing> {
+    prop_oneof![3 => Just(Sharing::Shared), 1 => Just(Sharing::Nodes), 1 => Just(Sharing::Hosts)]
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let color = prop_oneof![6 => Just(None), 1 => Just(Some("red"))];
+    let chunks = prop::collection::vec((1..4u32, 0..5u32, 0..3u32, color), 1..4);
+    let chunks = chunks.prop_filter("few chunks", |chunks| chunks.iter().map(|chunk| chunk.0).sum::<u32>() <= 7);
+    let arrangement = prop_oneof![3 => Just("free"), 1 => Just("pack"), 1 => Just("scatter"), 1 => Just("vscatter")];
+    (chunks, arrangement, sharing(), prop::bool::weighted(0.2))
+        .prop_map(|(chunks, arrangement, sharing, grouped)| Asked { chunks, arrangement, sharing, grouped })
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    /// I11.
+    #[test]
+    fn a_request_fits_where_a_search_of_all_placements_finds_one(
+        nodes in prop::collection::vec(node(), 1..4), asked in asked(), before in prop::option::of((0..4u32, sharing())),
+    ) {
+        let before = before.map(|(ncpus, sharing)| (ncpus.min(nodes[0].ncpus), sharing));
+        let small = Small { nodes: &nodes, before, asked: &asked };
+        let scene = small.scene().queued(1, &asked.text());
+        let plan = scene.plan();
+        let count = asked.single().len();
+        prop_assert_eq!(!plan.starts.is_empty(), small.fits(&mut Vec::new(), count), "{}", asked.text());
+        for start in &plan.starts {
+            let pick = |name: &str| name[1..].parse::<usize>().unwrap() - 1;
+            let picks: Vec<usize> = start.shares.iter().map(|share| pick(&share.node)).collect();
+            prop_assert!(picks.len() == count && small.is_valid(&picks), "{} on {:?}", asked.text(), picks);
+        }
+    }
+}
