@@ -166,7 +166,7 @@ proptest! {
         scene.apply(&plan);
         let second = scene.plan();
         prop_assert!(second.starts.is_empty(), "first\n{plan}second\n{second}");
-        // The nodes of a promise are a forecast, its job and time are the promise.
+        // Where promises are counted, the nodes of one are a forecast: its job and time are the promise.
         let promises = |plan: &Plan| plan.bookings.iter().map(|b| (b.job, b.at)).collect::<Vec<_>>();
         prop_assert_eq!(promises(&plan), promises(&second));
     }

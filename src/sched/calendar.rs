@@ -12,7 +12,7 @@ use super::allocation;
 use super::cluster::{Cluster, NodeIx};
 use super::matching::{self, Placement};
 use super::measure::Measure;
-use super::pins::{Pins, Terms};
+use super::pins::{Pins, Slot, Terms};
 use super::preference::Rank;
 use super::shape::{ClassKey, Shape};
 use super::snapshot::State;
@@ -133,7 +133,7 @@ impl<'s> Calendar<'s> {
         job: JobId,
         (class, span): (&'s ClassKey, Span),
     ) -> Option<&Promise<'s>> {
-        let (now, shape) = (self.now, &*class.shape);
+        let (state, now, shape) = (self.state, self.now, &*class.shape);
         let (at, nodes) = match self.open(space) {
             Books::Counted(measure, tally, _) => {
                 let wanted = measure.count(&shape.total);
@@ -142,10 +142,16 @@ impl<'s> Calendar<'s> {
                 (at, None)
             }
             Books::Pinned(pins) => {
-                let slot = pins.earliest(space, &Terms { windows, class }, span)?;
+                let terms = Terms { windows, class };
+                let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
-                (at, Some(slot.placement))
+                // Where it was promised before: so a second look finds what the first one found.
+                let before = state.standing.promise(job).filter(|before| before.class == class.id);
+                let before = before.filter(|before| now < before.at && before.at <= at);
+                let again = before.and_then(|before| pins.again(space, &terms, &before.nodes, (before.at, span)));
+                let Slot { at, placement } = again.unwrap_or(Slot { at, ..slot });
+                pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &placement));
+                (at, Some(placement))
             }
             Books::Shut(_) => return None,
         };
@@ -173,19 +179,11 @@ impl<'s> Calendar<'s> {
                 promise.nodes.clone()
             }
             Books::Pinned(pins) => {
-                let same = placement(space, shape, &promise.nodes).map(|p| allocation::claim(space.cluster, shape, &p));
-                let is_open = windows.in_the_way(class, &promise.nodes, at, at + span).is_none();
-                match same.filter(|claim| is_open && pins.is_free(space, claim, at, span)) {
-                    Some(claim) => {
-                        pins.book(job, at, at + span, claim);
-                        promise.nodes.clone()
-                    }
-                    None => {
-                        let Some(slot) = pins.fits_at(space, &Terms { windows, class }, at, span) else { return false };
-                        pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
-                        names(self.state, &slot.placement)
-                    }
-                }
+                let terms = Terms { windows, class };
+                let again = pins.again(space, &terms, &promise.nodes, (at, span));
+                let Some(slot) = again.or_else(|| pins.fits_at(space, &terms, at, span)) else { return false };
+                pins.book(job, at, at + span, allocation::claim(space.cluster, shape, &slot.placement));
+                names(self.state, &slot.placement)
             }
             Books::Shut(_) => return false,
         };
@@ -303,12 +301,4 @@ impl Forecast<'_> {
 /// The nodes of a placement, chunk by chunk.
 fn names(state: &State, placement: &Placement) -> Arc<[String]> {
     placement.picks.iter().map(|&(ix, _)| state.cluster.node(ix).name.clone()).collect()
-}
-
-/// The placement that has these nodes, chunk by chunk.
-fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
-    let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
-    let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
-    let known = known.filter(|known| known.len() as u64 == shape.instances)?;
-    Some(Placement { picks: known.into_iter().zip(chunks).collect() })
 }

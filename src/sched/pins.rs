@@ -11,11 +11,11 @@ use super::admission::Windows;
 use super::amounts::{Amounts, add};
 use super::cluster::{NodeIx, Room};
 use super::matching::{self, Placement, Trial};
-use super::screen;
 use super::shape::{ChunkShape, ClassKey, Shape, Tenant};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::{Closing, Timeline};
+use super::{allocation, screen};
 use crate::model::job::JobId;
 use crate::model::select::Arrangement;
 use crate::model::time::{Span, Time};
@@ -230,8 +230,38 @@ impl<'s> Pins<'s> {
         Some(Slot { at, placement })
     }
 
-    /// Whether these very places are free at a moment for a job that runs for `span`.
-    pub fn is_free(&self, now: &Space<'s>, claim: &Claim, at: Time, span: Span) -> bool {
+    /// A start on the very nodes that a job was promised before, if it can have them at that moment.
+    pub fn again(
+        &self,
+        now: &Space<'s>,
+        terms: &Terms<'_, 's>,
+        nodes: &[String],
+        (at, span): (Time, Span),
+    ) -> Option<Slot> {
+        let shape = &*terms.class.shape;
+        let placement = placement(now, shape, nodes).filter(|placement| self.suits(now, shape, placement))?;
+        let is_open = terms.windows.in_the_way(terms.class, nodes, at, at + span).is_none();
+        let claim = allocation::claim(now.cluster, shape, &placement);
+        (is_open && self.is_free(now, &claim, at, span)).then_some(Slot { at, placement })
+    }
+
+    /// Whether the nodes are still such as the request asks for. What the whole system has is not
+    /// looked at: who asks for that is placed anew.
+    fn suits(&self, now: &Space<'s>, shape: &Shape, placement: &Placement) -> bool {
+        let (cluster, picks) = (&self.state.cluster, &placement.picks);
+        let suits = |&(ix, chunk): &(NodeIx, usize)| {
+            cluster.node_meets(ix, &shape.chunks[chunk].needs) && screen::suits(now, shape, ix)
+        };
+        let is_of_one_group = shape.group.as_ref().is_none_or(|resource| {
+            let mut values = picks.iter().map(|&(ix, _)| cluster.value(cluster.node(ix), resource));
+            let first = values.next().flatten();
+            first.is_some() && values.all(|value| value == first)
+        });
+        shape.pooled.is_empty() && is_of_one_group && picks.iter().all(suits)
+    }
+
+    /// Whether what a claim takes is free at a moment for a job that runs for `span`.
+    fn is_free(&self, now: &Space<'s>, claim: &Claim, at: Time, span: Span) -> bool {
         claim.holds.iter().all(|(&ix, taken)| {
             let room = self.worst_room(now, ix, at, at + span);
             let enough = taken.iter().zip(&room.free).all(|(taken, free)| *taken == 0 || taken <= free);
@@ -339,6 +369,14 @@ impl<'s> Pins<'s> {
         }
         self.besides.clear();
     }
+}
+
+/// The placement that has these nodes, chunk by chunk.
+fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
+    let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
+    let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
+    let known = known.filter(|known| known.len() as u64 == shape.instances)?;
+    Some(Placement { picks: known.into_iter().zip(chunks).collect() })
 }
 
 /// What a node has left from now on, step by step.

@@ -437,3 +437,20 @@ fn the_shortest_may_go_first_behind_the_blocked_job() {
         cluster("1 x ncpus=4").queued(3, "select=1:ncpus=4 walltime=90").queued(4, "select=1:ncpus=4 walltime=60");
     assert_eq!(started(&with(free, |b| b.order = FillOrder::Shortest)), [3], "the head of the queue goes by rank");
 }
+
+/// G7: the first look promises job 2 two nodes of those that job 1 leaves, and lets job 4 start on
+/// another; so does the second, though the other is now one of those that are left by then.
+#[test]
+fn g7_a_promise_stays_where_it_is_when_a_filler_has_started() {
+    let mut scene = cluster("1 x ncpus=5:mem=2gb, 1 x ncpus=3:mem=2gb").on_host("h", "2 x ncpus=3:mem=2gb");
+    scene = scene
+        .running(1, "select=3:ncpus=2", "n2,n3,n4", 110)
+        .queued(2, "select=2:ncpus=2 place=scatter walltime=10")
+        .queued(3, "select=2:ncpus=2:mem=2gb place=pack walltime=10")
+        .queued(4, "select=1:ncpus=0 place=free:excl walltime=10");
+    scene.policy.backfill.depth = 2;
+    let first = scene.plan();
+    assert_eq!(first.starts.len(), 1);
+    scene.apply(&first);
+    assert_eq!(scene.plan().bookings, first.bookings);
+}
