@@ -217,6 +217,29 @@ proptest! {
     }
 
     #[test]
+    fn counting_and_pinning_promise_the_same_beside_what_runs(nodes in prop::collection::vec(1..6u32, 1..4), running in prop::collection::vec(runs(), 0..5), piece in 1..4u32, jobs in prop::collection::vec((1..4u32, 1..20i64), 1..4)) {
+        let text: Vec<String> = nodes.iter().map(|ncpus| format!("1 x ncpus={ncpus}")).collect();
+        let mut scene = cluster(&text.join(", "));
+        let mut free = nodes.clone();
+        for ((node, ncpus, tens, access), id) in running.into_iter().zip(100..) {
+            let node = node % nodes.len();
+            if free[node] >= ncpus && free[node] == nodes[node] || access.is_empty() && free[node] > ncpus {
+                free[node] -= ncpus;
+                scene = scene.running(id, &format!("select=1:ncpus={ncpus}{access}"), &format!("n{}", node + 1), tens * 10);
+            }
+        }
+        scene = scene.owned("bob");
+        for ((count, tens), id) in jobs.into_iter().zip(1..) {
+            scene = scene.queued(id, &format!("select={count}:ncpus={piece} walltime={}", tens * 10));
+        }
+        let told = |plan: Plan| {
+            let starts: Vec<_> = plan.starts.iter().map(|start| start.job).collect();
+            (starts, plan.bookings.iter().map(|promise| (promise.job, promise.at)).collect::<Vec<_>>())
+        };
+        prop_assert_eq!(told(scene.plan()), told(pinned(scene).plan()));
+    }
+
+    #[test]
     fn processors_are_alike_on_one_node_on_many_and_on_mixed_ones(jobs in plain(14), backfill in promising(false), early: bool) {
         let (wide, jobs) = jobs;
         let percent = |job: &Made| if early { job.percent } else { 100 };
@@ -277,6 +300,12 @@ fn alike() -> impl Strategy<Value = Made> {
         walltime: tens * 10,
         percent,
     })
+}
+
+/// A job that runs: on which node, its processors, until when in tens of seconds, whom it bears.
+fn runs() -> impl Strategy<Value = (usize, u32, i64, &'static str)> {
+    let access = prop_oneof![4 => Just(""), 1 => Just(" naccess=singleuser"), 1 => Just(" place=excl")];
+    (0..3usize, 1..5u32, 1..20i64, access)
 }
 
 /// What else may keep a job from starting, and from others of its kind.

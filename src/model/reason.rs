@@ -195,11 +195,6 @@ impl Reason {
             || matches!(self, Reason::WouldDelayBooking { .. } | Reason::Reserved { .. })
     }
 
-    /// Whether it holds for all that ask for the same, whoever they are and however long they run.
-    pub fn is_of_the_request(&self) -> bool {
-        self.is_never() || matches!(self.stage(), Stage::Matching)
-    }
-
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         match self {

@@ -1,5 +1,9 @@
 //! What a cycle has decided so far and what that leaves.
 
+mod refusals;
+
+pub use refusals::Refused;
+
 use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
@@ -20,7 +24,8 @@ use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use refusals::Refusals;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The books of one cycle.
@@ -54,27 +59,8 @@ pub struct Ledger<'s> {
     counted: BTreeMap<ClassId, u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
-    /// Shapes that do not fit now. Room only shrinks within a cycle, so they will not.
-    waiting: BTreeMap<ShapeId, Arc<Reason>>,
-    /// Whether the policy tells classes apart that ask for the same.
-    tells_apart: bool,
-    /// Shapes of which nobody can tell when they will fit.
-    hopeless: BTreeSet<ShapeId>,
-    /// Shapes that would delay a promise if they ran for so long.
-    fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
-    /// Classes of which it was said why they wait though jobs of them are still considered.
-    told: BTreeSet<ClassId>,
+    refusals: Refusals,
     plan: Plan,
-}
-
-/// For whom a refusal stands.
-pub enum Refused {
-    /// For the job alone: the next of its class may fare better.
-    Job,
-    /// For its class: others that ask for the same may fare better.
-    Class,
-    /// For all that ask for the same.
-    Shape,
 }
 
 impl<'s> Ledger<'s> {
@@ -106,11 +92,7 @@ impl<'s> Ledger<'s> {
             is_filling: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            tells_apart: resolved.tells_apart(),
-            hopeless: BTreeSet::new(),
-            fenced: BTreeMap::new(),
-            told: BTreeSet::new(),
+            refusals: Refusals::new(resolved.tells_apart()),
             plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
     }
@@ -158,7 +140,7 @@ impl<'s> Ledger<'s> {
     /// Why a job waits for the start it was promised.
     fn not_yet(&mut self, candidate: Candidate, at: Time) -> Arc<Reason> {
         let promised = Arc::new(Reason::WouldDelayBooking { holder: candidate.job, at });
-        match self.told.contains(&candidate.class.id) {
+        match self.refusals.is_told(candidate.class) {
             true => promised,
             false => self.place_beside(candidate.class).err().unwrap_or(promised),
         }
@@ -194,15 +176,14 @@ impl<'s> Ledger<'s> {
 
     fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
-        if let Some(reason) = self.waiting.get(&shape.id) {
-            return Err(reason.clone());
+        if let Some(reason) = self.refusals.of_shape(shape) {
+            return Err(reason);
         }
         if let Some((holder, at)) = self.gate {
             self.place_now(shape)?;
             // Nothing starts any more: so it is for all of this shape.
-            let reason = Arc::new(Reason::WouldDelayBooking { holder, at });
-            self.waiting.insert(shape.id, reason.clone());
-            return Err(reason);
+            let reason = Reason::WouldDelayBooking { holder, at };
+            return Err(self.refusals.refuse(shape, reason));
         }
         if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
             self.place_now(shape)?;
@@ -211,8 +192,8 @@ impl<'s> Ledger<'s> {
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
-        if let Some((_, reason)) = self.fenced.get(&shape.id).filter(|(span, _)| *span <= self.span_of(class)) {
-            return Err(reason.clone());
+        if let Some(reason) = self.refusals.of_span(shape, self.span_of(class)) {
+            return Err(reason);
         }
         // X4: nobody can tell when it ends.
         if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
@@ -235,11 +216,8 @@ impl<'s> Ledger<'s> {
 
     /// Where the request fits now, whatever is promised to others.
     pub fn place_now(&mut self, shape: &Shape) -> Result<Placement, Arc<Reason>> {
-        matching::fit(&self.space, shape).map_err(|misfit| {
-            let reason = Arc::new(shortage::now(&self.space, shape, misfit));
-            self.waiting.insert(shape.id, reason.clone());
-            reason
-        })
+        let space = &self.space;
+        matching::fit(space, shape).map_err(|misfit| self.refusals.refuse(shape, shortage::now(space, shape, misfit)))
     }
 
     /// How many jobs of a class that limits itself this cycle starts.
@@ -302,61 +280,23 @@ impl<'s> Ledger<'s> {
         // Others of the class may borrow what this one may not.
         let differs = self.backfill().policy == Filling::Preempt && !self.may_borrow;
         let goes_on = counts || differs || (at.is_some() && self.promises.goes_on(candidate.class));
-        let is_for_all = !goes_on && self.is_for_all(candidate, &reason);
-        self.tell(candidate.class, reason, goes_on, is_for_all);
-        match (goes_on, is_for_all) {
-            (true, _) => Refused::Job,
-            (false, true) => Refused::Shape,
-            (false, false) => Refused::Class,
-        }
+        let refused = match goes_on {
+            true => Refused::Job,
+            false if self.is_for_all(candidate, &reason) => Refused::Shape,
+            false => Refused::Class,
+        };
+        self.tell(candidate.class, reason, refused);
+        refused
     }
 
-    /// Whether all that ask for the same are refused with this one.
-    fn is_for_all(&mut self, candidate: Candidate<'s>, reason: &Arc<Reason>) -> bool {
-        let shape = &candidate.class.shape;
-        match **reason {
-            _ if candidate.class.asks_for.is_some() || self.tells_apart => false,
-            _ if reason.is_never() => true,
-            Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
-                self.promises.are_given() && self.would_all_delay(candidate.class, reason)
-            }
-            _ => {
-                let is_hopeless = self.hopeless.contains(&shape.id) || self.promises.are_given();
-                is_hopeless && self.waiting.contains_key(&shape.id)
-            }
-        }
-    }
-
-    /// Whether even the shortest job of this shape would delay a promise.
-    fn would_all_delay(&mut self, class: &ClassKey, reason: &Arc<Reason>) -> bool {
-        if !self.state.windows.is_empty() || self.backfill().policy == Filling::Preempt {
-            return false;
-        }
-        let shortest = self.state.alike.shortest(class, self.policy.default_walltime);
-        let mut refused = self.span_of(class);
-        if shortest < refused && !self.passes(&class.shape, self.now + shortest) {
-            refused = shortest;
-        }
-        self.fenced.insert(class.shape.id, (refused, reason.clone()));
-        refused <= shortest
-    }
-
-    /// Whether a job that ends then would delay no promise.
-    fn passes(&mut self, shape: &Shape, until: Time) -> bool {
-        let calendar = &mut self.calendar;
-        calendar.lets_pass(until)
-            || calendar.beside(&self.space, shape, until).is_some()
-            || calendar.in_the_way(shape, until).is_none()
-    }
-
-    /// Enters why a class waits, once, or why all do that ask for the same.
-    fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, goes_on: bool, is_for_all: bool) {
-        let whom = if is_for_all { ClassId::of_shape(class.shape.id) } else { class.id };
-        if !self.told.contains(&class.id) {
+    /// Enters why a job waits, and with it its class or all that ask for the same: once.
+    fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
+        let whom = if refused == Refused::Shape { ClassId::of_shape(class.shape.id) } else { class.id };
+        if !self.refusals.is_told(class) {
             self.plan.verdicts.push((whom, reason));
         }
-        if goes_on {
-            self.told.insert(class.id);
+        if refused == Refused::Job {
+            self.refusals.note_told(class);
         }
     }
 
@@ -384,7 +324,7 @@ impl<'s> Ledger<'s> {
         let at = if may || had { self.book(candidate) } else { None };
         if may && at.is_none() {
             self.promises.give_back(candidate.class);
-            self.hopeless.insert(candidate.class.shape.id);
+            self.refusals.give_up(&candidate.class.shape);
         }
         at
     }

@@ -1,0 +1,126 @@
+//! For whom a refusal stands: a job alone, its class, or all that ask for the same.
+//!
+//! Room only shrinks within a cycle. What does not fit will not; what delays a promise delays it
+//! however much longer it runs. So a refusal for want of room is one for the whole shape as soon as
+//! none of its jobs can be promised a start instead, and one for the sake of a promise as soon as even
+//! the shortest of them would be in its way.
+
+use super::Ledger;
+use crate::model::policy::Filling;
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+use crate::sched::priority::Candidate;
+use crate::sched::shape::{ClassId, ClassKey, Shape, ShapeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// For whom a refusal stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// For the job alone: the next of its class may fare better.
+    Job,
+    /// For its class: others that ask for the same may fare better.
+    Class,
+    /// For all that ask for the same.
+    Shape,
+}
+
+/// What a cycle has refused, as far as that holds for others too.
+pub struct Refusals {
+    /// Whether the policy tells classes apart that ask for the same.
+    tells_apart: bool,
+    /// Shapes that do not fit.
+    waiting: BTreeMap<ShapeId, Arc<Reason>>,
+    /// Shapes of which nobody can tell when they will fit.
+    hopeless: BTreeSet<ShapeId>,
+    /// Shapes that would delay a promise if they ran for so long.
+    fenced: BTreeMap<ShapeId, (Span, Arc<Reason>)>,
+    /// Classes of which it was said why they wait though jobs of them are still considered.
+    told: BTreeSet<ClassId>,
+}
+
+impl Refusals {
+    /// None yet.
+    pub fn new(tells_apart: bool) -> Refusals {
+        Refusals {
+            tells_apart,
+            waiting: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
+            fenced: BTreeMap::new(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// Refuses a shape for the rest of the cycle.
+    pub fn refuse(&mut self, shape: &Shape, reason: Reason) -> Arc<Reason> {
+        let reason = Arc::new(reason);
+        self.waiting.insert(shape.id, reason.clone());
+        reason
+    }
+
+    /// Why a shape is refused, however long its jobs run.
+    pub fn of_shape(&self, shape: &Shape) -> Option<Arc<Reason>> {
+        self.waiting.get(&shape.id).cloned()
+    }
+
+    /// Why those of a shape are refused that run for so long.
+    pub fn of_span(&self, shape: &Shape, span: Span) -> Option<Arc<Reason>> {
+        let (from, reason) = self.fenced.get(&shape.id)?;
+        (*from <= span).then(|| reason.clone())
+    }
+
+    /// Nobody can tell when a shape will fit.
+    pub fn give_up(&mut self, shape: &Shape) {
+        self.hopeless.insert(shape.id);
+    }
+
+    /// It was said why a class waits of which jobs are still considered.
+    pub fn note_told(&mut self, class: &ClassKey) {
+        self.told.insert(class.id);
+    }
+
+    /// Whether it was.
+    pub fn is_told(&self, class: &ClassKey) -> bool {
+        self.told.contains(&class.id)
+    }
+}
+
+impl Ledger<'_> {
+    /// Whether all that ask for the same are refused with this one.
+    pub(super) fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
+        let shape = &candidate.class.shape;
+        match **reason {
+            _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
+            _ if reason.is_never() => true,
+            Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
+                self.promises.are_given() && self.would_all_delay(candidate.class, reason)
+            }
+            _ => {
+                let is_hopeless = self.refusals.hopeless.contains(&shape.id) || self.promises.are_given();
+                is_hopeless && self.refusals.waiting.contains_key(&shape.id)
+            }
+        }
+    }
+
+    /// Whether even the shortest job of this shape would delay a promise.
+    fn would_all_delay(&mut self, class: &ClassKey, reason: &Arc<Reason>) -> bool {
+        if !self.state.windows.is_empty() || self.backfill().policy == Filling::Preempt {
+            return false;
+        }
+        let shortest = self.state.alike.shortest(class, self.policy.default_walltime);
+        let mut refused = self.span_of(class);
+        if shortest < refused && !self.passes(&class.shape, self.now + shortest) {
+            refused = shortest;
+        }
+        self.refusals.fenced.insert(class.shape.id, (refused, reason.clone()));
+        refused <= shortest
+    }
+
+    /// Whether a job that ends then would delay no promise.
+    fn passes(&mut self, shape: &Shape, until: Time) -> bool {
+        let calendar = &mut self.calendar;
+        calendar.lets_pass(until)
+            || calendar.beside(&self.space, shape, until).is_some()
+            || calendar.in_the_way(shape, until).is_none()
+    }
+}
