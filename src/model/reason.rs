@@ -181,6 +181,8 @@ pub enum Reason {
         /// When that begins or ends.
         at: Time,
     },
+    /// The site's program has been asked for its nodes (M8i).
+    AwaitsChoice,
     /// It failed, or its start did; tried again later.
     Deferred {
         /// Not before.
@@ -208,7 +210,7 @@ impl Reason {
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
             Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
-            Reason::ArrayLimit { .. } => Stage::Throttling,
+            Reason::ArrayLimit { .. } | Reason::AwaitsChoice => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } | Reason::Unsuitable { .. } => Stage::Matching,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } => Stage::Backfill,
@@ -242,6 +244,7 @@ impl Reason {
             Reason::PrimeOnly => "prime_only",
             Reason::NonprimeOnly => "nonprime_only",
             Reason::CrossesPrime { .. } => "crosses_prime",
+            Reason::AwaitsChoice => "awaits_choice",
         }
     }
 
@@ -311,6 +314,7 @@ impl fmt::Display for Reason {
                 write!(f, "Not Running: Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
             }
             Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
+            Reason::AwaitsChoice => f.write_str("Not Running: The site's program is choosing nodes"),
             Reason::Deferred { .. } => {
                 f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")
             }

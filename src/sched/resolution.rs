@@ -1,6 +1,7 @@
 //! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes, sets
 //! of nodes, the site's veto. Most requests stay as they are.
 
+use super::choice::Answer;
 use super::cluster::{Cluster, Condition};
 use super::screen::Screen;
 use super::sets::Sets;
@@ -33,7 +34,7 @@ impl Resolved {
             resolved.next = resolved.next.into_iter().chain(from.filter(|from| *from > now)).min();
             let may_span = from.is_some_and(|from| from <= now);
             let mut class = resolution.class(&class.key, may_span);
-            if let Some(answer) = state.answers.get(&id) {
+            if let Some(Answer::Order(answer)) = state.answers.get(&id) {
                 let shape = Shape { answer: Some(answer.clone()), ..Shape::clone(&class.shape) };
                 class.shape = Arc::new(shape.renamed(answer));
             }

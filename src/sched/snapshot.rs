@@ -7,6 +7,7 @@
 use super::alike::Alike;
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
+use super::choice::Answer;
 use super::cluster::{Cluster, Hold, NodeIx};
 use super::plan::Plan;
 use super::pools::Pool;
@@ -48,8 +49,8 @@ pub struct State {
     pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
-    /// What the site's program says of nodes, by class: places by name.
-    pub(super) answers: BTreeMap<ClassId, Arc<BTreeMap<String, usize>>>,
+    /// What the site's program says of nodes, by class.
+    pub(super) answers: BTreeMap<ClassId, Answer>,
     /// Since when each waits.
     since: BTreeMap<JobId, Time>,
 }
@@ -145,7 +146,9 @@ impl State {
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
-        self.cluster.set(facts, usable);
+        if self.cluster.set(facts, usable) {
+            self.forget_answers();
+        }
         self.put_in_order();
     }
 
@@ -187,20 +190,6 @@ impl State {
         Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
     }
 
-    /// What the site's program says of the nodes that jobs of a class should get, the best first (M8i);
-    /// None when it does not say. False if it names what is no node: then it has said nothing.
-    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
-        let known = |name: &String| self.cluster.find(name).is_some();
-        match nodes.filter(|nodes| nodes.iter().all(known)) {
-            Some(nodes) => {
-                let places = nodes.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
-                self.answers.insert(class, Arc::new(places));
-            }
-            None => drop(self.answers.remove(&class)),
-        }
-        nodes.is_none() || self.answers.contains_key(&class)
-    }
-
     /// A user by name, whose name expressions can ask for from now on.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
@@ -210,6 +199,7 @@ impl State {
 
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
     pub fn remove_node(&mut self, name: &str) {
+        self.forget_answers();
         self.cluster.remove(name);
     }
 
@@ -284,6 +274,7 @@ impl State {
         array: Option<Array>,
         key: impl FnOnce(&Catalog) -> ClassKey,
     ) {
+        let answer = self.answers.get(&class_id).cloned();
         self.withdraw(id);
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(class_id);
@@ -292,6 +283,8 @@ impl State {
         class.jobs.insert((rank, id), array);
         self.alike.refile(class, first);
         self.jobs.insert(id, (class_id, rank));
+        // A job that is read anew may have been the last of its class for a moment.
+        self.answers.extend(answer.map(|answer| (class_id, answer)));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
