@@ -89,7 +89,7 @@ pub(super) struct Array {
 }
 
 /// A job that has its allocation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Running {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
@@ -308,7 +308,7 @@ impl State {
     /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
         self.withdraw(id);
-        self.vacate(id);
+        let before = self.take_off(id);
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
@@ -326,7 +326,11 @@ impl State {
             let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        self.running.insert(id, Running { nodes, until, taken, alone });
+        let running = Running { nodes, until, taken, alone };
+        if let Some(before) = before.filter(|before| *before != running) {
+            self.standing.note_release(before.until);
+        }
+        self.running.insert(id, running);
     }
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
@@ -341,15 +345,22 @@ impl State {
 
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
-        let Some(running) = self.running.remove(&id) else { return };
+        if let Some(running) = self.take_off(id) {
+            self.standing.note_end(id, running.until);
+        }
+    }
+
+    /// Takes a running job off its nodes, for good or to be put on them anew.
+    fn take_off(&mut self, id: JobId) -> Option<Running> {
+        let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
-        for ix in running.nodes {
+        for &ix in &running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(id, running.until);
+        Some(running)
     }
 
     /// A job that was to give this back then no longer does.
