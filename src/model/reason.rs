@@ -259,10 +259,9 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Reason::NeverEnough { resource, requested, available, total } => write!(
-                f,
-                "Can Never Run: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
-            ),
+            Reason::NeverEnough { resource, requested, available, total } => {
+                write!(f, "Can Never Run: {}", Short(resource, requested, available, total))
+            }
             Reason::NeverMatches { resource, requested, found } => {
                 write!(f, "Can Never Run: Insufficient amount of resource: {resource} ({requested} != {found})")
             }
@@ -275,10 +274,9 @@ impl fmt::Display for Reason {
             Reason::ArrayLimit { limit } => {
                 write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")
             }
-            Reason::Busy { resource, requested, available, total, .. } => write!(
-                f,
-                "Not Running: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
-            ),
+            Reason::Busy { resource, requested, available, total, .. } => {
+                write!(f, "Not Running: {}", Short(resource, requested, available, total))
+            }
             Reason::Scattered { fitting, needed } => {
                 write!(f, "Not Running: Not enough free nodes available (R: {needed} A: {fitting})")
             }
@@ -304,7 +302,7 @@ impl fmt::Display for Reason {
             }
             Reason::NotOpen { window } => write!(f, "Not Running: Reservation {window} is not open"),
             Reason::OutlastsWindow { requested, left } => {
-                write!(f, "Not Running: Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})")
+                write!(f, "Not Running: {}", Short("walltime", requested, left, left))
             }
             Reason::DedicatedTime => f.write_str("Not Running: Dedicated time conflict"),
             Reason::CrossesDedicated { .. } => f.write_str("Not Running: Job would cross dedicated time boundary"),
@@ -319,5 +317,15 @@ impl fmt::Display for Reason {
                 f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")
             }
         }
+    }
+}
+
+/// Too little of a resource: which, asked for, available, in all.
+struct Short<'a>(&'a str, &'a str, &'a str, &'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Short(resource, requested, available, total) = self;
+        write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})")
     }
 }

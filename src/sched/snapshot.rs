@@ -250,14 +250,9 @@ impl State {
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
-        self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.file(job.id, job.rank(), id, array, |state| state.class_key(job));
         self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
-    }
-
-    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
-    pub fn class_key(&self, job: &Job) -> ClassKey {
-        ClassKey::of(job, &self.cluster.catalog)
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
@@ -272,13 +267,14 @@ impl State {
         rank: u64,
         class_id: ClassId,
         array: Option<Array>,
-        key: impl FnOnce(&Catalog) -> ClassKey,
+        key: impl FnOnce(&State) -> ClassKey,
     ) {
         let answer = self.answers.get(&class_id).cloned();
         self.withdraw(id);
-        let catalog = &self.cluster.catalog;
-        let class = self.classes.entry(class_id);
-        let class = class.or_insert_with(|| Class { key: key(catalog), jobs: BTreeMap::new() });
+        if !self.classes.contains_key(&class_id) {
+            self.classes.insert(class_id, Class { key: key(self), jobs: BTreeMap::new() });
+        }
+        let Some(class) = self.classes.get_mut(&class_id) else { return };
         let first = class.first();
         class.jobs.insert((rank, id), array);
         self.alike.refile(class, first);
