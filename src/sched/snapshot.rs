@@ -244,9 +244,12 @@ impl State {
     }
 
     /// Makes a job in state `Queued` a candidate, or the waiting elements of an array; one that is a
-    /// candidate already is read anew.
+    /// candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
+        if array.as_ref().is_some_and(|(_, elements)| elements.waiting().is_empty()) {
+            return self.withdraw(job.id);
+        }
         let array = array.map(|(indices, elements)| Array { indices, elements });
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
@@ -483,6 +486,12 @@ mod tests {
         assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId::job(1), JobId::job(2)]);
         scene.state.withdraw(JobId::job(1));
         assert_eq!((scene.state.class_of(JobId::job(1)), scene.starts().as_str()), (None, "2 on n1"));
+    }
+
+    #[test]
+    fn an_array_of_which_no_element_waits_bars_nobody() {
+        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1:vnode=n1 array=1-2").begun(1, 0, 1);
+        assert_eq!(scene.queued(2, "select=1:ncpus=1").starts(), "2 on n1");
     }
 
     #[test]
