@@ -25,6 +25,7 @@ mod noded;
 mod nodes;
 mod overrun;
 mod personal;
+mod placement;
 mod placement_search;
 mod promised_rooms;
 mod recorded;

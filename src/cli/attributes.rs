@@ -393,6 +393,7 @@ impl<'a> View<'a> {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }
         self.out.text("project", spec.project.as_str());
+        self.out.text_if("qos", spec.qos.as_deref());
         self.out.text("Submit_Host", spec.submit_host.as_str());
         if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
             self.out.number("max_run_subjobs", most);

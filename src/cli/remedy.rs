@@ -28,6 +28,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
             "a walltime short enough to be over before then (qalter -l walltime=...), or that moment"
         }
         Reason::PrimeOnly | Reason::NonprimeOnly => "the time of its queue, or another queue (qmove)",
+        Reason::AwaitsChoice => "time: the site's program answers soon, or is passed over",
         Reason::Deferred { .. } => "time: it is tried again by itself",
     }
 }

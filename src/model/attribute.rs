@@ -3,8 +3,10 @@
 //! `qsub` and `qalter` say what they want as settings: attribute, value. [`submit`] makes a new
 //! job's [`Draft`] of them, [`alter`] a changed one of an old; both do all or nothing.
 
+use super::config::table::close;
 use super::depend::Wish;
 use super::job::{Digest, Join, Program, Spec};
+use super::operands;
 use super::refusal::Refusal;
 use super::resource::{Resources, Value};
 use super::select::Request;
@@ -261,7 +263,8 @@ fn permitted(name: &str, context: &Context) -> Result<&'static Attribute, Refusa
 
 fn find(name: &str, privileged: bool) -> Result<&'static Attribute, Refusal> {
     let attribute = TABLE.iter().find(|attribute| attribute.name.eq_ignore_ascii_case(name));
-    let attribute = attribute.ok_or_else(|| Refusal::unknown_attribute(name))?;
+    let names = || TABLE.iter().map(|attribute| attribute.name).collect::<Vec<_>>();
+    let attribute = attribute.ok_or_else(|| Refusal::unknown_attribute(name, close(name, &names())))?;
     match attribute.who {
         Who::Owner | Who::Submitter => Ok(attribute),
         Who::Operator if privileged => Ok(attribute),
@@ -281,7 +284,13 @@ fn apply(draft: &mut Draft, attribute: &Attribute, value: &Text, context: &Conte
         }
         Effect::Claim => keep(&mut draft.spec, attribute.name, text()?, claim).ok_or_else(illegal),
         Effect::Wish => {
-            let set = draft.spec.wishes.set(attribute.name, text()?);
+            let wishes = &mut draft.spec.wishes;
+            let set = wishes.set(attribute.name, text()?).and_then(|()| match &wishes.requirements {
+                Some(requirement) if attribute.name == "requirements" => {
+                    operands::check(requirement, context.resources)
+                }
+                _ => Ok(()),
+            });
             set.map_err(|why| Refusal::illegal_wish(attribute.name, &why))
         }
         Effect::Never => Err(Refusal::read_only(attribute.name)),

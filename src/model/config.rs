@@ -62,7 +62,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
-    ("placement", &["availability", "allocation", "rank", "program", "distribution", "access", "sets", "veto"]),
+    (
+        "placement",
+        &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
+    ),
     ("queue", &["name", "priority", "enabled", "started"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (

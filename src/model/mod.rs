@@ -67,6 +67,8 @@ pub mod geometry;
 
 pub mod wishes;
 
+pub mod operands;
+
 pub mod pool;
 
 pub mod node;

@@ -173,6 +173,9 @@ pub struct Placement {
     pub rank: Option<String>,
     /// The program that chooses, for `local`.
     pub program: Option<PathBuf>,
+    /// How long it may take; None for the usual time.
+    #[serde(default)]
+    pub program_timeout: Option<Span>,
     /// How tasks are dealt to the nodes.
     pub distribution: Distribution,
     /// Who may share a node, where the job does not say.

@@ -181,6 +181,8 @@ pub enum Reason {
         /// When that begins or ends.
         at: Time,
     },
+    /// The site's program has been asked for its nodes (M8i).
+    AwaitsChoice,
     /// It failed, or its start did; tried again later.
     Deferred {
         /// Not before.
@@ -203,7 +205,7 @@ impl Reason {
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
             Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
-            Reason::ArrayLimit { .. } => Stage::Throttling,
+            Reason::ArrayLimit { .. } | Reason::AwaitsChoice => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } | Reason::Unsuitable { .. } => Stage::Matching,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } => Stage::Backfill,
@@ -237,6 +239,7 @@ impl Reason {
             Reason::PrimeOnly => "prime_only",
             Reason::NonprimeOnly => "nonprime_only",
             Reason::CrossesPrime { .. } => "crosses_prime",
+            Reason::AwaitsChoice => "awaits_choice",
         }
     }
 
@@ -251,10 +254,9 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Reason::NeverEnough { resource, requested, available, total } => write!(
-                f,
-                "Can Never Run: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
-            ),
+            Reason::NeverEnough { resource, requested, available, total } => {
+                write!(f, "Can Never Run: {}", Short(resource, requested, available, total))
+            }
             Reason::NeverMatches { resource, requested, found } => {
                 write!(f, "Can Never Run: Insufficient amount of resource: {resource} ({requested} != {found})")
             }
@@ -267,10 +269,9 @@ impl fmt::Display for Reason {
             Reason::ArrayLimit { limit } => {
                 write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")
             }
-            Reason::Busy { resource, requested, available, total, .. } => write!(
-                f,
-                "Not Running: Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})"
-            ),
+            Reason::Busy { resource, requested, available, total, .. } => {
+                write!(f, "Not Running: {}", Short(resource, requested, available, total))
+            }
             Reason::Scattered { fitting, needed } => {
                 write!(f, "Not Running: Not enough free nodes available (R: {needed} A: {fitting})")
             }
@@ -296,7 +297,7 @@ impl fmt::Display for Reason {
             }
             Reason::NotOpen { window } => write!(f, "Not Running: Reservation {window} is not open"),
             Reason::OutlastsWindow { requested, left } => {
-                write!(f, "Not Running: Insufficient amount of resource: walltime (R: {requested} A: {left} T: {left})")
+                write!(f, "Not Running: {}", Short("walltime", requested, left, left))
             }
             Reason::DedicatedTime => f.write_str("Not Running: Dedicated time conflict"),
             Reason::CrossesDedicated { .. } => f.write_str("Not Running: Job would cross dedicated time boundary"),
@@ -306,9 +307,20 @@ impl fmt::Display for Reason {
                 write!(f, "Not Running: Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
             }
             Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
+            Reason::AwaitsChoice => f.write_str("Not Running: The site's program is choosing nodes"),
             Reason::Deferred { .. } => {
                 f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")
             }
         }
+    }
+}
+
+/// Too little of a resource: which, asked for, available, in all.
+struct Short<'a>(&'a str, &'a str, &'a str, &'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Short(resource, requested, available, total) = self;
+        write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})")
     }
 }

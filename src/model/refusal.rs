@@ -102,9 +102,10 @@ refusals! {
 }
 
 impl Refusal {
-    /// An attribute that does not exist.
-    pub fn unknown_attribute(name: &str) -> Refusal {
-        Refusal::new(15002, format!("Undefined attribute  {name}"))
+    /// An attribute that does not exist, and one that may be meant.
+    pub fn unknown_attribute(name: &str, near: Option<&str>) -> Refusal {
+        let remedy = near.map(|near| format!("; the nearest known one is `{near}`")).unwrap_or_default();
+        Refusal::new(15002, format!("Undefined attribute  {name}{remedy}"))
     }
 
     /// An attribute the caller may not set.

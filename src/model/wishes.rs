@@ -45,8 +45,8 @@ pub const ATTRIBUTES: [&str; 11] = [
 ];
 
 /// What `-l` calls them, in Maui's and Qube's way.
-const AS_RESOURCES: [(&str, &str); 3] =
-    [("nallocpolicy", "nalloc"), ("naccesspolicy", "naccess"), ("requirements", "requirements")];
+const AS_RESOURCES: [(&str, &str); 4] =
+    [("nallocpolicy", "nalloc"), ("naccesspolicy", "naccess"), ("requirements", "requirements"), ("qos", "qos")];
 
 /// The attribute that `-l name=` means.
 pub fn by_resource(name: &str) -> Option<&'static str> {

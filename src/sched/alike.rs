@@ -2,10 +2,12 @@
 //! for want of room is one for all. On a busy machine nearly every job is a class of its own, for
 //! walltimes and owners differ; what they ask for differs much less.
 
-use super::shape::{ClassId, ClassKey, ShapeId};
-use super::snapshot::{Class, Place};
+use super::shape::{ClassId, ClassKey, Shape, ShapeId};
+use super::snapshot::{Class, Place, State};
+use crate::model::job::Job;
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Classes, those first whose first jobs come first.
 pub type Classes = BTreeSet<(Place, ClassId)>;
@@ -39,6 +41,13 @@ impl Alike {
     /// The groups.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Classes)> {
         self.0.iter().map(|(group, members)| (group, &members.classes))
+    }
+
+    /// A class of those that ask for the same.
+    fn any(&self, shape: ShapeId) -> Option<ClassId> {
+        let group = |asks_for_window| Group { asks_for_window, shape };
+        let members = [false, true].into_iter().find_map(|asks| self.0.get(&group(asks)))?;
+        members.classes.first().map(|&(_, class)| class)
     }
 
     /// The shortest walltime of those that ask for the same as a class; `default` is what one without
@@ -78,5 +87,37 @@ impl Members {
                 self.spans.remove(&span);
             }
         }
+    }
+}
+
+impl State {
+    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`]. It
+    /// shares its shape with those that wait and ask for the same.
+    pub fn class_key(&self, job: &Job) -> ClassKey {
+        let shape = self.alike.any(ShapeId::of(job)).and_then(|class| Some(&self.classes.get(&class)?.key.shape));
+        let shape = shape.filter(|shape| shape.is_common()).cloned();
+        ClassKey::with(job, shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    #[test]
+    fn jobs_that_ask_for_the_same_share_a_shape_whose_ever_they_are_and_however_long_they_run() {
+        let mut scene = cluster("1 x ncpus=1");
+        for job in 0..300 {
+            scene = scene.owned(&format!("u{}", job % 100));
+            scene = scene.queued(job, &format!("select=1:ncpus={} walltime={}", 2 + job % 3, 60 + job));
+        }
+        let classes = scene.state.classes.values();
+        let shapes: BTreeSet<_> = classes.map(|class| Arc::as_ptr(&class.key.shape)).collect();
+        assert_eq!((scene.state.classes.len(), shapes.len()), (300, 3));
+        let scene = scene.queued(998, "select=1:ncpus=1 hosts=n1").queued(999, "select=1:ncpus=1 hosts=n1 walltime=9");
+        let own: Vec<_> = scene.state.classes.values().filter(|class| !class.key.shape.is_common()).collect();
+        assert!(own.len() == 2 && !Arc::ptr_eq(&own[0].key.shape, &own[1].key.shape));
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
-use super::snapshot::{State, Tenant};
+use super::snapshot::{ClassId, State, Tenant};
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -60,6 +60,10 @@ pub enum Change<'a> {
         /// The reservation it is inside of: what it has is the reservation's.
         inside: Option<String>,
     },
+    /// The site's program was asked which nodes jobs of a class should get (M8i).
+    Asked(ClassId),
+    /// It has said so, the best first, or nothing.
+    Answered(ClassId, Option<Vec<String>>),
     /// A job holds nothing, and is no candidate.
     Gone(JobId),
 }
@@ -124,6 +128,10 @@ impl State {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+            }
+            Change::Asked(class) => self.await_answer(*class),
+            Change::Answered(class, nodes) => {
+                self.set_answer(*class, nodes.as_deref());
             }
             Change::Gone(job) => {
                 self.withdraw(*job);

@@ -252,11 +252,11 @@ impl Cluster {
     }
 
     /// Adds or changes a node; the jobs on it stay.
-    pub fn set(&mut self, facts: &NodeFacts, usable: bool) {
+    pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
         let ix = self.slot(&facts.name);
         self.measure(ix, facts);
         if self.is_as_told(ix, facts, usable) {
-            return;
+            return false;
         }
         self.unfile(ix);
         self.leave_host(ix);
@@ -272,6 +272,7 @@ impl Cluster {
         self.settle(ix);
         self.join_host(ix);
         self.file(ix);
+        true
     }
 
     /// Whether nothing is new: most reports of a node change nothing.

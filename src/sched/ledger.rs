@@ -7,6 +7,7 @@ pub use refusals::Refused;
 use super::admission::{Leave, Windows};
 use super::backfill::{self, Promises};
 use super::calendar::Calendar;
+use super::cluster::NodeIx;
 use super::fillers::Borrowed;
 use super::gaps::Gaps;
 use super::launch::Numbers;
@@ -70,6 +71,7 @@ impl<'s> Ledger<'s> {
         let guide = Arc::new(Guide::new(placement, &state.cluster));
         let mut space = Space::now(&state.cluster).guided(guide.clone());
         availability::observe(&mut space, placement);
+        windows_ahead(state, now).for_each(|(ix, from)| space.promise(ix, from));
         let by_use = availability::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
@@ -365,4 +367,13 @@ impl<'s> Ledger<'s> {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         self.plan
     }
+}
+
+/// The nodes that windows set aside later, and from when on: promises too, as far as M8b goes.
+fn windows_ahead(state: &State, now: Time) -> impl Iterator<Item = (NodeIx, Time)> + '_ {
+    let ahead = state.windows.values().filter(move |window| window.from > now);
+    ahead.flat_map(|window| {
+        let nodes = window.shares.iter().filter_map(|share| state.cluster.find(&share.node));
+        nodes.map(|ix| (ix, window.from))
+    })
 }

@@ -56,6 +56,8 @@ mod screen;
 
 mod preference;
 
+mod choice;
+
 mod dealing;
 
 mod matching;

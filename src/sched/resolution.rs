@@ -1,10 +1,11 @@
 //! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes, sets
 //! of nodes, the site's veto. Most requests stay as they are.
 
+use super::choice::Answer;
 use super::cluster::{Cluster, Condition};
 use super::screen::Screen;
 use super::sets::Sets;
-use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
+use super::shape::{ClassId, ClassKey, Shape, Tenancy, User, facts};
 use super::snapshot::State;
 use crate::model::expression::Expression;
 use crate::model::policy::{Access, Allocation, Policy};
@@ -33,7 +34,7 @@ impl Resolved {
             resolved.next = resolved.next.into_iter().chain(from.filter(|from| *from > now)).min();
             let may_span = from.is_some_and(|from| from <= now);
             let mut class = resolution.class(&class.key, may_span);
-            if let Some(answer) = state.answers.get(&id) {
+            if let Some(Answer::Order(answer)) = state.answers.get(&id) {
                 let shape = Shape { answer: Some(answer.clone()), ..Shape::clone(&class.shape) };
                 class.shape = Arc::new(shape.renamed(answer));
             }
@@ -107,7 +108,8 @@ impl<'a> Resolution<'a> {
             let screen = known.unwrap_or_else(|| Screen { job: facts(&class.who, &list, None), ..Screen::default() });
             shape.screen = Some(Arc::new(Screen { veto: Some(veto.clone()), ..screen }));
         }
-        let user = self.is_personal.then_some(shape.user);
+        let user = self.is_personal.then(|| User::of(&class.who.user));
+        shape.user = user.unwrap_or_default();
         let own = self.veto.as_ref().map(|_| class.id);
         let besides = (user, shape.end, may_span, own);
         ClassKey { shape: Arc::new(shape.renamed(&besides)), ..class.clone() }

@@ -40,7 +40,7 @@ impl ClassId {
 impl ClassId {
     /// All that ask for the same as a job, together.
     pub fn of_request(job: &Job) -> ClassId {
-        ClassId(stable_hash(&shape_key(job)))
+        ClassId::of_shape(ShapeId::of(job))
     }
 
     /// All classes of a shape together: what a verdict of all of them goes by.
@@ -58,6 +58,13 @@ impl fmt::Display for ClassId {
 /// Names a shape, likewise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ShapeId(u64);
+
+impl ShapeId {
+    /// The shape of a job.
+    pub fn of(job: &Job) -> ShapeId {
+        ShapeId(stable_hash(&shape_key(job)))
+    }
+}
 
 /// A value that a node must have.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,7 +190,7 @@ pub struct Shape {
     pub arrangement: Arrangement,
     /// Who else may be on the nodes.
     pub tenancy: Tenancy,
-    /// Whose it is.
+    /// Whose it is, where that matters for where it fits; else nobody's, so that one shape serves all.
     pub user: User,
     /// At most one chunk goes on a node (M46, `singletask`).
     pub is_single_task: bool,
@@ -219,8 +226,7 @@ impl Shape {
     /// The shape of a job.
     pub fn new(job: &Job, catalog: &Catalog) -> Shape {
         Shape {
-            id: ShapeId(stable_hash(&shape_key(job))),
-            user: User::of(&job.owner.user),
+            id: ShapeId::of(job),
             screen: screen(job).map(Arc::new),
             ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
         }
@@ -274,6 +280,11 @@ impl Shape {
     /// What its nodes' other jobs need to know of it.
     pub fn tenant(&self) -> Tenant {
         Tenant { tenancy: self.tenancy, user: self.user }
+    }
+
+    /// Whether it holds nothing of one job alone.
+    pub fn is_common(&self) -> bool {
+        self.screen.is_none()
     }
 
     /// Whether it says nothing of nodes beyond its chunks and its place.
@@ -395,11 +406,16 @@ impl ClassKey {
         if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) }
     }
 
-    /// The class of a job, with its shape.
+    /// The class of a job, with a shape of its own.
     pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
+        ClassKey::with(job, Arc::new(Shape::new(job, catalog)))
+    }
+
+    /// The class of a job of this shape.
+    pub fn with(job: &Job, shape: Arc<Shape>) -> ClassKey {
         ClassKey {
             id: ClassKey::id_of(job),
-            shape: Arc::new(Shape::new(job, catalog)),
+            shape,
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
             asks_for: job.spec.reservation.clone(),

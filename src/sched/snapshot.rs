@@ -7,6 +7,7 @@
 use super::alike::Alike;
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
+use super::choice::Answer;
 use super::cluster::{Cluster, Hold, NodeIx};
 use super::plan::Plan;
 use super::pools::Pool;
@@ -48,8 +49,8 @@ pub struct State {
     pub(super) site_time: SiteTime,
     /// Each candidate's class, and its place in the order.
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
-    /// What the site's program says of nodes, by class: places by name.
-    pub(super) answers: BTreeMap<ClassId, Arc<BTreeMap<String, usize>>>,
+    /// What the site's program says of nodes, by class.
+    pub(super) answers: BTreeMap<ClassId, Answer>,
     /// Since when each waits.
     since: BTreeMap<JobId, Time>,
 }
@@ -88,7 +89,7 @@ pub(super) struct Array {
 }
 
 /// A job that has its allocation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Running {
     pub nodes: Vec<NodeIx>,
     pub until: Time,
@@ -145,7 +146,9 @@ impl State {
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
-        self.cluster.set(facts, usable);
+        if self.cluster.set(facts, usable) {
+            self.forget_answers();
+        }
         self.put_in_order();
     }
 
@@ -187,20 +190,6 @@ impl State {
         Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
     }
 
-    /// What the site's program says of the nodes that jobs of a class should get, the best first (M8i);
-    /// None when it does not say. False if it names what is no node: then it has said nothing.
-    pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
-        let known = |name: &String| self.cluster.find(name).is_some();
-        match nodes.filter(|nodes| nodes.iter().all(known)) {
-            Some(nodes) => {
-                let places = nodes.iter().enumerate().map(|(place, name)| (name.clone(), place)).collect();
-                self.answers.insert(class, Arc::new(places));
-            }
-            None => drop(self.answers.remove(&class)),
-        }
-        nodes.is_none() || self.answers.contains_key(&class)
-    }
-
     /// A user by name, whose name expressions can ask for from now on.
     pub fn user(&mut self, name: &str) -> User {
         let user = User::of(name);
@@ -210,6 +199,7 @@ impl State {
 
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
     pub fn remove_node(&mut self, name: &str) {
+        self.forget_answers();
         self.cluster.remove(name);
     }
 
@@ -257,20 +247,18 @@ impl State {
     /// candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
+        if array.as_ref().is_some_and(|(_, elements)| elements.waiting().is_empty()) {
+            return self.withdraw(job.id);
+        }
         let array = array.map(|(indices, elements)| Array { indices, elements });
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
         }
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
-        self.file(job.id, job.rank(), id, array, |catalog| ClassKey::of(job, catalog));
+        self.file(job.id, job.rank(), id, array, |state| state.class_key(job));
         self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
-    }
-
-    /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`].
-    pub fn class_key(&self, job: &Job) -> ClassKey {
-        ClassKey::of(job, &self.cluster.catalog)
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
@@ -285,16 +273,20 @@ impl State {
         rank: u64,
         class_id: ClassId,
         array: Option<Array>,
-        key: impl FnOnce(&Catalog) -> ClassKey,
+        key: impl FnOnce(&State) -> ClassKey,
     ) {
+        let answer = self.answers.get(&class_id).cloned();
         self.withdraw(id);
-        let catalog = &self.cluster.catalog;
-        let class = self.classes.entry(class_id);
-        let class = class.or_insert_with(|| Class { key: key(catalog), jobs: BTreeMap::new() });
+        if !self.classes.contains_key(&class_id) {
+            self.classes.insert(class_id, Class { key: key(self), jobs: BTreeMap::new() });
+        }
+        let Some(class) = self.classes.get_mut(&class_id) else { return };
         let first = class.first();
         class.jobs.insert((rank, id), array);
         self.alike.refile(class, first);
         self.jobs.insert(id, (class_id, rank));
+        // A job that is read anew may have been the last of its class for a moment.
+        self.answers.extend(answer.map(|answer| (class_id, answer)));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
@@ -318,7 +310,7 @@ impl State {
     /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
         self.withdraw(id);
-        self.vacate(id);
+        let before = self.take_off(id);
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
@@ -336,7 +328,11 @@ impl State {
             let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        self.running.insert(id, Running { nodes, until, taken, alone });
+        let running = Running { nodes, until, taken, alone };
+        if let Some(before) = before.filter(|before| *before != running) {
+            self.standing.note_release(before.until);
+        }
+        self.running.insert(id, running);
     }
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
@@ -351,15 +347,22 @@ impl State {
 
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
-        let Some(running) = self.running.remove(&id) else { return };
+        if let Some(running) = self.take_off(id) {
+            self.standing.note_end(id, running.until);
+        }
+    }
+
+    /// Takes a running job off its nodes, for good or to be put on them anew.
+    fn take_off(&mut self, id: JobId) -> Option<Running> {
+        let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
-        for ix in running.nodes {
+        for &ix in &running.nodes {
             self.cluster.vacate(ix, id);
         }
-        self.standing.note_end(id, running.until);
+        Some(running)
     }
 
     /// A job that was to give this back then no longer does.
@@ -486,6 +489,12 @@ mod tests {
         assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId::job(1), JobId::job(2)]);
         scene.state.withdraw(JobId::job(1));
         assert_eq!((scene.state.class_of(JobId::job(1)), scene.starts().as_str()), (None, "2 on n1"));
+    }
+
+    #[test]
+    fn an_array_of_which_no_element_waits_bars_nobody() {
+        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1:vnode=n1 array=1-2").begun(1, 0, 1);
+        assert_eq!(scene.queued(2, "select=1:ncpus=1").starts(), "2 on n1");
     }
 
     #[test]

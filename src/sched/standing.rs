@@ -61,6 +61,11 @@ impl Standing {
     /// A job is over that could have run until then.
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.fillers.remove(&job);
+        self.note_release(until);
+    }
+
+    /// A running job that could have run until then gives back something of what it had, or earlier.
+    pub fn note_release(&mut self, until: Time) {
         self.released = self.released.max(Some(until));
     }
 
@@ -90,5 +95,26 @@ impl State {
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+    use crate::sched::plan::Plan;
+
+    /// M34.
+    #[test]
+    fn a_job_that_is_seen_again_as_it_was_has_released_nothing_and_stays_a_filler() {
+        let mut scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60);
+        let job = JobId::job(1);
+        scene.state.take_over(&Plan::new(Time(0)));
+        scene.state.standing.fillers.insert(job);
+        let scene = scene.running(1, "select=1:ncpus=2", "n1", 60);
+        assert!(scene.state.standing.fillers().eq([job]) && !scene.state.standing.is_loose(Time(0)));
+        let scene = scene.running(1, "select=1:ncpus=1", "n1", 60);
+        assert!(scene.state.standing.fillers().eq([job]) && scene.state.standing.is_loose(Time(0)));
     }
 }

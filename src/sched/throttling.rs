@@ -15,6 +15,9 @@ pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
     if let Some(limit) = class.at_once.filter(|&limit| job.begun + ledger.started_in(class.id) >= limit) {
         return Err(Reason::ArrayLimit { limit });
     }
+    if ledger.state.is_awaited(class.id) {
+        return Err(Reason::AwaitsChoice);
+    }
     match class.not_before {
         Some(until) if until > ledger.now => Err(Reason::Deferred { until }),
         _ => Ok(()),

@@ -202,6 +202,17 @@ impl Ledger {
         &self.cluster
     }
 
+    /// The site's program was asked about a class of jobs.
+    pub fn note_asked(&mut self, class: ClassId) {
+        self.cluster.make(Change::Asked(class));
+    }
+
+    /// What it has said, the best node first; None if that is nothing.
+    pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
+        self.cluster.make(Change::Answered(class, nodes));
+        self.want_cycle();
+    }
+
     /// The scheduler is to know of a plan's promises in its next cycle.
     pub fn take_over(&mut self, plan: &Plan) {
         self.cluster.take_over(plan);
@@ -234,6 +245,7 @@ impl Ledger {
     /// forecast begins with.
     pub fn cluster_ahead(&self) -> snapshot::State {
         let mut cluster = self.cluster.clone();
+        cluster.expect_no_answers();
         for (begin, id) in &self.waiting {
             let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
             job.life.not_before = Some(self.clock.table().time(*begin));

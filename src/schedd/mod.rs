@@ -24,6 +24,8 @@ pub mod mail;
 
 pub mod postman;
 
+mod chooser;
+
 pub mod caller;
 
 pub mod requests;
@@ -94,6 +96,7 @@ use ahead::Aside;
 use anyhow::Result;
 use attach::Calls;
 use checkpoints::Checkpoints;
+use chooser::Chooser;
 use clients::{Clients, Token};
 use ledger::Ledger;
 use listen::Listener;
@@ -129,6 +132,7 @@ pub struct Schedd {
     verdicts: Verdicts,
     timers: Timers,
     postman: Postman,
+    chooser: Chooser,
     signals: Signals,
     /// Jobs whose node could not be told.
     untold: BTreeSet<JobId>,
@@ -151,6 +155,7 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
+    Choice,
 }
 
 impl Schedd {
@@ -170,6 +175,7 @@ impl Schedd {
             verdicts: Verdicts::new(verdicts, promises),
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),
+            chooser: Chooser::new(&ledger.setup.policy.placement),
             clients: Clients::default(),
             untold: BTreeSet::new(),
             inbox: Vec::new(),
@@ -191,6 +197,7 @@ impl Schedd {
             self.nodes.dial();
             let ready = self.watch();
             self.gather(ready);
+            self.chooser.hear(&mut self.ledger, machine::monotonic());
             self.answer_watchers();
             self.take_up_again();
             self.keep_house();
@@ -241,6 +248,10 @@ impl Schedd {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
+        for fd in self.chooser.watched() {
+            watched.push(Watched::Choice);
+            fds.push(PollFd::new(fd, PollFlags::POLLIN));
+        }
         for (token, fd) in self.calls.watched() {
             watched.push(Watched::Call(token));
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
@@ -271,7 +282,7 @@ impl Schedd {
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let others = self.watchers.next().into_iter().chain(self.aside.due);
+        let others = self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next());
         let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
@@ -287,6 +298,8 @@ impl Schedd {
                         self.clients.take_back(stream, caller);
                     }
                 }
+                // Heard in `serve`, with those that are late.
+                Watched::Choice => {}
                 Watched::Call(token) => self.hear_call(token),
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
@@ -442,6 +455,7 @@ impl Schedd {
     fn leave(&mut self) {
         tracing::info!("leaving");
         self.postman.leave();
+        self.chooser.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();
         }

@@ -258,6 +258,7 @@ impl Schedd {
         if !self.ledger.take_cycle_due() {
             return false;
         }
+        self.chooser.ask(&mut self.ledger, monotonic());
         let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);

@@ -207,10 +207,10 @@ impl World {
             plan.audit(&self.state)?;
             self.cycles.push(self.now);
             self.state.take_over(&plan);
-            let failed = self.carry_out(&plan);
+            let freed = self.carry_out(&plan);
             self.plan = plan;
             // What was started leaves a cycle nothing to decide, unless it was lost or freed others.
-            self.is_due = failed || self.ties.stirred;
+            self.is_due = freed || self.ties.stirred;
         }
         Err(format!("the scheduler looks for ever at second {}", self.now.0 / 1000))
     }
@@ -220,13 +220,24 @@ impl World {
         self.is_due = true;
     }
 
-    /// True if a start has failed.
+    /// True if a start has failed, or others have made way.
     fn carry_out(&mut self, plan: &Plan) -> bool {
-        let mut failed = false;
+        let mut freed = self.preempt(plan);
         for start in &plan.starts {
-            failed |= self.start(start);
+            freed |= self.start(start);
         }
-        failed
+        freed
+    }
+
+    /// Puts jobs back into the queue that must make way (M34); whether there were any.
+    fn preempt(&mut self, plan: &Plan) -> bool {
+        let runs = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.want == Want::Run);
+        let ids: Vec<JobId> = plan.preempts.iter().map(|preemption| preemption.job).filter(runs).collect();
+        for &id in &ids {
+            self.happen(id, Event::RerunWanted { by: "Scheduler@sim".to_string() });
+            self.end_unwanted(id);
+        }
+        !ids.is_empty()
     }
 
     fn start(&mut self, start: &Start) -> bool {

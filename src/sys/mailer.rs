@@ -5,11 +5,9 @@
 use super::process;
 use crate::model::time::Span;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -22,7 +20,7 @@ pub fn send(program: &Path, arguments: &[String], message: &[u8], patience: Span
     command.args(arguments).current_dir("/").process_group(0);
     // SAFETY: between fork and exec, one system call that touches no memory of ours.
     unsafe { command.pre_exec(process::unblock_signals) };
-    let stdin = Stdio::from(letter(message)?);
+    let stdin = Stdio::from(process::in_memory(message)?);
     let mut child = command.stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let number = Pid::from_raw(child.id() as i32);
     let patience = PollTimeout::try_from(patience.0).unwrap_or(PollTimeout::MAX);
@@ -38,14 +36,6 @@ pub fn send(program: &Path, arguments: &[String], message: &[u8], patience: Span
         status if status.success() => Ok(()),
         status => Err(io::Error::other(status.to_string())),
     }
-}
-
-/// A file in memory: nobody has to wait until it is read.
-fn letter(message: &[u8]) -> io::Result<File> {
-    let mut file = File::from(memfd_create("letter", MFdFlags::MFD_CLOEXEC)?);
-    file.write_all(message)?;
-    file.rewind()?;
-    Ok(file)
 }
 
 #[cfg(test)]

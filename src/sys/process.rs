@@ -2,12 +2,13 @@
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask};
 use nix::sys::stat::Mode;
 use nix::unistd::{ForkResult, Pid};
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -127,6 +128,14 @@ pub fn block_signals() -> io::Result<()> {
 /// Lets every signal through again.
 pub fn unblock_signals() -> io::Result<()> {
     Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?)
+}
+
+/// A file in memory, to be read from its beginning: nobody has to wait until it is.
+pub fn in_memory(content: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("message", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// A descriptor from which these signals, which must be blocked, can be read.

@@ -31,6 +31,15 @@ pub struct Tool {
 impl Tool {
     /// Starts it, with nothing to read and nobody to hear its errors. It does not outlive us.
     pub fn start(program: &Path, arguments: &[&str], until: Span) -> io::Result<Tool> {
+        Tool::spawn(program, arguments, Stdio::null(), until)
+    }
+
+    /// The same, with a question to read.
+    pub fn ask(program: &Path, question: &[u8], until: Span) -> io::Result<Tool> {
+        Tool::spawn(program, &[], Stdio::from(process::in_memory(question)?), until)
+    }
+
+    fn spawn(program: &Path, arguments: &[&str], input: Stdio, until: Span) -> io::Result<Tool> {
         let mut command = Command::new(program);
         command.args(arguments).current_dir("/").process_group(0);
         // SAFETY: between fork and exec, two system calls that touch no memory of ours.
@@ -40,7 +49,7 @@ impl Tool {
                 process::unblock_signals()
             });
         }
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
         fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         Ok(Tool { child, out, said: Vec::new(), until })

@@ -66,6 +66,11 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Who else may be on its nodes: anybody, jobs of the same user, nobody; with singletask each chunk has \
                  a node for itself. -l naccesspolicy= is the same; place=excl stands above it.",
             ),
+            Term(
+                "qos=NAME",
+                "Its quality of service, which the site's policy may go by. -l qos= is the same. Nothing after = \
+                 takes it back.",
+            ),
             Term("nalloc=POLICY", "Which of the nodes that would do: see allocation in lanai.toml(5)."),
             Term(
                 "distribution=pack|roundrobin|balanced",

@@ -87,6 +87,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("stageout", Who::Owner, false, Effect::Kept(check::staging)),
     row("umask", Who::Owner, false, Effect::Spec(umask)),
     row("project", Who::Owner, false, Effect::Spec(project)),
+    row("qos", Who::Owner, false, Effect::Spec(qos)),
     row("comment", Who::Operator, true, Effect::Draft(comment)),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
     row("array_indices_submitted", Who::Submitter, false, Effect::Draft(array)),
@@ -168,6 +169,12 @@ fn account(spec: &mut Spec, text: &str) -> Option<()> {
 fn project(spec: &mut Spec, text: &str) -> Option<()> {
     let given = if text.is_empty() { DEFAULT_PROJECT } else { text };
     check::project(text).then(|| spec.project = given.into())
+}
+
+/// A name as that of a project: it stands in lists.
+fn qos(spec: &mut Spec, text: &str) -> Option<()> {
+    let is_name = check::project(text) && !text.contains(char::is_whitespace);
+    is_name.then(|| spec.qos = Some(text.to_string()).filter(|text| !text.is_empty()))
 }
 
 fn checkpoint(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {

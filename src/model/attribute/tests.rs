@@ -76,6 +76,7 @@ fn settings_arrive_where_they_belong() {
 fn every_fault_has_the_code_and_text_of_pbs() {
     for (text, code, said) in [
         ("foo=1", 154, "Undefined attribute  foo"),
+        ("nallok=fastest", 154, "Undefined attribute  nallok; the nearest known one is `nalloc`"),
         ("comment=zz", 155, "Cannot set attribute, read only or insufficient permission  comment"),
         ("job_state=R", 155, "Cannot set attribute, read only or insufficient permission  job_state"),
         ("project=a/b", 166, "Illegal attribute or resource value project"),

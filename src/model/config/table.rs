@@ -147,6 +147,11 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     known.iter().copied().min_by_key(|candidate| distance(word, candidate))
 }
 
+/// The same, if it is not more than a slip away: at most a third of its letters are changed.
+pub fn close<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    nearest(word, known).filter(|near| distance(word, near) * 3 <= word.chars().count())
+}
+
 /// How many letters must be put in, left out or changed to make `b` of `a`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

@@ -40,6 +40,9 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
         allocation: named(section, "allocation", Allocation::ALL, Allocation::named)?.unwrap_or(preset.allocation),
         rank: expression(section, "rank", "an expression over what is known of a node")?.or(preset.rank),
         program: section.read("program", "the absolute path of a program", program)?.or(preset.program),
+        program_timeout: section
+            .read("program_timeout", A_SECOND_OR_MORE, span_from_a_second)?
+            .or(preset.program_timeout),
         distribution: named(section, "distribution", Distribution::ALL, Distribution::named)?
             .unwrap_or(preset.distribution),
         access: named(section, "access", Access::ALL, Access::named)?.unwrap_or(preset.access),

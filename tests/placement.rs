@@ -1,0 +1,182 @@
+//! Where jobs run, asked for at the command line: the wishes of `-W`, the quality of service, and the
+//! site's own program (M8i).
+
+use crate::support::sandbox::Sandbox;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A sandbox of three nodes of four processors, as if each were a host, and this configuration.
+fn three_nodes(config: &str) -> Sandbox {
+    let sandbox = Sandbox::configured(config);
+    sandbox.run("noded", &["--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox
+}
+
+/// The same, with a program of the site that chooses the nodes.
+fn with_program(script: &str, more: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let program = sandbox.script("choose", script);
+    let placement = format!("[placement]\nallocation = \"local\"\nprogram = \"{}\"\n{more}\n", program.display());
+    let config = format!("[launch]\nlogin = false\n{placement}");
+    fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+    sandbox.run("noded", &["--nodes", "3", "--ncpus", "4", "--mem", "4gb", "--name", "n"]).ok();
+    sandbox.run("schedd", &[]).ok();
+    sandbox.until("the nodes", || {
+        (sandbox.run("pbsnodes", &["-a"]).out.matches("state = free").count() == 3).then_some(())
+    });
+    sandbox
+}
+
+/// Where a job has run, to its end.
+fn place(sandbox: &Sandbox, id: &str) -> String {
+    sandbox.ended(id)["exec_vnode"].as_str().unwrap_or_default().to_string()
+}
+
+/// What qsub says of a request it refuses, and its exit code.
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (i32, String) {
+    sandbox.script("job.sh", "true");
+    let done = sandbox.run("qsub", &[arguments, &["job.sh"]].concat());
+    assert_eq!(done.out, "", "{arguments:?}");
+    (done.code, done.err.trim_end().to_string())
+}
+
+#[test]
+fn a_wish_that_is_wrong_is_refused_with_place_and_remedy() {
+    let sandbox = three_nodes("");
+    for (wish, code, said) in [
+        (
+            "requirements=host.memory.total >= ",
+            166,
+            "requirements: column 22: a name, a number or a text in quotes is missing at the end",
+        ),
+        ("requirements=host.memroy.total >= 32", 166, "the nearest known one is `host.memory.total`"),
+        ("nalloc=fastset", 166, "nalloc: `fastset` is none of minresource, firstavailable, "),
+        ("naccess=singel", 166, "naccess: `singel` is none of shared, singleuser, singlejob, singletask"),
+        ("geometry={(0,0)}", 166, "geometry"),
+        ("omit_hots=n1", 154, "Undefined attribute  omit_hots; the nearest known one is `omit_hosts`"),
+        ("qos=very high", 166, "qos"),
+    ] {
+        let (found, text) = refused(&sandbox, &["-W", wish]);
+        assert!(found == code && text.contains(said), "{wish}: {found} {text}");
+    }
+}
+
+#[test]
+fn a_job_runs_where_it_wishes_and_says_so() {
+    let sandbox = three_nodes("");
+    let script = "echo $NCPUS; cat $PBS_NODEFILE\n";
+    for (request, wanted, shown, said) in [
+        (&["-W", "hosts=n2"][..], "(n2:ncpus=1)", "hosts = n2", "1\nn2\n"),
+        (&["-W", "omit_hosts=n1+n2"], "(n3:ncpus=1)", "omit_hosts = n1,n2", "1\nn3\n"),
+        (
+            &["-W", "requirements=host.name eq n3 and host.memory.total >= 4000"],
+            "(n3:ncpus=1)",
+            "requirements = ",
+            "1\nn3\n",
+        ),
+        (&["-l", "select=1:ncpus=2+"], "(n1:ncpus=4)", "", "4\nn1\n"),
+        (
+            &["-l", "select=4:ncpus=1", "-W", "geometry={(0,3)(1,2)}"],
+            "(n1:ncpus=2)+(n2:ncpus=2)",
+            "geometry = {(0,3)(1,2)}",
+            "2\nn1\nn2\nn2\nn1\n",
+        ),
+        (
+            &["-l", "select=2:ncpus=1", "-W", "naccess=singletask"],
+            "(n1:ncpus=1)+(n2:ncpus=1)",
+            "naccess = singletask",
+            "1\nn1\nn2\n",
+        ),
+    ] {
+        let id = sandbox.submit(&[request, &["-j", "oe", "-o", "out"]].concat(), script);
+        assert_eq!(place(&sandbox, &id), wanted, "{request:?}");
+        assert_eq!(sandbox.read("out"), said, "{request:?}");
+        let full = sandbox.run("qstat", &["-xf", &id]).ok();
+        assert!(full.contains(shown), "{request:?}: {full}");
+    }
+}
+
+#[test]
+fn nobody_else_is_where_a_single_job_is() {
+    let sandbox = three_nodes("");
+    let until = "while [ ! -e go ]; do sleep 0.02; done\n";
+    let alone = sandbox.submit(&["-W", "naccess=singlejob", "-l", "walltime=60"], until);
+    let job = sandbox.running(&alone);
+    let other = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=n1", "-l", "walltime=60"], "true\n");
+    assert_eq!(job["exec_vnode"], "(n1:ncpus=1)");
+    sandbox.until("the other's reason", || {
+        sandbox.job(&other)["comment"].as_str().filter(|said| said.starts_with("Not Running")).map(|_| ())
+    });
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(place(&sandbox, &other), "(n1:ncpus=1)");
+}
+
+#[test]
+fn a_quality_of_service_is_given_altered_and_shown() {
+    let sandbox = three_nodes("");
+    let qos = |id: &str| {
+        let full = sandbox.run("qstat", &["-f", id]).ok();
+        full.lines().find_map(|line| line.trim().strip_prefix("qos = ").map(String::from))
+    };
+    let id = sandbox.submit(&["-h", "-W", "qos=high"], "true\n");
+    assert_eq!(qos(&id).as_deref(), Some("high"));
+    sandbox.run("qalter", &["-l", "qos=low", &id]).ok();
+    assert_eq!(qos(&id).as_deref(), Some("low"));
+    sandbox.run("qalter", &["-W", "qos=", &id]).ok();
+    assert_eq!(qos(&id), None);
+    let id = sandbox.submit(&["-h", "-l", "qos=batch"], "true\n");
+    assert_eq!(qos(&id).as_deref(), Some("batch"));
+}
+
+/// M8i.
+#[test]
+fn a_program_of_the_site_chooses_the_nodes() {
+    let sandbox = with_program("cat >> $0.asked; echo >> $0.asked; cat $0.says", "");
+    let says = |names: &str| fs::write(sandbox.file("choose.says"), names).unwrap();
+    says("n2\nn3\n");
+    let id = sandbox.submit(&["-l", "select=1:ncpus=4", "-W", "qos=high"], "true\n");
+    assert_eq!(place(&sandbox, &id), "(n2:ncpus=4)");
+    let asked = || fs::read_to_string(sandbox.file("choose.asked")).unwrap();
+    let question: serde_json::Value = serde_json::from_str(asked().trim()).unwrap();
+    assert_eq!((&question["job"]["qos"], &question["job"]["Resource_List"]["ncpus"]), (&"high".into(), &4.into()));
+    let names: Vec<&str> = question["nodes"].as_array().unwrap().iter().filter_map(|n| n["name"].as_str()).collect();
+    assert_eq!((names, &question["nodes"][0]["resources_available"]["ncpus"]), (vec!["n1", "n2", "n3"], &4.into()));
+    // One question for jobs that are alike.
+    let wide = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=3"], "sleep 0.2\n");
+    sandbox.ended(&wide);
+    assert_eq!(asked().lines().count(), 2, "{}", asked());
+    // It lies.
+    says("nX\n");
+    let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
+    assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
+    let log = sandbox.log();
+    assert!(log.contains("`nX` is none of the candidates"), "{log}");
+}
+
+/// M8i.
+#[test]
+fn a_program_that_hangs_keeps_nobody_for_long_and_goes_with_all_it_has_started() {
+    let sandbox = with_program("sleep 61.5 & wait", "program_timeout = \"1s\"");
+    let started = Instant::now();
+    let id = sandbox.submit(&["-l", "select=1:ncpus=1"], "true\n");
+    sandbox.until("the reason", || {
+        sandbox.job(&id)["comment"].as_str().filter(|said| said.contains("program is choosing")).map(|_| ())
+    });
+    let asked = Instant::now();
+    sandbox.run("qstat", &["--version"]).ok();
+    let other = sandbox.submit(&["-h"], "true\n");
+    assert!(!other.is_empty() && asked.elapsed() < Duration::from_millis(900), "{:?}", asked.elapsed());
+    assert_eq!(place(&sandbox, &id), "(n1:ncpus=1)");
+    assert!(started.elapsed() >= Duration::from_secs(1), "{:?}", started.elapsed());
+    let left = || {
+        let lines =
+            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| line.starts_with(b"sleep\x0061.5\0")).count()
+    };
+    sandbox.until("its end", || (left() == 0).then_some(()));
+    let again = Instant::now();
+    let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
+    assert_eq!(place(&sandbox, &id), "(n1:ncpus=2)");
+    assert!(again.elapsed() < Duration::from_secs(1), "it rests: {:?}", again.elapsed());
+    assert!(sandbox.log().contains("it takes too long"), "{}", sandbox.log());
+}
