@@ -6,6 +6,7 @@ use super::shape::{ClassId, ClassKey, ShapeId};
 use super::snapshot::{Class, Place};
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Classes, those first whose first jobs come first.
 pub type Classes = BTreeSet<(Place, ClassId)>;
@@ -24,9 +25,9 @@ impl Group {
     }
 }
 
-/// The classes by group.
+/// The classes by group; a copy shares the groups that do not change.
 #[derive(Clone, Debug, Default)]
-pub struct Alike(BTreeMap<Group, Members>);
+pub struct Alike(BTreeMap<Group, Arc<Members>>);
 
 #[derive(Clone, Debug, Default)]
 struct Members {
@@ -55,7 +56,7 @@ impl Alike {
         if before == now {
             return;
         }
-        let members = self.0.entry(group).or_default();
+        let members = Arc::make_mut(self.0.entry(group).or_default());
         match before {
             Some(place) => drop(members.classes.take(&(place, key.id))),
             None => *members.spans.entry(key.walltime).or_default() += 1,

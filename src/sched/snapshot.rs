@@ -25,12 +25,13 @@ use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The cluster and its work, as the scheduler sees them.
+/// The cluster and its work, as the scheduler sees them. A copy shares what is large and many - classes,
+/// nodes - until it is changed, so that one is quickly made.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) cluster: Cluster,
     pub(super) queues: BTreeMap<String, Queue>,
-    pub(super) classes: BTreeMap<ClassId, Class>,
+    pub(super) classes: BTreeMap<ClassId, Arc<Class>>,
     /// The classes that ask for the same, so that they can share a refusal.
     pub(super) alike: Alike,
     pub(super) running: BTreeMap<JobId, Running>,
@@ -287,7 +288,8 @@ impl State {
         self.withdraw(id);
         let catalog = &self.cluster.catalog;
         let class = self.classes.entry(class_id);
-        let class = class.or_insert_with(|| Class { key: key(catalog), jobs: BTreeMap::new() });
+        let class = class.or_insert_with(|| Arc::new(Class { key: key(catalog), jobs: BTreeMap::new() }));
+        let class = Arc::make_mut(class);
         let first = class.first();
         class.jobs.insert((rank, id), array);
         self.alike.refile(class, first);
@@ -299,7 +301,7 @@ impl State {
         self.since.remove(&id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         self.standing.note_rerunnable(id, true);
-        if let Some(class) = self.classes.get_mut(&class_id) {
+        if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
             class.jobs.remove(&(rank, id));
             self.alike.refile(class, first);
@@ -373,7 +375,7 @@ impl State {
     pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
         let Some((parent, index)) = id.parent().zip(id.index()) else { return };
         let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
-        let jobs = self.classes.get_mut(&class).map(|class| &mut class.jobs);
+        let jobs = self.classes.get_mut(&class).map(|class| &mut Arc::make_mut(class).jobs);
         let Some(array) = jobs.and_then(|jobs| jobs.get_mut(&(rank, parent))?.as_mut()) else { return };
         let Some(position) = array.indices.position(index) else { return };
         let elements = Arc::make_mut(&mut array.elements);
