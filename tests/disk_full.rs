@@ -1,7 +1,7 @@
 //! A disk that is full: nothing new is accepted, nothing accepted is lost, what runs can end.
 //! Needs root to mount a small disk, and says so where there is none.
 
-use crate::support::sandbox::{Done, Sandbox, kill};
+use crate::support::sandbox::{Done, Sandbox};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
@@ -135,7 +135,7 @@ fn a_full_disk_breaks_no_promise() {
     assert_eq!(sandbox.state(&queued[3]), "H");
     assert_eq!(sandbox.state(&queued[0]), "Q", "nothing is started that may not be able to end");
 
-    kill(sandbox.pid_of("schedd").unwrap(), 9);
+    sandbox.kill("schedd");
     File::create(sandbox.file("late")).unwrap();
     disk.fill();
     let known = states(&sandbox);
@@ -204,7 +204,7 @@ fn more_than_the_reserve_can_take_is_refused_whole_and_kept_for_later() {
     refused(&full.expect("the reserve has an end"));
     File::create(sandbox.file("go")).unwrap();
     std::thread::sleep(Duration::from_secs(2));
-    kill(sandbox.pid_of("schedd").unwrap(), 9);
+    sandbox.kill("schedd");
     disk.fill();
     let restarted = sandbox.run("schedd", &[]);
     assert!(restarted.code == 0 || restarted.err.contains("no space left"), "{restarted:?}");
@@ -249,7 +249,7 @@ fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
     assert!(!sandbox.file("mark").exists(), "{tried}");
     assert!(tried["comment"].as_str().is_some_and(|comment| comment.contains("No space left")), "{tried}");
 
-    kill(sandbox.pid_of("noded").unwrap(), 9);
+    sandbox.kill("noded");
     disk.fill();
     noded();
     File::create(sandbox.file("late")).unwrap();

@@ -111,6 +111,8 @@ fn every_waiting_job_is_told_when_it_starts() {
     let stime = sandbox.job(&first)["stime"].as_str().unwrap().to_string();
     let text = sandbox.run("qstat", &["--start", &second, &never, &first]).ok();
     assert!(text.lines().count() == 5 && text.contains("Can Never Run") && text.contains(&stime), "{text}");
+    let unknown = sandbox.run("qstat", &["--start", &never, "999"]);
+    assert_eq!((unknown.code, unknown.out.lines().count()), (153, 3), "{unknown:?}");
     let promised =
         sandbox.until("the promise", || Some(sandbox.job(&second)["estimated"].clone()).filter(|e| !e.is_null()));
     let node = estimated(&second)["nodes"][0].as_str().unwrap().to_string();
@@ -174,6 +176,7 @@ fn free_windows_are_told_widest_first() {
     let never = sandbox.run("qstat", &["--holes", "-l", &format!("select=1:ncpus={}", NCPUS + 1)]).ok();
     assert!(never.starts_with("Can Never Run"), "{never}");
     assert_eq!(sandbox.run("qstat", &["--holes", "--start"]).code, 2);
+    assert_eq!(sandbox.run("qstat", &["--holes", "1"]).code, 2);
     assert_eq!(sandbox.run("qstat", &["-l", "ncpus=1"]).code, 2);
 }
 

@@ -193,6 +193,34 @@ fn nothing_of_a_reservation_is_lost_when_schedd_is_killed() {
 }
 
 #[test]
+fn a_job_that_runs_in_a_reservation_is_in_it_after_a_restart_too() {
+    let sandbox = sandbox("[server]\nname = \"head\"\n");
+    let most = format!("select=1:ncpus={}", processors(&sandbox) - 1);
+    let id = reserve(&sandbox, &ahead(0), &["-D", "1:00:00", "-l", &most]);
+    let inside = sandbox.submit(&["-q", queue_of(&id), "-l", &most], "sleep 100\n");
+    sandbox.running(&inside);
+    sandbox.kill("schedd");
+    let beside = sandbox.submit(&["-l", "walltime=2:00:00"], "true\n");
+    assert_eq!(sandbox.ended(&beside)["Exit_status"], 0, "the other processor is free");
+    sandbox.run("pbs_rdel", &[&id]).ok();
+    sandbox.ended(&inside);
+}
+
+#[test]
+fn a_reservation_is_asked_for_by_a_name_that_is_known_and_stays_asked_for_in_another_queue() {
+    let config = "[server]\nname = \"head\"\n[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"other\"\n\
+                  [[reservation]]\nname = \"office\"\nselect = \"1:ncpus=1\"\nflags = [\"byname\"]\n";
+    let sandbox = sandbox(config);
+    let job = sandbox.submit(&["-h", "-W", "resv=office"], "true\n");
+    sandbox.run("qmove", &["other", &job]).ok();
+    let moved = sandbox.job(&job);
+    assert_eq!((&moved["queue"], &moved["resv"]), (&"other".into(), &"office".into()));
+    let refused = sandbox.run("qalter", &["-W", "resv=nosuch", &job]);
+    assert!(refused.code != 0 && refused.err.contains("Unknown Reservation Id"), "{refused:?}");
+    sandbox.run("qdel", &[&job]).ok();
+}
+
+#[test]
 fn a_running_job_gets_a_reservation_of_its_own() {
     let sandbox = sandbox("[server]\nname = \"head\"\n");
     let of_itself = sandbox.submit(&["-l", "walltime=1:00:00", "-W", "create_resv_from_job=true"], "sleep 100\n");
@@ -275,6 +303,8 @@ fn a_reservation_is_open_to_those_it_names() {
     ann.run(&sandbox, "pbs_ralter", &["-U", &format!("-{}", bob.name), id]).ok();
     assert_eq!(bob.run(&sandbox, "qsub", &["-q", queue_of(id), "--", "true"]).code, 174);
     assert_eq!(bob.run(&sandbox, "pbs_rsub", &["-R", &ahead(60), "-D", "60", "--hosts", "head"]).code, 159);
+    let forced = ann.run(&sandbox, "pbs_ralter", &["-W", "force", "-l", "select=1:ncpus=9999", id]);
+    assert_eq!(forced.code, 159, "only operators lay reservations over others: {forced:?}");
     ann.run(&sandbox, "pbs_rdel", &[id]).ok();
 }
 

@@ -268,24 +268,23 @@ fn ann_may_enter(bob: &Person) {
 
 #[test]
 fn a_socket_handed_over_is_served_and_left_in_place() {
-    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-    use std::os::fd::AsRawFd;
     let sandbox = Sandbox::new();
     let path = sandbox.home().join("schedd.sock");
     let socket = UnixListener::bind(&path).unwrap();
     // A command that comes too early waits.
     let mut early = sandbox.command("qsub");
     let mut early = early.args(["--", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let line =
-        format!("exec 3<&{} && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log", socket.as_raw_fd());
+    // Shells take only descriptors of one digit, and this process may have many open: hence the way
+    // through standard input.
+    let line = "exec 3<&0 0</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec schedd --foreground 2>schedd.log";
     let plain = sandbox.command("schedd");
     let mut shell = Command::new("/bin/sh");
     shell.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    shell.args(["-c", &line]).current_dir(sandbox.home());
-    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    shell.args(["-c", line]).current_dir(sandbox.home()).stdin(std::os::fd::OwnedFd::from(socket));
     let mut schedd = shell.spawn().unwrap();
-    fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
-    let ended = (0..1000).any(|_| {
+    // With it goes this process's own end of the socket.
+    drop(shell);
+    let ended = (0..4000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         early.try_wait().unwrap().is_some()
     });

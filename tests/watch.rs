@@ -182,8 +182,9 @@ fn who_may_not_start_schedd_waits_and_watches_through_its_absence() {
     command.args(["-W", "block=true", "--", "/bin/sh", "-c", "sleep 1; exit 3"]);
     let mut wait = Printing::by(command);
     sandbox.running(&wait.line());
-    sandbox.kill("schedd");
+    // What is told in two steps, that there is something and then what, is not cut between them.
     watch.until(" R workq");
+    sandbox.kill("schedd");
     watch.is_silent_for(1200);
     sandbox.run("schedd", &[]).ok();
     assert_eq!(wait.ends(), Some(3));

@@ -8,4 +8,4 @@ complete -c pbs_ralter -s G -d 'Members of which groups may, likewise' -r
 complete -c pbs_ralter -s I -d 'Say whether it can be had; it is known at once, so that no number of seconds matters' -r
 complete -c pbs_ralter -s m -d 'Kept and shown: mail points' -r
 complete -c pbs_ralter -s M -d 'Kept and shown: whom to mail' -r
-complete -c pbs_ralter -s W -d 'force: whatever jobs and other reservations are in the way' -r
+complete -c pbs_ralter -s W -d 'force: whatever jobs and other reservations are in the way; for operators' -r

@@ -60,6 +60,9 @@ impl Options {
 
     /// Writes what is asked for; the result is what could not be done.
     pub fn say(&self, operands: &[OsString], json: bool, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
+        if self.holes && !operands.is_empty() {
+            return Err(Failure::usage("--holes takes no operands"));
+        }
         let mut inquiry = Inquiry::open()?;
         if self.holes {
             let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
@@ -73,7 +76,7 @@ impl Options {
         }
         let text = match self.why {
             true => why::shown(&mut inquiry, &ids, json)?,
-            false => starts::shown(&mut inquiry, &ids, json)?,
+            false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
         };
         written(out, text, failures)
     }
@@ -140,6 +143,10 @@ impl Inquiry {
 
     fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {
         Ok(self.source.ask(&Question::JobsById(ids.to_vec(), Detail::Whole))?.jobs)
+    }
+
+    fn unknown(&self, id: JobId) -> Failure {
+        Failure::of_job("qstat", &Refusal::unknown_job(), &id.full(&self.server.name))
     }
 
     fn wall(&self, time: Time) -> Wall {

@@ -47,7 +47,7 @@ pub struct Args {
     /// Kept and shown: whom to mail
     #[arg(short = 'M', value_name = "mail_list")]
     pub mail_users: Option<String>,
-    /// force: whatever jobs and other reservations are in the way
+    /// force: whatever jobs and other reservations are in the way; for operators
     #[arg(short = 'W', value_name = "force")]
     pub how: Option<String>,
     /// The reservation: R12, R12.server

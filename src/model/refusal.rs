@@ -125,9 +125,15 @@ impl Refusal {
         Refusal::new(15014, text.trim_end())
     }
 
+    /// A question about more jobs than one may name.
+    pub fn too_many_jobs(most: usize) -> Refusal {
+        Refusal::new(15004, format!("Invalid request: more than {most} jobs at once; name none to be told of all"))
+    }
+
     /// A user has as many reservations as anybody may have.
     pub fn too_many_reservations(most: usize) -> Refusal {
-        Refusal::new(15046, format!("Maximum number of reservations of a user: {most}"))
+        let each = "each time that a standing one comes is one";
+        Refusal::new(15046, format!("Maximum number of reservations of a user: {most} ({each})"))
     }
 
     /// A rule of a standing reservation that is none.

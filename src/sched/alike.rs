@@ -26,9 +26,9 @@ impl Group {
     }
 }
 
-/// The classes by group.
+/// The classes by group; a copy shares the groups that do not change.
 #[derive(Clone, Debug, Default)]
-pub struct Alike(BTreeMap<Group, Members>);
+pub struct Alike(BTreeMap<Group, Arc<Members>>);
 
 #[derive(Clone, Debug, Default)]
 struct Members {
@@ -64,7 +64,7 @@ impl Alike {
         if before == now {
             return;
         }
-        let members = self.0.entry(group).or_default();
+        let members = Arc::make_mut(self.0.entry(group).or_default());
         match before {
             Some(place) => drop(members.classes.take(&(place, key.id))),
             None => *members.spans.entry(key.walltime).or_default() += 1,

@@ -104,7 +104,7 @@ pub struct Cluster {
     /// The names of users.
     pub users: BTreeMap<User, String>,
     pub(super) order: Order,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<Arc<Node>>,
     pub(super) names: BTreeMap<String, NodeIx>,
     pub(super) hosts: BTreeMap<String, BTreeSet<NodeIx>>,
     /// The hosts of more than one node.
@@ -150,7 +150,7 @@ impl Cluster {
     }
 
     pub(super) fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
-        &mut self.nodes[ix.0 as usize]
+        Arc::make_mut(&mut self.nodes[ix.0 as usize])
     }
 
     /// The index of a name.
@@ -170,7 +170,7 @@ impl Cluster {
 
     /// Nodes that are set, usable or not.
     pub fn present(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.kind.is_some())
+        self.nodes.iter().map(Arc::as_ref).filter(|node| node.kind.is_some())
     }
 
     /// The kinds that nodes are of.
@@ -298,7 +298,7 @@ impl Cluster {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
         self.pools.take(&hold.taken);
-        let node = &mut self.nodes[ix.0 as usize];
+        let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         node.room.admit(&hold.taken, hold.tenant);
         if let Some(before) = node.tenants.insert(job, hold) {
             node.room.dismiss(&before.taken, before.tenant);
@@ -312,7 +312,7 @@ impl Cluster {
     pub fn vacate(&mut self, ix: NodeIx, job: JobId) {
         self.unfile_bucket(ix);
         self.yield_outside(ix);
-        let node = &mut self.nodes[ix.0 as usize];
+        let node = Arc::make_mut(&mut self.nodes[ix.0 as usize]);
         if let Some(hold) = node.tenants.remove(&job) {
             node.room.dismiss(&hold.taken, hold.tenant);
             self.pools.give(&hold.taken);
@@ -357,7 +357,7 @@ impl Cluster {
         }
         let ix = NodeIx(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
         self.names.insert(name.to_string(), ix);
-        self.nodes.push(Node {
+        self.nodes.push(Arc::new(Node {
             name: name.to_string(),
             host: name.to_string(),
             kind: None,
@@ -369,7 +369,7 @@ impl Cluster {
             gpus_outside: Vec::new(),
             utilized: Vec::new(),
             load: 0,
-        });
+        }));
         ix
     }
 

@@ -26,12 +26,13 @@ use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The cluster and its work, as the scheduler sees them.
+/// The cluster and its work, as the scheduler sees them. A copy shares what is large and many - classes,
+/// nodes - until it is changed, so that one is quickly made.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) cluster: Cluster,
     pub(super) queues: BTreeMap<String, Queue>,
-    pub(super) classes: BTreeMap<ClassId, Class>,
+    pub(super) classes: BTreeMap<ClassId, Arc<Class>>,
     /// The classes that ask for the same, so that they can share a refusal.
     pub(super) alike: Alike,
     pub(super) running: BTreeMap<JobId, Running>,
@@ -278,9 +279,9 @@ impl State {
         let answer = self.answers.get(&class_id).cloned();
         self.withdraw(id);
         if !self.classes.contains_key(&class_id) {
-            self.classes.insert(class_id, Class { key: key(self), jobs: BTreeMap::new() });
+            self.classes.insert(class_id, Arc::new(Class { key: key(self), jobs: BTreeMap::new() }));
         }
-        let Some(class) = self.classes.get_mut(&class_id) else { return };
+        let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) else { return };
         let first = class.first();
         class.jobs.insert((rank, id), array);
         self.alike.refile(class, first);
@@ -294,7 +295,7 @@ impl State {
         self.since.remove(&id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         self.standing.note_rerunnable(id, true);
-        if let Some(class) = self.classes.get_mut(&class_id) {
+        if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
             class.jobs.remove(&(rank, id));
             self.alike.refile(class, first);
@@ -379,7 +380,7 @@ impl State {
     pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
         let Some((parent, index)) = id.parent().zip(id.index()) else { return };
         let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
-        let jobs = self.classes.get_mut(&class).map(|class| &mut class.jobs);
+        let jobs = self.classes.get_mut(&class).map(|class| &mut Arc::make_mut(class).jobs);
         let Some(array) = jobs.and_then(|jobs| jobs.get_mut(&(rank, parent))?.as_mut()) else { return };
         let Some(position) = array.indices.position(index) else { return };
         let elements = Arc::make_mut(&mut array.elements);

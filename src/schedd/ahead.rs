@@ -4,6 +4,7 @@ use super::Schedd;
 use super::caller::Caller;
 use super::clients::Token;
 use super::ledger::Ledger;
+use super::readers;
 use super::requests::Desk;
 use super::scene::{Study, Task};
 use crate::model::job::{Job, JobId, Life};
@@ -19,12 +20,26 @@ use std::cmp::Reverse;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+/// How many jobs one question may name.
+const MOST_JOBS: usize = 1000;
+
+/// Questions that may wait for a newer copy of the state in all, and those of one user.
+const ASIDE: usize = 256;
+const ASIDE_OF_ONE: usize = 16;
+
 /// Questions that wait for a newer copy of the state.
 #[derive(Default)]
 pub struct Aside {
     questions: Vec<(UnixStream, Caller, Ahead)>,
     /// When they are asked again.
     pub due: Option<Span>,
+}
+
+impl Aside {
+    fn is_full_for(&self, caller: &Caller) -> bool {
+        let own = self.questions.iter().filter(|(_, other, _)| other.owner.uid == caller.owner.uid);
+        self.questions.len() >= ASIDE || (own.count() >= ASIDE_OF_ONE && !caller.privileged)
+    }
 }
 
 impl Schedd {
@@ -47,8 +62,15 @@ impl Schedd {
     }
 
     fn study(&mut self, stream: UnixStream, caller: Caller, ahead: Ahead) {
-        let scene = match self.scenes.with(jobs_of(&ahead), &self.ledger, monotonic()) {
+        let jobs = jobs_of(&ahead);
+        if jobs.len() > MOST_JOBS {
+            return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
+        }
+        let scene = match self.scenes.with(jobs, &self.ledger, monotonic()) {
             Ok(scene) => scene,
+            Err(_) if self.aside.is_full_for(&caller) => {
+                return self.refuse_study(stream, caller, &Refusal::spool(readers::BUSY));
+            }
             Err(due) => {
                 self.aside.due = Some(due);
                 self.aside.questions.push((stream, caller, ahead));
@@ -57,11 +79,13 @@ impl Schedd {
         };
         match task(&mut self.ledger, &self.spool, &caller, ahead) {
             Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
-            Err(refusal) => {
-                let token = self.clients.take_back(stream, caller);
-                token.into_iter().for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
-            }
+            Err(refusal) => self.refuse_study(stream, caller, &refusal),
         }
+    }
+
+    fn refuse_study(&mut self, stream: UnixStream, caller: Caller, refusal: &Refusal) {
+        let token = self.clients.take_back(stream, caller);
+        token.into_iter().for_each(|token| self.clients.answer(token, &Reply::Refused(refusal.clone())));
     }
 }
 
@@ -76,7 +100,7 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
 
 fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
     Ok(match ahead {
-        Ahead::Starts(jobs) => Task::Starts(jobs),
+        Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
         Ahead::Why(job) => Task::Why(job, overtakers(ledger, job)),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;

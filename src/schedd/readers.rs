@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -34,6 +35,9 @@ const STUDIES_OF_ONE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one answer may take: a reader's view of the spool keeps its log from being emptied.
 const LONGEST: Span = Span::seconds(60);
+
+/// What is said to one question too many.
+pub(super) const BUSY: &str = "too many questions at once; try again in a moment";
 
 /// One connection with its question.
 struct Asking {
@@ -113,7 +117,7 @@ impl Readers {
         let studies = own().filter(|asking| asking.is_study()).count();
         let is_too_much = own().count() >= QUEUED_OF_ONE || (asking.is_study() && studies >= STUDIES_OF_ONE);
         if queue.waiting.len() >= QUEUED || (is_too_much && !asking.caller.privileged) {
-            let busy = Reply::Refused(Refusal::spool("too many questions at once; try again in a moment"));
+            let busy = Reply::Refused(Refusal::spool(BUSY));
             let _ = frame::write(&mut &asking.stream, &busy);
             return;
         }
@@ -197,11 +201,15 @@ fn read(desk: &Desk, file: &Path) {
                 .ok()
                 .flatten();
         }
-        let answered = match &mut reader {
+        // A question that makes its reader panic costs its asker the answer, and nobody else anything.
+        let answered = panic::catch_unwind(AssertUnwindSafe(|| match &mut reader {
             Some(reader) => answer(reader, asking),
             None => refuse(asking),
-        };
-        desk.finish(uid, is_study, answered.inspect_err(log).ok());
+        }));
+        if answered.is_err() {
+            reader = None;
+        }
+        desk.finish(uid, is_study, answered.ok().and_then(|answered| answered.inspect_err(log).ok()));
     }
 }
 

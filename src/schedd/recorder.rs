@@ -3,9 +3,10 @@
 //! written is said in the log once, and nothing more is written.
 
 use crate::sched::change::Entry;
+use nix::libc::O_NONBLOCK;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// An open recording.
@@ -21,13 +22,21 @@ impl Recorder {
     /// Goes on with a recording, or begins one, readable by its owner alone; it may grow to `limit`
     /// bytes. None, and a line in the log, if it cannot be opened.
     pub fn open(path: &Path, limit: u64) -> Option<Recorder> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let mut options = OpenOptions::new();
+        // Whoever opens a pipe would wait for its other end.
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(O_NONBLOCK);
+        let file = options.open(path);
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
         match opened {
             Ok((facts, _)) if !facts.is_file() => tracing::error!("{}: not a file to record in", path.display()),
             Ok((facts, file)) => {
+                let is_torn = facts.len() > 0 && !ends_a_line(&file, facts.len());
                 let (file, room) = (Some(BufWriter::new(file)), limit.saturating_sub(facts.len()));
-                return Some(Recorder { path: path.to_path_buf(), file, room });
+                let mut recorder = Recorder { path: path.to_path_buf(), file, room };
+                if is_torn {
+                    recorder.write(b"");
+                }
+                return Some(recorder);
             }
             Err(error) => tracing::error!("{}: cannot record: {error}", path.display()),
         }
@@ -65,6 +74,12 @@ impl Recorder {
     }
 }
 
+/// Whether the last line is whole: a schedd that was killed, or whose disk was full, leaves half of one.
+fn ends_a_line(file: &File, length: u64) -> bool {
+    let mut last = [0];
+    file.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
+}
+
 fn put(file: &mut impl Write, line: &[u8]) -> io::Result<()> {
     file.write_all(line)?;
     file.write_all(b"\n")
@@ -73,6 +88,23 @@ fn put(file: &mut impl Write, line: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_torn_off_is_ended_before_the_recording_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        for torn in ["", "\"who", "\"whole\"\n"] {
+            std::fs::write(&path, torn).unwrap();
+            let mut recorder = Recorder::open(&path, 1000).unwrap();
+            recorder.write(b"\"next\"");
+            recorder.flush();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().last(), Some("\"next\""), "{torn}");
+            assert_eq!(text.lines().count(), 1 + usize::from(!torn.is_empty()), "{torn}");
+        }
+        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Recorder::open(&folder.path().join("pipe"), 100).is_none());
+    }
 
     #[test]
     fn a_recording_stays_within_its_bounds_and_says_so() {

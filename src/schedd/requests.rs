@@ -296,6 +296,10 @@ impl Desk<'_> {
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
         }
+        let reservation = after.spec.reservation.as_ref().filter(|_| after.spec.reservation != job.spec.reservation);
+        if reservation.is_some_and(|name| !self.is_reservation(name)) {
+            return Err(Refusal::unknown_reservation());
+        }
         let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
         self.ledger.keep_spec_of_begun(id);

@@ -26,7 +26,7 @@ impl Desk<'_> {
     /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
     pub(super) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
         asked.check()?;
-        self.check_number()?;
+        self.check_number(1)?;
         if let Some(job) = asked.job {
             let job = self.owned(job)?;
             let id = reserve_nodes_of(self.ledger, &job, asked.name.clone()).ok_or_else(Refusal::bad_state)?;
@@ -37,6 +37,7 @@ impl Desk<'_> {
         }
         let first = asked.times(self.ledger.wall())?;
         let occurrences = asked.occurrences(first, zone_of(asked)?.as_ref())?;
+        self.check_number(occurrences.len())?;
         let length = Span::seconds(first.1.0 - first.0.0);
         let terms = asked.terms(&self.caller.shown(), length, &self.ledger.setup.resources)?;
         let nodes = self.hosts(&asked.nodes)?;
@@ -63,9 +64,8 @@ impl Desk<'_> {
     }
 
     /// Reservations of nothing cost nobody anything but the scheduler's time.
-    fn check_number(&self) -> Result<(), Refusal> {
-        let own = self.ledger.reservations().filter(|reservation| reservation.owner.uid == self.caller.owner.uid);
-        match own.count() < MOST {
+    fn check_number(&self, more: usize) -> Result<(), Refusal> {
+        match may_have(self.ledger, self.caller.owner.uid, more) {
             true => Ok(()),
             false => Err(Refusal::too_many_reservations(MOST)),
         }
@@ -103,6 +103,9 @@ impl Desk<'_> {
     /// `pbs_ralter`: all or nothing.
     pub(super) fn alter_reservation(&mut self, id: &str, changes: &Reserving, force: bool) -> Result<Granted, Refusal> {
         let was = self.own_reservation(id)?;
+        if force {
+            self.caller.must_be_privileged()?;
+        }
         changes.check()?;
         let begun = was.state == State::Running;
         if begun && !changes.resources.is_empty() {
@@ -123,6 +126,7 @@ impl Desk<'_> {
         }
         self.ledger.change_reservation(id, |reservation| *reservation = after);
         self.ledger.happen_to_reservation(id, Happened::Altered(self.caller.shown()));
+        self.ledger.show_insiders(id);
         Ok(self.told(id, Some(true)))
     }
 
@@ -168,6 +172,14 @@ impl Desk<'_> {
             false => Err(Refusal::queue_denied()),
         }
     }
+}
+
+/// Whether a user may have so many reservations more. Each time that one comes is a window that the
+/// scheduler looks at.
+fn may_have(ledger: &Ledger, uid: u32, more: usize) -> bool {
+    let own = ledger.reservations().filter(|reservation| reservation.owner.uid == uid && reservation.has_queue());
+    let times = own.map(|reservation| reservation.occurrences.len() - reservation.current);
+    times.sum::<usize>() + more <= MOST
 }
 
 fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
@@ -280,7 +292,8 @@ fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Opt
 /// `-W create_resv_from_job=true`: once the job has started.
 pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
     let Some(job) = ledger.job(id).cloned() else { return };
-    if job.spec.other.get("create_resv_from_job").is_some_and(|text| text == "True") {
+    let asks = job.spec.other.get("create_resv_from_job").is_some_and(|text| text == "True");
+    if asks && may_have(ledger, job.owner.uid, 1) {
         reserve_nodes_of(ledger, &job, None);
     }
 }
@@ -289,10 +302,11 @@ pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
 /// what is over goes when the last of its jobs has gone.
 pub(super) fn attend(ledger: &mut Ledger) {
     site::attend(ledger);
+    let searches = ledger.searches(SEARCH);
     let ids: Vec<String> = ledger.reservations().map(|reservation| reservation.id.clone()).collect();
     for id in ids {
         turn(ledger, &id);
-        notice_lost_nodes(ledger, &id);
+        notice_lost_nodes(ledger, &id, searches);
         let is_over = ledger.reservation(&id).is_some_and(|reservation| reservation.is_over());
         let has_jobs = || ledger.reservation_queue(&id).is_some() && !ledger.jobs_in(&id).is_empty();
         if is_over && !has_jobs() {
@@ -349,8 +363,12 @@ fn delete_jobs(ledger: &mut Ledger, id: &str, by: &str) {
 /// anew is back by then.
 const AWAY: Span = Span::seconds(60);
 
-/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others.
-fn notice_lost_nodes(ledger: &mut Ledger, id: &str) {
+/// So often does a reservation that lacks nodes look for others.
+const SEARCH: Span = Span::seconds(60);
+
+/// Nodes that are away or offline degrade a reservation; one that has not begun looks for others, at
+/// once and whenever it is time to search.
+fn notice_lost_nodes(ledger: &mut Ledger, id: &str, searches: bool) {
     let Some(reservation) = ledger.reservation(id).cloned() else { return };
     if reservation.is_over() || reservation.state == State::Unconfirmed || reservation.terms.whole {
         return;
@@ -364,7 +382,8 @@ fn notice_lost_nodes(ledger: &mut Ledger, id: &str) {
     let mut lost: Vec<String> =
         reservation.occurrence().shares.iter().filter(is_lost).map(|s| s.node.clone()).collect();
     lost.dedup();
-    if lost == reservation.lost {
+    let is_known = lost == reservation.lost;
+    if is_known && (lost.is_empty() || !searches) {
         return;
     }
     let elsewhere = match reservation.state == State::Confirmed && !lost.is_empty() {
@@ -377,11 +396,12 @@ fn notice_lost_nodes(ledger: &mut Ledger, id: &str) {
             all[reservation.current] = shares;
             ledger.happen_to_reservation(id, Happened::Confirmed(all));
         }
+        None if is_known => {}
         None => ledger.happen_to_reservation(id, Happened::Lost(lost)),
     }
 }
 
-/// So many reservations may one user have.
+/// So many times may the reservations of one user come together.
 const MOST: usize = 1000;
 
 /// When a reservation that lasts for ever ends.

@@ -1,7 +1,8 @@
 //! What readers look ahead in: a copy of the scheduler's view, shared by all who ask within a second.
 //!
-//! Copying takes the loop as long as it takes (milliseconds, with a hundred thousand jobs); all else
-//! is done by readers, one at a time, and what one of them has worked out the next one uses.
+//! Copying takes the loop some ten milliseconds with a hundred thousand jobs, most of which the copy
+//! shares with the view; it is done no more often than leaves the loop to its work. All else is done by
+//! readers, one at a time, and what one of them has worked out the next one uses.
 
 use super::ledger::Ledger;
 use crate::model::job::{Job, JobId};
@@ -12,13 +13,21 @@ use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
 use crate::sched::snapshot::State;
 use crate::sched::why;
+use crate::sys::clock::monotonic;
 use crate::wire::ahead::Told;
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A copy is good for this long, and for this long at least: one that lacks a job asked for is
 /// replaced no sooner.
 const SHARED: Span = Span::seconds(1);
 const KEPT: Span = Span(250);
+
+/// After a copy the loop has so many times as long to itself.
+const PAUSE: i64 = 20;
+
+/// So many scenes may be in use at once: each is as large as the scheduler's view.
+const MOST: usize = 4;
 
 /// How many jobs one part of an answer holds.
 const PART: usize = 500;
@@ -48,32 +57,48 @@ impl Scene {
     }
 }
 
-/// The latest scene.
+/// The latest scene, and all that somebody still looks into.
 #[derive(Default)]
 pub struct Scenes {
-    latest: Option<(Arc<Scene>, Span)>,
+    latest: Option<Latest>,
+    all: Vec<Weak<Scene>>,
+}
+
+struct Latest {
+    scene: Arc<Scene>,
+    /// From when on it may be replaced, if it lacks a job asked for; and from when on it is.
+    kept: Span,
+    shared: Span,
 }
 
 impl Scenes {
     /// A scene in which these jobs wait, if they do; `now` is on the clock that no step moves. Else
     /// when to ask again.
     pub fn with(&mut self, jobs: &[JobId], ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
-        if let Some((scene, made)) = &self.latest {
+        if let Some(Latest { scene, kept, shared }) = &self.latest {
             let has_all = jobs.iter().all(|job| scene.knows(*job) || !ledger.is_candidate(*job));
             match has_all {
-                true if now < *made + SHARED => return Ok(scene.clone()),
-                false if now < *made + KEPT => return Err(*made + KEPT),
+                true if now < *shared => return Ok(scene.clone()),
+                false if now < *kept => return Err(*kept),
                 _ => {}
             }
         }
+        self.expire(now);
+        self.all.retain(|scene| scene.strong_count() > 0);
+        if self.all.len() >= MOST {
+            return Err(now + KEPT);
+        }
         let scene = Arc::new(Scene::of(ledger));
-        self.latest = Some((scene.clone(), now));
+        let pause = Span((monotonic().0 - now.0) * PAUSE);
+        let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
+        self.all.push(Arc::downgrade(&scene));
+        self.latest = Some(Latest { scene: scene.clone(), kept, shared });
         Ok(scene)
     }
 
     /// Lets go of a scene that nobody may use any more.
     pub fn expire(&mut self, now: Span) {
-        self.latest.take_if(|(_, made)| now >= *made + SHARED);
+        self.latest.take_if(|latest| now >= latest.shared);
     }
 }
 
@@ -88,7 +113,7 @@ pub struct Study {
 /// What is asked.
 pub enum Task {
     /// When these start; all, if none are named.
-    Starts(Vec<JobId>),
+    Starts(BTreeSet<JobId>),
     /// What is free for jobs like this one.
     Windows(Box<Job>),
     /// Why a job waits, and which running jobs have passed it.
@@ -116,7 +141,7 @@ impl Study {
         }
     }
 
-    fn starts<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn starts<E>(&self, jobs: &BTreeSet<JobId>, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
         let outlook = self.scene.outlook();
         each(Told::Horizon(outlook.horizon))?;
         let is_asked =

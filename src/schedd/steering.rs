@@ -147,7 +147,9 @@ impl Desk<'_> {
             let reservation = self.ledger.reservation_queue(name).map(|reservation| reservation.id.clone());
             self.ledger.change(id, |job| {
                 let spec = Arc::make_mut(&mut job.spec);
-                (spec.queue, spec.reservation) = (name.to_string(), reservation);
+                // Who leaves the queue of a reservation leaves that; one asked for by name stays.
+                let asked = spec.reservation.take().filter(|asked| *asked != spec.queue);
+                (spec.queue, spec.reservation) = (name.to_string(), reservation.or(asked));
             });
         }
     }

@@ -120,6 +120,10 @@ impl<'a> Schedule<'a> {
         self.pieces.len() > MOST_PIECES
     }
 
+    fn has_fillers(&self) -> bool {
+        self.outcomes.iter().any(|outcome| outcome.via == Via::Backfill)
+    }
+
     /// Which of the widths a job has.
     fn width(&self, outcome: &Outcome) -> usize {
         let part = f64::from(outcome.job.processors) / f64::from(self.processors);
@@ -236,10 +240,13 @@ fn utilization(chart: &mut Chart, schedule: &Schedule) -> Drawn<()> {
 /// The title, and what the colours mean.
 fn headline(area: &Area, schedule: &Schedule) -> Drawn<()> {
     area.draw(&Text::new(schedule.title.to_string(), (80, 14), ("sans-serif", 20)))?;
-    let paler = if schedule.is_crowded() { "paler: partly idle" } else { "paler: backfilled" };
+    let paler = match schedule.is_crowded() {
+        true => Some("paler: partly idle"),
+        false => schedule.has_fillers().then_some("paler: backfilled"),
+    };
     let mean = format!("{:.1} % used, first to last submission", 100.0 * schedule.utilization);
-    let more = [(WIDTHS[0].1.mix(PALE), paler.to_string()), (MEAN.to_rgba(), mean)];
-    let keys = legend(schedule).into_iter().chain(more);
+    let paler = paler.map(|paler| (WIDTHS[0].1.mix(PALE), paler.to_string()));
+    let keys = legend(schedule).into_iter().chain(paler).chain([(MEAN.to_rgba(), mean)]);
     let mut left = 80;
     for (colour, name) in keys {
         area.draw(&Rectangle::new([(left, 48), (left + 14, 62)], colour.filled()))?;
@@ -286,7 +293,9 @@ mod tests {
         let picture = svg("many", &outcomes, 64).unwrap();
         assert!(picture.contains("paler: partly idle") && picture.contains("utilization (%)"));
         assert!(picture.matches("<rect").count() < CELLS.0 * CELLS.1);
-        assert!(svg("few", &outcomes[..9], 64).unwrap().contains("paler: backfilled"));
+        assert!(!svg("in order", &outcomes[..9], 64).unwrap().contains("paler"));
+        let filler = Outcome { via: Via::Backfill, ..outcome(3, 50, 1) };
+        assert!(svg("few", &[filler], 64).unwrap().contains("paler: backfilled"));
         assert!(svg("none", &[], 64).unwrap().contains("none"));
     }
 

@@ -58,10 +58,18 @@ pub enum Fault {
 pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
     let mut replayed = Replayed { cycles: 0, difference: None, is_cut: false };
     let mut world: Option<(State, Policy)> = None;
+    let mut torn = None;
     for (number, text) in recording.split(b'\n').enumerate() {
         let (line, text) = (number + 1, text?);
-        let entry = serde_json::from_slice(&text);
-        let entry: Entry = entry.map_err(|why| Fault::Malformed { line, why: why.to_string() })?;
+        let entry = match (serde_json::from_slice(&text), torn.take()) {
+            (Ok(entry @ Entry::Begin { .. }), _) | (Ok(entry), None) => entry,
+            // Who was killed while writing has left half a line, and the next one began anew.
+            (Err(why), None) => {
+                torn = Some(Fault::Malformed { line, why: why.to_string() });
+                continue;
+            }
+            (_, Some(fault)) => return Err(fault),
+        };
         match (entry, &mut world) {
             (Entry::Begin { resources, policy }, world) => *world = Some((State::new(&resources), policy.into_owned())),
             (Entry::Full, _) => replayed.is_cut = true,
@@ -79,7 +87,11 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             }
         }
     }
-    if replayed.cycles == 0 { Err(Fault::Empty) } else { Ok(replayed) }
+    match torn {
+        _ if replayed.cycles > 0 => Ok(replayed),
+        Some(fault) => Err(fault),
+        None => Err(Fault::Empty),
+    }
 }
 
 #[cfg(test)]
@@ -114,6 +126,17 @@ mod tests {
         let difference = replay(altered.as_bytes()).unwrap().difference.unwrap();
         assert_eq!(difference.line, 4);
         assert!(difference.recorded.contains("Nu nodes") && difference.made.contains("No nodes"));
+    }
+
+    #[test]
+    fn a_line_that_a_killed_schedd_left_half_ends_its_part_of_the_recording() {
+        let text = recording();
+        let half = &text[..text.len() - 9];
+        for (recording, cycles) in [(format!("{text}{half}\n{text}"), 2), (format!("{text}{half}"), 1)] {
+            assert_eq!(replay(recording.as_bytes()).unwrap().cycles, cycles);
+        }
+        let amid = text.replacen('\n', "\n{\n", 1);
+        assert!(replay(amid.as_bytes()).unwrap_err().to_string().starts_with("line 2:"));
     }
 
     #[test]

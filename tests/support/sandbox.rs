@@ -238,7 +238,7 @@ impl Sandbox {
     pub fn kill(&self, name: &str) {
         let pid = self.pid_of(name).unwrap_or_else(|| panic!("no {name} runs here"));
         kill(pid, 9);
-        self.until(&format!("the death of {name}"), || (!self.pids_of(name).contains(&pid)).then_some(()));
+        self.until(&format!("the death of {name}"), || is_gone(pid).then_some(()));
     }
 
     /// As a power cut does: nothing of this sandbox goes on.
@@ -295,6 +295,12 @@ impl Sandbox {
 pub fn kill(pid: i32, signal: i32) {
     let signal = nix::sys::signal::Signal::try_from(signal).unwrap();
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+}
+
+/// Whether a process has let go of all its files, too: its environment goes before them.
+fn is_gone(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// A program under test.

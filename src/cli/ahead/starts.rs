@@ -15,8 +15,14 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// What is told of these jobs; of all that wait, if none are named.
-pub fn shown(inquiry: &mut Inquiry, ids: &[JobId], json: bool) -> Result<Vec<u8>, Failure> {
+/// What is told of these jobs; of all that wait, if none are named. Jobs that nobody knows are added to
+/// the failures.
+pub fn shown(
+    inquiry: &mut Inquiry,
+    ids: &[JobId],
+    json: bool,
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<u8>, Failure> {
     let told = inquiry.ask(Ahead::Starts(ids.to_vec()))?;
     let horizon = told.iter().find_map(|told| match told {
         Told::Horizon(horizon) => Some(*horizon),
@@ -26,7 +32,10 @@ pub fn shown(inquiry: &mut Inquiry, ids: &[JobId], json: bool) -> Result<Vec<u8>
     let known: BTreeSet<JobId> =
         foreseen.iter().flat_map(|foreseen| [Some(foreseen.job), foreseen.job.parent()]).flatten().collect();
     let others: Vec<JobId> = ids.iter().filter(|id| !known.contains(id)).copied().collect();
+    let unknown: BTreeSet<JobId> = others.iter().copied().collect();
     let others = inquiry.records(&others)?;
+    let found: BTreeSet<JobId> = others.iter().map(|record| record.job.id).collect();
+    failures.extend(unknown.difference(&found).map(|id| inquiry.unknown(*id)));
     let table = Table { owners: owners(inquiry)?, inquiry, horizon, foreseen, others };
     Ok(if json { table.document() } else { table.text().into_bytes() })
 }

@@ -12,7 +12,6 @@ use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::outlook::{Explanation, Occupant, Overtaker, Prospect};
 use crate::model::reason::Stage;
-use crate::model::refusal::Refusal;
 use crate::model::time::{Time, Wall};
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::message::{Question, Record};
@@ -55,8 +54,7 @@ struct Found {
 impl Found {
     fn ask(inquiry: &mut Inquiry, id: JobId) -> Result<Found, Failure> {
         let answers = inquiry.source.ask(&Question::Trace(id))?;
-        let unknown = || Failure::of_job("qstat", &Refusal::unknown_job(), &id.full(&inquiry.server.name));
-        let record = answers.jobs.into_iter().next().ok_or_else(unknown)?;
+        let record = answers.jobs.into_iter().next().ok_or_else(|| inquiry.unknown(id))?;
         match inquiry.ask(Ahead::Why(id))?.into_iter().next() {
             Some(Told::Explained(explanation)) => Ok(Found { record, events: answers.events, explanation }),
             _ => Err(exit::garbled()),
@@ -124,10 +122,10 @@ impl View<'_> {
             let _ = writeln!(out, "  Waits for:  job {id} on {names}, which ends by {}", self.moment(*end));
         }
         if explanation.more > 0 {
-            let _ = writeln!(out, "              and {} more jobs", explanation.more);
+            let _ = writeln!(out, "              and {} more", jobs(explanation.more));
         }
         if explanation.ahead > 0 {
-            let _ = writeln!(out, "  Ahead:      {} that wait start before it", jobs(explanation.ahead));
+            let _ = writeln!(out, "  Ahead:      {} to start before it", jobs(explanation.ahead));
         }
     }
 

@@ -6,8 +6,7 @@ use crate::model::job::{Job, JobId};
 use crate::model::queue::Queue;
 use crate::model::reservation::{Happened, Reservation};
 use crate::model::site_time::SiteTime;
-use crate::model::time::Time;
-
+use crate::model::time::{Span, Time};
 use crate::sched::change::Change;
 use crate::schedd::site;
 use crate::spool::commit::Change as Row;
@@ -23,6 +22,8 @@ pub(super) struct Reservations {
     before: BTreeMap<String, Option<Arc<Reservation>>>,
     /// The windows the scheduler was told of, by reservation.
     told: BTreeMap<String, Vec<String>>,
+    /// When nodes were last looked for in place of those that are lost.
+    searched: Time,
 }
 
 impl Ledger {
@@ -33,6 +34,9 @@ impl Ledger {
             self.reservations.all.insert(id.clone(), Arc::new(reservation));
             self.show_windows(&id);
         }
+        // Jobs were seen before there was a window for them to be in.
+        let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
+        holders.into_iter().for_each(|job| self.view(job));
     }
 
     /// A reservation.
@@ -122,6 +126,22 @@ impl Ledger {
         self.cluster.reservation_of(job, self.setup.policy.default_walltime, self.now)
     }
 
+    /// Whether it is time to look again for nodes in place of those that are lost; asked once.
+    pub fn searches(&mut self, pace: Span) -> bool {
+        let rings = self.now.since(self.reservations.searched) >= pace;
+        if rings {
+            self.reservations.searched = self.now;
+        }
+        rings
+    }
+
+    /// The times of a reservation have changed: what runs in it goes with it at another moment.
+    pub fn show_insiders(&mut self, id: &str) {
+        let insiders = self.holders().filter(|job| job.spec.reservation.as_deref() == Some(id));
+        let insiders: Vec<JobId> = insiders.map(|job| job.id).collect();
+        insiders.into_iter().for_each(|job| self.view(job));
+    }
+
     /// When the reservation closes that a job asks for: the job goes with it.
     pub(super) fn close_of(&self, job: &Job) -> Option<Time> {
         let reservation = self.reservation_queue(job.spec.reservation.as_deref()?)?;
@@ -131,7 +151,10 @@ impl Ledger {
     /// The wall clock was stepped: windows lie elsewhere on schedd's own.
     pub(super) fn show_all_windows(&mut self) {
         let ids: Vec<String> = self.reservations.all.keys().cloned().collect();
-        ids.iter().for_each(|id| self.show_windows(id));
+        for id in ids {
+            self.show_windows(&id);
+            self.show_insiders(&id);
+        }
     }
 
     /// Brings the scheduler's view of a reservation in line with it.
