@@ -145,8 +145,10 @@ impl<'s> Calendar<'s> {
                 let terms = Terms { windows, class };
                 let slot = pins.earliest(space, &terms, span)?;
                 let at = slot.at.max(now + OVERDUE);
-                // Where it was promised before: so a second look finds what the first one found.
-                let before = state.standing.promise(job).filter(|before| before.class == class.id);
+                // Where it was before, as long as nothing has ended: so a second look finds what the first one
+                // found. After an end it is placed anew, to leave the fillers the most.
+                let before = state.standing.promise(job).filter(|_| state.standing.is_as_planned());
+                let before = before.filter(|before| before.class == class.id);
                 let before = before.filter(|before| now < before.at && before.at <= at);
                 let again = before.and_then(|before| pins.again(space, &terms, &before.nodes, (before.at, span)));
                 let Slot { at, placement } = again.unwrap_or(Slot { at, ..slot });

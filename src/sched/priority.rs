@@ -262,6 +262,12 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_which_all_elements_have_begun_hides_nobody() {
+        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1 array=1-2").queued(2, "select=1:ncpus=3");
+        assert_eq!(scene.begun(1, 0, 1).starts(), "2 on n1");
+    }
+
+    #[test]
     fn a_million_elements_are_not_looked_at_one_by_one() {
         let scene = cluster("1 x ncpus=2").queued(1, "select=1:ncpus=1 array=0-999999").queued(2, "select=1:ncpus=1");
         assert_eq!((scene.starts().as_str(), scene.plan().considered), ("1[0] on n1; 1[1] on n1", 3));

@@ -40,6 +40,11 @@ impl Standing {
         self.released.is_some_and(|until| until > now)
     }
 
+    /// Whether nothing has ended since the last plan.
+    pub fn is_as_planned(&self) -> bool {
+        self.released.is_none()
+    }
+
     /// When something became free last.
     pub fn freed(&self, now: Time) -> Option<Time> {
         self.released.map(|_| now).or(self.freed)
