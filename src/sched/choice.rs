@@ -4,7 +4,7 @@
 //! A class that it has been asked about waits for the answer, which always comes: at worst that there
 //! is none. Answers are kept until the nodes change, or nobody of the class waits any more.
 
-use super::matching::Candidates;
+use super::candidates::Candidates;
 use super::shape::{ClassId, ClassKey, Shape};
 use super::snapshot::State;
 use super::space::Space;

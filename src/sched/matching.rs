@@ -4,18 +4,19 @@
 //! of the nodes. Requests of one kind of chunk are decided exactly; for several kinds the order
 //! asked is tried, then the most demanding first, then a bounded search (see [`search`]).
 
-use super::amounts::Amounts;
+use super::candidates::{Candidates, FittingBucket, fitting_buckets, rank, ranks_kinds};
 use super::cluster::{Condition, NodeIx};
 use super::dealing::deal;
 use super::preference::Rank;
 use super::shape::{ChunkShape, Shape};
 use super::space::Space;
 use super::tenant::Tenancy;
+use super::trial::Trial;
 use super::{neighbourhood, pools, screen, search, sets};
 use crate::model::policy::Allocation;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// The node of each chunk, in the order of the request: (node, which kind of chunk).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,38 +132,6 @@ fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Place
     Ok(Placement { picks })
 }
 
-/// Whether nodes are ranked by what they are.
-fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
-    !matches!(
-        space.guide().policy(space, shape),
-        Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority
-    ) && shape.answer.is_none()
-}
-
-/// The buckets with room for a kind of chunk, host and node names left aside.
-fn fitting_buckets<'a>(
-    space: &'a Space,
-    shape: &'a Shape,
-    chunk: &'a ChunkShape,
-) -> impl Iterator<Item = FittingBucket> + 'a {
-    let guide = space.guide();
-    let policy = guide.policy(space, shape);
-    space.with_free(&chunk.asked).filter_map(move |place| {
-        let head = space.head(place);
-        let first = head.first?;
-        let suits = space.welcomes(place, shape.tenant())
-            && space.meets(head.kind, &chunk.needs)
-            && screen::suits_kind(space, shape, head.kind)
-            && (!chunk.wants_idle() || head.condition == Condition::Idle);
-        let times = match shape.is_one_to_a_node(space.cluster.kind(head.kind)) || chunk.wants_idle() {
-            true => 1,
-            false => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE).min(chunk.count),
-        };
-        let rank = guide.of_kind(policy, head.kind).unwrap_or_default();
-        suits.then_some(FittingBucket { rank, first, place, nodes: head.nodes, times })
-    })
-}
-
 /// Whether the sums suffice; most refusals are found here.
 fn is_enough_free(space: &Space, shape: &Shape) -> bool {
     shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free)
@@ -187,14 +156,6 @@ pub fn arrange(space: &Space, shape: &Shape) -> Option<Placement> {
         (_, Allocation::MaxBalance) => neighbourhood::balanced(space, shape),
         (Arrangement::Free | Arrangement::Scatter | Arrangement::Vscatter, _) => spread(space, shape, None),
     }
-}
-
-/// A node's rank for a job.
-fn rank(space: &Space, shape: &Shape, ix: NodeIx) -> Rank {
-    if let Some(answer) = &shape.answer {
-        return Rank::at(answer.get(&space.cluster.node(ix).name).copied());
-    }
-    space.guide().of_node(space.guide().policy(space, shape), space, shape, ix)
 }
 
 /// All chunks on one host: the first that takes them.
@@ -266,223 +227,6 @@ pub fn spread(space: &Space, shape: &Shape, within: Option<&[NodeIx]>) -> Option
 fn in_order(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[usize]) -> Option<Placement> {
     let mut trial = Trial::new(space, shape);
     order.iter().all(|&chunk| trial.place(chunk, within) == shape.chunks[chunk].count).then(|| trial.placement())
-}
-
-/// Chunks put on nodes for a try.
-#[derive(Clone)]
-pub struct Trial<'a> {
-    space: &'a Space<'a>,
-    shape: &'a Shape,
-    /// What is left of the nodes picked so far.
-    left: BTreeMap<NodeIx, Amounts>,
-    hosts: BTreeSet<&'a str>,
-    picks: Vec<(NodeIx, usize)>,
-}
-
-impl<'a> Trial<'a> {
-    /// Nothing put anywhere yet.
-    pub fn new(space: &'a Space<'a>, shape: &'a Shape) -> Trial<'a> {
-        Trial { space, shape, left: BTreeMap::new(), hosts: BTreeSet::new(), picks: Vec::new() }
-    }
-
-    /// The picks, in the order of the request.
-    pub fn placement(mut self) -> Placement {
-        self.picks.sort_by_key(|&(_, chunk)| chunk);
-        Placement { picks: self.picks }
-    }
-
-    /// Puts the chunks of one kind on the first nodes that take them, as many on each as go;
-    /// tells how many found a place. None is put anywhere when there are too few places in all.
-    pub fn place(&mut self, chunk: usize, within: Option<&[NodeIx]>) -> u64 {
-        let count = self.shape.chunks[chunk].count;
-        let candidates = Candidates::of(self.space, self.shape, chunk, within);
-        // Compared before anything is put anywhere: a count may be in the billions.
-        if candidates.supply() < count {
-            return 0;
-        }
-        if self.shape.is_spread() {
-            return self.spread(chunk, count, &candidates);
-        }
-        let dealt = {
-            let trial = &*self;
-            let nodes = candidates.nodes(self.space).map(|(node, _)| (node, trial.times(node, chunk)));
-            deal(self.space, self.shape, nodes.filter(|&(_, times)| times > 0), count)
-        };
-        // Runs of one node are put there at once.
-        for run in dealt.chunk_by(|a, b| a == b) {
-            self.put(run[0], chunk, run.len() as u64);
-        }
-        dealt.len() as u64
-    }
-
-    /// The same where each chunk stands in the way of the next.
-    fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
-        let mut wanted = count;
-        for (node, _) in candidates.nodes(self.space) {
-            let take = self.times(node, chunk).min(wanted);
-            self.put(node, chunk, take);
-            wanted -= take;
-            if wanted == 0 {
-                break;
-            }
-        }
-        count - wanted
-    }
-
-    /// How many chunks of a kind go on a node, besides those that are there.
-    pub fn times(&self, node: NodeIx, chunk: usize) -> u64 {
-        let room = self.space.room(node);
-        if !self.space.admits(node, self.shape.tenant()) || self.is_reserved(node) {
-            return 0;
-        }
-        let chunk = &self.shape.chunks[chunk];
-        let is_single = self
-            .space
-            .cluster
-            .node(node)
-            .kind
-            .is_some_and(|kind| self.shape.is_one_to_a_node(self.space.cluster.kind(kind)) || chunk.wants_idle());
-        let is_in_use = self.left.contains_key(&node);
-        if is_single && is_in_use || chunk.wants_idle() && room.tenants > 0 {
-            return 0;
-        }
-        let times = chunk.times_in(self.left.get(&node).unwrap_or(&room.free));
-        if is_single { times.min(1) } else { times }
-    }
-
-    /// Whether another chunk is there that wants the node, or its host, for itself.
-    fn is_reserved(&self, node: NodeIx) -> bool {
-        match self.shape.arrangement {
-            Arrangement::Scatter => self.hosts.contains(self.space.cluster.node(node).host.as_str()),
-            Arrangement::Vscatter => self.left.contains_key(&node),
-            Arrangement::Free | Arrangement::Pack => {
-                let has_whole = |&(at, chunk): &(NodeIx, usize)| at == node && self.shape.chunks[chunk].wants_idle();
-                self.shape.chunks.iter().any(ChunkShape::wants_idle) && self.picks.iter().any(has_whole)
-            }
-        }
-    }
-
-    /// Puts so many chunks of a kind on a node.
-    pub fn put(&mut self, node: NodeIx, chunk: usize, times: u64) {
-        if times == 0 {
-            return;
-        }
-        let space = self.space;
-        let left = self.left.entry(node).or_insert_with(|| space.room(node).free.clone());
-        for &(index, amount) in &self.shape.chunks[chunk].asked {
-            left[index] -= amount * times as i64;
-        }
-        self.hosts.insert(&space.cluster.node(node).host);
-        self.picks.extend((0..times).map(|_| (node, chunk)));
-    }
-
-    /// Whether something is on this node.
-    pub fn is_touched(&self, node: NodeIx) -> bool {
-        self.left.contains_key(&node)
-    }
-
-    /// The nodes something is on.
-    pub fn touched(&self) -> Vec<NodeIx> {
-        self.left.keys().copied().collect()
-    }
-}
-
-/// Where a kind of chunk could go, as far as buckets tell, and how many chunks go on one node.
-pub enum Candidates {
-    /// Nodes of these buckets.
-    Buckets(Vec<FittingBucket>),
-    /// These nodes.
-    Listed(Vec<(NodeIx, u64)>),
-}
-
-/// A bucket with room; those of the lowest rank are first, and of these those whose first node comes
-/// first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FittingBucket {
-    /// The rank of its nodes, where that is the same for all.
-    pub rank: Rank,
-    first: NodeIx,
-    /// Its place in the space.
-    pub place: usize,
-    /// Its nodes.
-    pub nodes: u64,
-    /// How many chunks go on each.
-    pub times: u64,
-}
-
-impl FittingBucket {
-    /// How many chunks go on all of its nodes.
-    fn supply(self) -> u64 {
-        self.nodes.saturating_mul(self.times)
-    }
-}
-
-impl Candidates {
-    /// The candidates for one kind of chunk, on all nodes or within some.
-    pub fn of(space: &Space, shape: &Shape, chunk: usize, within: Option<&[NodeIx]>) -> Candidates {
-        let chunk = &shape.chunks[chunk];
-        match within {
-            Some(nodes) => Candidates::listed(space, shape, chunk, nodes.iter().copied()),
-            None => match Candidates::named(space, chunk) {
-                Some(nodes) => Candidates::listed(space, shape, chunk, nodes.into_iter()),
-                None => {
-                    let fitting: Vec<FittingBucket> = fitting_buckets(space, shape, chunk).collect();
-                    if ranks_kinds(space, shape) && !screen::asks_nodes(space, shape) {
-                        return Candidates::Buckets(fitting);
-                    }
-                    let nodes = space.merged(fitting.iter().map(|bucket| (Rank::default(), bucket.place, 0)));
-                    Candidates::listed(space, shape, chunk, nodes.map(|(node, _)| node))
-                }
-            },
-        }
-    }
-
-    /// The nodes that bear the host or node name a chunk asks for; None when it asks for none.
-    pub fn named(space: &Space, chunk: &ChunkShape) -> Option<Vec<NodeIx>> {
-        let name_of = |resource: &str| {
-            let need = chunk.needs.iter().find(|need| need.resource == resource)?;
-            Some(need.value.to_string())
-        };
-        match (name_of("vnode"), name_of("host")) {
-            (Some(node), _) => Some(space.cluster.find(&node).into_iter().collect()),
-            (None, Some(host)) => Some(space.cluster.nodes_of_host(&host).collect()),
-            (None, None) => None,
-        }
-    }
-
-    fn listed(space: &Space, shape: &Shape, chunk: &ChunkShape, nodes: impl Iterator<Item = NodeIx>) -> Candidates {
-        let fits = |ix: &NodeIx| {
-            space.is_open(*ix)
-                && space.admits(*ix, shape.tenant())
-                && space.cluster.node_meets(*ix, &chunk.needs)
-                && screen::suits(space, shape, *ix)
-        };
-        let trial = Trial::new(space, shape);
-        let place = shape.chunks.iter().position(|other| std::ptr::eq(other, chunk)).unwrap_or(0);
-        let times = |ix: NodeIx| (ix, trial.times(ix, place));
-        let mut listed: Vec<(NodeIx, u64)> = nodes.filter(fits).map(times).filter(|&(_, times)| times > 0).collect();
-        listed.sort_by_cached_key(|&(ix, _)| (rank(space, shape, ix), ix));
-        Candidates::Listed(listed)
-    }
-
-    /// How many chunks could go there, at most.
-    pub fn supply(&self) -> u64 {
-        match self {
-            Candidates::Buckets(fitting) => fitting.iter().map(|bucket| bucket.supply()).fold(0, u64::saturating_add),
-            Candidates::Listed(nodes) => nodes.iter().map(|&(_, times)| times).fold(0, u64::saturating_add),
-        }
-    }
-
-    /// The nodes, in order, with how many chunks go on each.
-    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
-        match self {
-            Candidates::Buckets(fitting) => {
-                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.rank, bucket.place, i)));
-                Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
-            }
-            Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
-        }
-    }
 }
 
 #[cfg(test)]

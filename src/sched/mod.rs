@@ -60,6 +60,10 @@ mod choice;
 
 mod dealing;
 
+mod candidates;
+
+mod trial;
+
 mod matching;
 
 mod sets;

@@ -1,7 +1,8 @@
 //! Nodes that belong together: neighbours (M8g), and nodes of like speed (M8h).
 
+use super::candidates::Candidates;
 use super::cluster::{KindIx, NodeIx};
-use super::matching::{Candidates, Placement, arrange, spread};
+use super::matching::{Placement, arrange, spread};
 use super::shape::Shape;
 use super::space::Space;
 use crate::model::policy::Allocation;

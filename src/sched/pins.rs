@@ -10,11 +10,12 @@
 use super::admission::Windows;
 use super::amounts::{Amounts, add};
 use super::cluster::{NodeIx, Room};
-use super::matching::{self, Placement, Trial};
+use super::matching::{self, Placement};
 use super::shape::{ChunkShape, ClassKey, Shape, Tenant};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::{Closing, Timeline};
+use super::trial::Trial;
 use super::{allocation, screen};
 use crate::model::job::JobId;
 use crate::model::select::Arrangement;

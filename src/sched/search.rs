@@ -4,10 +4,12 @@
 //! Packing several sizes is hard in general, so the search is bounded: small requests are decided
 //! exactly, larger ones may be told to wait though a clever placement exists.
 
+use super::candidates::{Candidates, FittingBucket};
 use super::cluster::NodeIx;
-use super::matching::{Candidates, FittingBucket, Placement, Trial};
+use super::matching::Placement;
 use super::shape::Shape;
 use super::space::Space;
+use super::trial::Trial;
 
 /// More chunks than this are not searched for.
 const MOST_CHUNKS: u64 = 16;

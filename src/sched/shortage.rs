@@ -3,11 +3,13 @@
 //! Never is explained by the first thing that no node has: a value, then enough of a resource for
 //! one chunk, then enough for all. Now is explained by sums, and by counts where the sums suffice.
 
+use super::candidates::Candidates;
 use super::cluster::{Key, Kind, NodeIx};
-use super::matching::{self, Candidates, Misfit, Trial};
+use super::matching::{self, Misfit};
 use super::screen;
 use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
+use super::trial::Trial;
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
