@@ -4,7 +4,7 @@ use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options;
-use super::reservations::{ReservationName, call, end_after, moment, resources};
+use super::reservations::{ReservationName, bounds, call, kept, resources};
 use crate::model::reserve::Reserving;
 use crate::model::time::Wall;
 use crate::sys::clock;
@@ -85,11 +85,8 @@ fn run() -> Result<u8, Failure> {
 
 impl Args {
     fn changes(&self, now: Wall) -> Result<Reserving, Failure> {
-        let from = self.from.as_ref().map(|text| moment('R', text, now)).transpose()?;
-        let end = |text: &OsString| Ok::<Wall, Failure>(end_after(from, moment('E', text, now)?, text));
-        let to = self.to.as_ref().map(end).transpose()?;
-        let kept = [("Mail_Points", &self.mail_points), ("Mail_Users", &self.mail_users)];
-        let kept = kept.into_iter().filter_map(|(name, text)| Some((name.to_string(), text.clone()?)));
+        let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
+        let other = kept([("Mail_Points", &self.mail_points), ("Mail_Users", &self.mail_users)]);
         Ok(Reserving {
             name: self.name.clone(),
             from,
@@ -98,7 +95,7 @@ impl Args {
             users: self.users.clone(),
             groups: self.groups.clone(),
             resources: resources(&self.resources)?,
-            other: kept.collect(),
+            other,
             ..Reserving::default()
         })
     }

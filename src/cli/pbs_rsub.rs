@@ -4,14 +4,13 @@ use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::operand::Operand;
-use super::reservations::{call, check_destination, end_after, moment, resources};
+use super::reservations::{bounds, call, check_destination, kept, resources};
 use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
 use crate::model::time::Wall;
 use crate::sys::{clock, env};
 use crate::wire::message::{Reply, Request};
 use clap::{CommandFactory, Parser};
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -130,17 +129,14 @@ impl Args {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
             return Err(Failure::usage(""));
         }
-        let from = self.from.as_ref().map(|text| moment('R', text, now)).transpose()?;
-        let end = |text: &OsString| Ok::<Wall, Failure>(end_after(from, moment('E', text, now)?, text));
-        let to = self.to.as_ref().map(end).transpose()?;
+        let (from, to) = bounds(self.from.as_ref(), self.to.as_ref(), now)?;
         let nodes = self.operands.iter().filter(|_| self.whole).map(|host| host.to_string_lossy().into_owned());
-        let kept = [
+        let other = kept([
             ("Mail_Points", &self.mail_points),
             ("Mail_Users", &self.mail_users),
             ("User_List", &self.as_user),
             ("group_list", &self.as_group),
-        ];
-        let kept = kept.into_iter().filter_map(|(name, text)| Some((name.to_string(), text.clone()?)));
+        ]);
         Ok(Reserving {
             name: self.name.clone(),
             from,
@@ -154,7 +150,7 @@ impl Args {
             rule: self.rule.clone(),
             zone: zone.filter(|zone| !zone.is_empty() && self.rule.is_some()),
             job: None,
-            other: kept.collect::<BTreeMap<String, String>>(),
+            other,
             variables: Vec::new(),
             submit_host: String::new(),
         })

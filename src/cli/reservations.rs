@@ -9,7 +9,8 @@ use crate::model::refusal::Refusal;
 use crate::model::time::Wall;
 use crate::wire::message::{Reply, Request};
 use chrono::{Local, TimeZone};
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 
 /// The id of a reservation on a command line: `R12`, `R12.head`, or the name of one that the
 /// configuration makes.
@@ -45,14 +46,30 @@ impl ReservationName {
 }
 
 /// A moment, as `-R` and `-E` give it, local time.
-pub fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
+fn moment(letter: char, text: &OsStr, now: Wall) -> Result<Wall, Failure> {
     let wrong = || Failure::usage(format!("illegal -{letter} time value"));
     let clock = Local.timestamp_opt(now.0, 0).single().ok_or_else(wrong)?;
     text.to_str().and_then(|text| date::parse(text, &clock)).ok_or_else(wrong)
 }
 
+/// The beginning and the end that `-R` and `-E` give.
+pub fn bounds(
+    from: Option<&OsString>,
+    to: Option<&OsString>,
+    now: Wall,
+) -> Result<(Option<Wall>, Option<Wall>), Failure> {
+    let from = from.map(|text| moment('R', text, now)).transpose()?;
+    let to = to.map(|text| Ok::<_, Failure>(end_after(from, moment('E', text, now)?, text))).transpose()?;
+    Ok((from, to))
+}
+
+/// What is kept and shown as it was given, by the attribute's name.
+pub fn kept<const N: usize>(given: [(&str, &Option<String>); N]) -> BTreeMap<String, String> {
+    given.into_iter().filter_map(|(name, text)| Some((name.to_string(), text.clone()?))).collect()
+}
+
 /// An end that only says the time of day is that of the day the beginning is on, or the next.
-pub fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
+fn end_after(from: Option<Wall>, to: Wall, text: &OsStr) -> Wall {
     let says_the_day = text.to_str().is_none_or(|text| text.split('.').next().is_none_or(|digits| digits.len() > 4));
     match from.filter(|from| !says_the_day && to <= *from) {
         Some(from) => Wall(to.0 + 86_400 * ((from.0 - to.0) / 86_400 + 1)),

@@ -243,6 +243,20 @@ impl Job {
         }
     }
 
+    /// The elements of an array that have begun and are not over; none of what is no array.
+    pub fn elements_begun(&self) -> Vec<JobId> {
+        let array = self.indices().zip(self.elements.as_ref());
+        array.map_or(Vec::new(), |(indices, elements)| ids(self.id, elements.begun(), indices).collect())
+    }
+
+    /// How it stands with its array, once it has begun.
+    pub fn standing_in_array(&self) -> Standing {
+        match self.life.exit {
+            Some(exit) if self.life.state == State::Finished => Standing::Ended(exit.status),
+            _ => Standing::Begun,
+        }
+    }
+
     /// Those of its elements that have failed wait again; their next attempt is above any before.
     pub fn run_failed_again(&mut self, highest: Attempt, moment: Moment) {
         let Some(elements) = self.elements.as_mut().map(Arc::make_mut) else { return };

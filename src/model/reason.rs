@@ -253,63 +253,63 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(if self.is_never() { "Can Never Run: " } else { "Not Running: " })?;
+        self.write_said(f)
+    }
+}
+
+impl Reason {
+    fn write_said(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Reason::NeverEnough { resource, requested, available, total } => {
-                write!(f, "Can Never Run: {}", Short(resource, requested, available, total))
+            Reason::NeverEnough { resource, requested, available, total }
+            | Reason::Busy { resource, requested, available, total, .. } => {
+                write!(f, "{}", Short(resource, requested, available, total))
             }
             Reason::NeverMatches { resource, requested, found } => {
-                write!(f, "Can Never Run: Insufficient amount of resource: {resource} ({requested} != {found})")
+                write!(f, "Insufficient amount of resource: {resource} ({requested} != {found})")
             }
             Reason::NeverNodes { requested, total } => {
-                write!(f, "Can Never Run: Not enough total nodes available (R: {requested} T: {total})")
+                write!(f, "Not enough total nodes available (R: {requested} T: {total})")
             }
-            Reason::Unsuitable { bar, said, never: true } => write!(f, "Can Never Run: {}: {said}", bar.name()),
-            Reason::Unsuitable { bar, said, never: false } => write!(f, "Not Running: {}: {said}", bar.name()),
-            Reason::QueueStopped => f.write_str("Not Running: Queue not started."),
+            Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
+            Reason::QueueStopped => f.write_str("Queue not started."),
             Reason::ArrayLimit { limit } => {
-                write!(f, "Not Running: Number of concurrent running subjobs limit reached (L: {limit})")
-            }
-            Reason::Busy { resource, requested, available, total, .. } => {
-                write!(f, "Not Running: {}", Short(resource, requested, available, total))
+                write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")
             }
             Reason::Scattered { fitting, needed } => {
-                write!(f, "Not Running: Not enough free nodes available (R: {needed} A: {fitting})")
+                write!(f, "Not enough free nodes available (R: {needed} A: {fitting})")
             }
             Reason::WouldDelayBooking { holder, .. } => {
-                write!(f, "Not Running: Job would conflict with the promised start of job {holder}")
+                write!(f, "Job would conflict with the promised start of job {holder}")
             }
             Reason::BackfillDepth { limit } => {
-                write!(f, "Not Running: Not among the first {limit} jobs considered behind a blocked one")
+                write!(f, "Not among the first {limit} jobs considered behind a blocked one")
             }
-            Reason::NoWalltime => {
-                f.write_str("Not Running: Job has no walltime and would pass jobs that are promised a start")
-            }
+            Reason::NoWalltime => f.write_str("Job has no walltime and would pass jobs that are promised a start"),
             Reason::KeptForWider { size, .. } => {
-                write!(f, "Not Running: What became free is kept for jobs of {size} processors or more for a while")
+                write!(f, "What became free is kept for jobs of {size} processors or more for a while")
             }
             Reason::UsedOutside { requested, available, total, outside } => write!(
                 f,
-                "Not Running: Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
+                "Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
                  {outside} in use by processes outside the queue)"
             ),
             Reason::Reserved { window, .. } => {
-                write!(f, "Not Running: Job would conflict with reservation or top job ({window})")
+                write!(f, "Job would conflict with reservation or top job ({window})")
             }
-            Reason::NotOpen { window } => write!(f, "Not Running: Reservation {window} is not open"),
-            Reason::OutlastsWindow { requested, left } => {
-                write!(f, "Not Running: {}", Short("walltime", requested, left, left))
-            }
-            Reason::DedicatedTime => f.write_str("Not Running: Dedicated time conflict"),
-            Reason::CrossesDedicated { .. } => f.write_str("Not Running: Job would cross dedicated time boundary"),
-            Reason::PrimeOnly => f.write_str("Not Running: Job will run in primetime only"),
-            Reason::NonprimeOnly => f.write_str("Not Running: Job will run in nonprimetime only"),
+            Reason::NotOpen { window } => write!(f, "Reservation {window} is not open"),
+            Reason::OutlastsWindow { requested, left } => write!(f, "{}", Short("walltime", requested, left, left)),
+            Reason::DedicatedTime => f.write_str("Dedicated time conflict"),
+            Reason::CrossesDedicated { .. } => f.write_str("Job would cross dedicated time boundary"),
+            Reason::PrimeOnly => f.write_str("Job will run in primetime only"),
+            Reason::NonprimeOnly => f.write_str("Job will run in nonprimetime only"),
             Reason::CrossesPrime { into_prime, .. } => {
-                write!(f, "Not Running: Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
+                write!(f, "Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
             }
-            Reason::NoNodes => f.write_str("Not Running: No nodes available: none answers, or all are offline"),
-            Reason::AwaitsChoice => f.write_str("Not Running: The site's program is choosing nodes"),
+            Reason::NoNodes => f.write_str("No nodes available: none answers, or all are offline"),
+            Reason::AwaitsChoice => f.write_str("The site's program is choosing nodes"),
             Reason::Deferred { .. } => {
-                f.write_str("Not Running: Job failed or could not be started; it is tried again after a pause")
+                f.write_str("Job failed or could not be started; it is tried again after a pause")
             }
         }
     }

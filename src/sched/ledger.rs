@@ -293,9 +293,13 @@ impl<'s> Ledger<'s> {
 
     /// Enters why a job waits, and with it its class or all that ask for the same: once.
     fn tell(&mut self, class: &ClassKey, reason: Arc<Reason>, refused: Refused) {
-        let whom = if refused == Refused::Shape { ClassId::of_shape(class.shape.id) } else { class.id };
-        if !self.refusals.is_told(class) {
-            self.plan.verdicts.push((whom, reason));
+        match refused {
+            // Others may not have been told, whatever this class was.
+            Refused::Shape => self.plan.verdicts.push((ClassId::of_shape(class.shape.id), reason)),
+            Refused::Job | Refused::Class if !self.refusals.is_told(class) => {
+                self.plan.verdicts.push((class.id, reason));
+            }
+            Refused::Job | Refused::Class => (),
         }
         if refused == Refused::Job {
             self.refusals.note_told(class);

@@ -311,6 +311,18 @@ mod tests {
     }
 
     #[test]
+    fn those_that_ask_for_the_same_are_told_why_also_behind_one_that_was_told_before() {
+        let mut scene = cluster("1 x ncpus=1")
+            .running(9000, "select=1:ncpus=1", "n1", 60)
+            .queued(1, "select=1:ncpus=1 walltime=60")
+            .queued(2, "select=1:ncpus=1 walltime=60")
+            .queued(3, "select=1:ncpus=1 walltime=61");
+        scene.policy.backfill.depth = 2;
+        assert_eq!(scene.plan().bookings.len(), 2);
+        assert_eq!(scene.reason(3).map(|reason| reason.code()), Some("busy"));
+    }
+
+    #[test]
     fn a_class_refused_for_itself_lets_others_pass_that_ask_for_the_same() {
         let scene = cluster("1 x ncpus=2")
             .running(9000, "select=1:ncpus=1", "n1", 60)

@@ -2,7 +2,7 @@
 //! others.
 
 use super::{Ledger, Touched, touch};
-use crate::model::array::{self, Rewrite, Standing};
+use crate::model::array::Rewrite;
 use crate::model::depend::Bars;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
@@ -26,8 +26,7 @@ impl Ledger {
 
     /// The elements of an array that have begun and are not over; none of what is no array.
     fn begun(&self, id: JobId) -> Vec<JobId> {
-        let array = self.jobs.get(&id).and_then(|job| Some((job.indices()?, job.elements.as_ref()?)));
-        array.map_or(Vec::new(), |(indices, elements)| array::ids(id, elements.begun(), indices).collect())
+        self.jobs.get(&id).map_or(Vec::new(), |job| job.elements_begun())
     }
 
     /// Elements of an array that have never started, by position, never will.
@@ -79,10 +78,7 @@ impl Ledger {
     /// Lets an array know how its element stands.
     pub(super) fn tell_array(&mut self, id: JobId) {
         let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id)) else { return };
-        let standing = match job.life.exit {
-            Some(exit) if job.life.state == State::Finished => Standing::Ended(exit.status),
-            _ => Standing::Begun,
-        };
+        let standing = job.standing_in_array();
         if self.jobs.get(&parent).is_none_or(|array| array.standing(index) == Some(standing)) {
             return;
         }

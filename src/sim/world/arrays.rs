@@ -1,7 +1,6 @@
 //! Arrays and their elements, as schedd's ledger keeps them: an element becomes a job when it starts.
 
 use super::World;
-use crate::model::array::Standing;
 use crate::model::depend::Progress;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
@@ -18,9 +17,7 @@ impl World {
 
     /// The elements of an array that have begun and are not over; none of what is no array.
     pub(super) fn begun(&self, id: JobId) -> Vec<JobId> {
-        let array = self.jobs.get(&id).and_then(|job| Some((job.indices()?, job.elements.as_ref()?)));
-        array
-            .map_or(Vec::new(), |(indices, elements)| crate::model::array::ids(id, elements.begun(), indices).collect())
+        self.jobs.get(&id).map_or(Vec::new(), |job| job.elements_begun())
     }
 
     pub(super) fn change_array(&mut self, id: JobId, change: impl FnOnce(&mut Job, Moment)) {
@@ -49,10 +46,7 @@ impl World {
 
     pub(super) fn tell_array(&mut self, id: JobId) {
         let (Some(parent), Some(index), Some(job)) = (id.parent(), id.index(), self.jobs.get(&id)) else { return };
-        let standing = match job.life.exit {
-            Some(exit) if job.life.state == State::Finished => Standing::Ended(exit.status),
-            _ => Standing::Begun,
-        };
+        let standing = job.standing_in_array();
         if self.jobs.get(&parent).is_none_or(|array| array.standing(index) == Some(standing)) {
             return;
         }
