@@ -30,24 +30,32 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub struct Alike(BTreeMap<Group, Arc<Members>>);
 
-#[derive(Clone, Debug, Default)]
-struct Members {
-    classes: Classes,
+/// The classes of a group.
+#[derive(Clone, Debug)]
+pub struct Members {
+    /// What they ask for.
+    pub shape: Arc<Shape>,
+    /// The classes.
+    pub classes: Classes,
     /// Their walltimes, with how many classes have each.
     spans: BTreeMap<Option<Span>, usize>,
+    /// Their queues, likewise.
+    queues: BTreeMap<String, usize>,
+    /// How many of them may have to wait though there is room: deferred, limited, or bound to a
+    /// reservation.
+    particular: usize,
 }
 
 impl Alike {
     /// The groups.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Classes)> {
-        self.0.iter().map(|(group, members)| (group, &members.classes))
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = (&Group, &Members)> {
+        self.0.iter().map(|(group, members)| (group, &**members))
     }
 
-    /// A class of those that ask for the same.
-    fn any(&self, shape: ShapeId) -> Option<ClassId> {
+    /// The shape of those that ask for the same.
+    fn shape(&self, shape: ShapeId) -> Option<&Arc<Shape>> {
         let group = |asks_for_window| Group { asks_for_window, shape };
-        let members = [false, true].into_iter().find_map(|asks| self.0.get(&group(asks)))?;
-        members.classes.first().map(|&(_, class)| class)
+        [false, true].into_iter().find_map(|asks| self.0.get(&group(asks))).map(|members| &members.shape)
     }
 
     /// The shortest walltime of those that ask for the same as a class; `default` is what one without
@@ -64,14 +72,15 @@ impl Alike {
         if before == now {
             return;
         }
-        let members = Arc::make_mut(self.0.entry(group).or_default());
+        let members = self.0.entry(group).or_insert_with(|| Arc::new(Members::of(key.shape.clone())));
+        let members = Arc::make_mut(members);
         match before {
             Some(place) => drop(members.classes.take(&(place, key.id))),
-            None => *members.spans.entry(key.walltime).or_default() += 1,
+            None => members.join(key),
         }
         match now {
             Some(place) => drop(members.classes.replace((place, key.id))),
-            None => members.leave(key.walltime),
+            None => members.leave(key),
         }
         if members.classes.is_empty() {
             self.0.remove(&group);
@@ -80,12 +89,40 @@ impl Alike {
 }
 
 impl Members {
-    fn leave(&mut self, span: Option<Span>) {
-        if let Some(count) = self.spans.get_mut(&span) {
-            *count -= 1;
-            if *count == 0 {
-                self.spans.remove(&span);
-            }
+    fn of(shape: Arc<Shape>) -> Members {
+        let (spans, queues) = (BTreeMap::new(), BTreeMap::new());
+        Members { shape, classes: Classes::new(), spans, queues, particular: 0 }
+    }
+
+    fn join(&mut self, class: &ClassKey) {
+        *self.spans.entry(class.walltime).or_default() += 1;
+        *self.queues.entry(class.who.queue.clone()).or_default() += 1;
+        self.particular += usize::from(is_particular(class));
+    }
+
+    fn leave(&mut self, class: &ClassKey) {
+        one_less(&mut self.spans, &class.walltime);
+        one_less(&mut self.queues, &class.who.queue);
+        self.particular -= usize::from(is_particular(class));
+    }
+
+    /// Whether nothing but want of room can keep any of their jobs from starting, as far as their
+    /// classes and queues say.
+    pub fn wait_for_room_alone(&self, state: &State) -> bool {
+        let is_open = |queue: &String| state.queues.get(queue).is_some_and(|queue| queue.started);
+        self.particular == 0 && self.queues.keys().all(is_open)
+    }
+}
+
+fn is_particular(class: &ClassKey) -> bool {
+    class.asks_for.is_some() || class.not_before.is_some() || class.at_once.is_some()
+}
+
+fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -94,8 +131,7 @@ impl State {
     /// What a job has in common with others, to be made once for many: see [`State::enqueue_as`]. It
     /// shares its shape with those that wait and ask for the same.
     pub fn class_key(&self, job: &Job) -> ClassKey {
-        let shape = self.alike.any(ShapeId::of(job)).and_then(|class| Some(&self.classes.get(&class)?.key.shape));
-        let shape = shape.filter(|shape| shape.is_common()).cloned();
+        let shape = self.alike.shape(ShapeId::of(job)).filter(|shape| shape.is_common()).cloned();
         ClassKey::with(job, shape.unwrap_or_else(|| Arc::new(Shape::new(job, &self.cluster.catalog))))
     }
 }

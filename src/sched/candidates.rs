@@ -1,11 +1,12 @@
 //! Where a kind of chunk could go: buckets of nodes with room for it, or nodes one by one where
 //! something tells nodes of a bucket apart.
 
-use super::cluster::{Condition, NodeIx};
+use super::cluster::{Condition, Key, NodeIx};
 use super::preference::Rank;
 use super::screen;
 use super::shape::{ChunkShape, Shape};
 use super::space::Space;
+use super::tenant::Tenant;
 use super::trial::Trial;
 use crate::model::policy::Allocation;
 
@@ -17,14 +18,9 @@ pub enum Candidates {
     Listed(Vec<(NodeIx, u64)>),
 }
 
-/// A bucket with room; those of the lowest rank are first, and of these those whose first node comes
-/// first.
+/// A bucket with room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FittingBucket {
-    /// The rank of its nodes, where that is the same for all.
-    pub rank: Rank,
-    /// The first of them.
-    pub first: NodeIx,
     /// Its place in the space.
     pub place: usize,
     /// Its nodes.
@@ -97,10 +93,14 @@ impl Candidates {
     }
 
     /// The nodes, in order, with how many chunks go on each.
-    pub fn nodes<'a>(&'a self, space: &'a Space) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
+    pub fn nodes<'a>(&'a self, space: &'a Space, shape: &Shape) -> Box<dyn Iterator<Item = (NodeIx, u64)> + 'a> {
         match self {
             Candidates::Buckets(fitting) => {
-                let merged = space.merged(fitting.iter().enumerate().map(|(i, bucket)| (bucket.rank, bucket.place, i)));
+                let ranked = fitting
+                    .iter()
+                    .enumerate()
+                    .map(|(i, bucket)| (bucket_rank(space, shape, bucket.place), bucket.place, i));
+                let merged = space.merged(ranked);
                 Box::new(merged.map(|(node, i)| (node, fitting[i].times)))
             }
             Candidates::Listed(nodes) => Box::new(nodes.iter().copied()),
@@ -114,21 +114,54 @@ pub fn fitting_buckets<'a>(
     shape: &'a Shape,
     chunk: &'a ChunkShape,
 ) -> impl Iterator<Item = FittingBucket> + 'a {
-    let guide = space.guide();
-    let policy = guide.policy(space, shape);
-    space.with_free(&chunk.asked).filter_map(move |place| {
-        let head = space.head(place);
-        let first = head.first?;
-        let suits = space.welcomes(place, shape.tenant())
-            && space.meets(head.kind, &chunk.needs)
-            && screen::suits_kind(space, shape, head.kind)
-            && (!chunk.wants_idle() || head.condition == Condition::Idle);
-        let times = match shape.is_one_to_a_node(space.cluster.kind(head.kind)) || chunk.wants_idle() {
-            true => 1,
-            false => space.times(place, &chunk.asked).unwrap_or(ChunkShape::MOST_EMPTY_ON_A_NODE).min(chunk.count),
-        };
-        let rank = guide.of_kind(policy, head.kind).unwrap_or_default();
-        suits.then_some(FittingBucket { rank, first, place, nodes: head.nodes, times })
+    space.with_free(&chunk.asked).filter_map(move |place| fitting_bucket(space, shape, chunk, place))
+}
+
+fn fitting_bucket(space: &Space, shape: &Shape, chunk: &ChunkShape, place: usize) -> Option<FittingBucket> {
+    let times = times_on(space, shape, chunk, &space.buckets()[place].key);
+    (times > 0).then(|| FittingBucket { place, nodes: space.head(place).nodes, times })
+}
+
+/// How many chunks of a kind go on a node that is as its bucket's key says, so far as that tells and as
+/// there are chunks.
+pub fn times_on(space: &Space, shape: &Shape, chunk: &ChunkShape, key: &Key) -> u64 {
+    let times = chunk.times_in(&key.free).min(chunk.count);
+    let suits = || {
+        welcomes(space, key, shape.tenant())
+            && space.meets(key.kind, &chunk.needs)
+            && screen::suits_kind(space, shape, key.kind)
+            && (!chunk.wants_idle() || key.condition == Condition::Idle)
+    };
+    let is_single = || shape.is_one_to_a_node(space.cluster.kind(key.kind)) || chunk.wants_idle();
+    match times {
+        0 => 0,
+        _ if !suits() => 0,
+        _ if is_single() => 1,
+        times => times,
+    }
+}
+
+/// Whether a job may join the nodes of a bucket, as far as they are alike in that.
+pub fn welcomes(space: &Space, key: &Key, tenant: Tenant) -> bool {
+    let tenancy = tenant.on(space.cluster.kind(key.kind).empty.bounds);
+    !key.barred.contains(&tenant.user) && key.condition.admits(tenancy, tenant.user)
+}
+
+/// The nodes with room for a kind of chunk as the guide prefers them, with how many chunks go on each;
+/// not for jobs that want whole hosts.
+pub fn fitting_nodes<'a>(
+    space: &'a Space,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
+    space.nodes_with_free(&chunk.asked).filter_map(move |ix| {
+        let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
+        let suits = room.admits(shape.tenant())
+            && space.meets(kind, &chunk.needs)
+            && screen::suits_kind(space, shape, kind)
+            && (!chunk.wants_idle() || room.condition() == Condition::Idle);
+        let is_single = shape.is_one_to_a_node(space.cluster.kind(kind)) || chunk.wants_idle();
+        suits.then(|| (ix, if is_single { 1 } else { chunk.times_in(&room.free) }))
     })
 }
 
@@ -138,6 +171,12 @@ pub fn ranks_kinds(space: &Space, shape: &Shape) -> bool {
         space.guide().policy(space, shape),
         Allocation::LastAvailable | Allocation::CpuLoad | Allocation::Priority
     ) && shape.answer.is_none()
+}
+
+/// The rank of a bucket's nodes for a job, where that is the same for all.
+pub fn bucket_rank(space: &Space, shape: &Shape, place: usize) -> Rank {
+    let guide = space.guide();
+    guide.of_kind(guide.policy(space, shape), space.head(place).kind).unwrap_or_default()
 }
 
 /// A node's rank for a job.

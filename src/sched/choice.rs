@@ -42,7 +42,7 @@ impl State {
         let chunks = 0..class.key.shape.chunks.len();
         let of_chunk = |chunk| {
             let candidates = Candidates::of(&vacant, &class.key.shape, chunk, None);
-            candidates.nodes(&vacant).map(|(ix, _)| ix).collect::<Vec<_>>()
+            candidates.nodes(&vacant, &class.key.shape).map(|(ix, _)| ix).collect::<Vec<_>>()
         };
         let nodes: BTreeSet<_> = chunks.flat_map(of_chunk).collect();
         let usable = nodes.into_iter().map(|ix| self.cluster.node(ix)).filter(|node| node.usable);
@@ -64,6 +64,11 @@ impl State {
     /// Whether the program has been asked about a class and has not answered.
     pub fn is_awaited(&self, class: ClassId) -> bool {
         matches!(self.answers.get(&class), Some(Answer::Awaited))
+    }
+
+    /// Whether the program has answered all that it was asked.
+    pub(super) fn awaits_nothing(&self) -> bool {
+        !self.answers.values().any(|answer| matches!(answer, Answer::Awaited))
     }
 
     /// What the program says of the nodes that jobs of a class should get, the best first; None when it

@@ -115,6 +115,8 @@ pub struct Cluster {
     pub(super) buckets: BTreeMap<Arc<Key>, BTreeSet<NodeIx>>,
     pub(super) configured: BTreeMap<(KindIx, bool), BTreeSet<NodeIx>>,
     pub(super) capacity: Amounts,
+    /// Grows with each change of what nodes are.
+    pub(super) edition: u64,
     /// The nodes of which GPUs are used from outside.
     pub(super) with_outside: BTreeSet<NodeIx>,
     /// The nodes of which it is measured what is in use.
@@ -139,6 +141,7 @@ impl Cluster {
             unused_kinds: Vec::new(),
             buckets: BTreeMap::new(),
             configured: BTreeMap::new(),
+            edition: 0,
             with_outside: BTreeSet::new(),
             measured: BTreeSet::new(),
         }
@@ -187,6 +190,11 @@ impl Cluster {
     /// What all nodes have in all, those that are down included, and the whole system's resources.
     pub fn capacity(&self) -> &[i64] {
         &self.capacity
+    }
+
+    /// Which of all that its nodes ever were is meant: what kinds there are, and which nodes are of them.
+    pub fn edition(&self) -> u64 {
+        self.edition
     }
 
     /// The nodes of a host that are set.

@@ -4,6 +4,7 @@
 //! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
 
 use super::ledger::{Ledger, Refused};
+use super::memory::Memory;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
@@ -19,12 +20,23 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
+    run_again(state, policy, now, &mut Memory::default())
+}
+
+/// The same plan, sooner: with the memory of an earlier cycle of this state.
+pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    decide(state, policy, &resolved, now).close()
+    decide(state, policy, &resolved, now, memory).close()
 }
 
 /// The books of a cycle that has decided all there is to decide.
-pub(super) fn decide<'s>(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ledger<'s> {
+pub(super) fn decide<'s>(
+    state: &'s State,
+    policy: &'s Policy,
+    resolved: &'s Resolved,
+    now: Time,
+    memory: &mut Memory,
+) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
     let mut ranking = priority::rank(state, policy.order, resolved);
 
@@ -41,7 +53,7 @@ pub(super) fn decide<'s>(state: &'s State, policy: &'s Policy, resolved: &'s Res
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
                 }
-                filling::reorder(&mut ranking, &mut ledger);
+                filling::reorder(&mut ranking, &mut ledger, memory);
             }
         }
     }

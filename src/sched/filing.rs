@@ -60,6 +60,7 @@ impl Cluster {
     }
 
     pub(super) fn file_place(&mut self, ix: NodeIx) {
+        self.edition += 1;
         if let Some(kind) = self.node(ix).kind {
             let solo = self.is_solo(ix);
             self.configured.entry((kind, solo)).or_default().insert(ix);
@@ -68,6 +69,7 @@ impl Cluster {
     }
 
     pub(super) fn unfile_place(&mut self, ix: NodeIx) {
+        self.edition += 1;
         self.unfile_bucket(ix);
         if let Some(kind) = self.node(ix).kind {
             let place = (kind, self.is_solo(ix));

@@ -7,14 +7,21 @@
 
 use super::greedy;
 use super::ledger::Ledger;
+use super::memory::Memory;
 use super::priority::Ranking;
 use super::shape::{ClassKey, Shape};
 use crate::model::policy::{FillOrder, Filling, Metric};
 
-/// Puts the rest of the queue in the order of filling, the first time that all promises are given.
-pub fn reorder(ranking: &mut Ranking, ledger: &mut Ledger) {
+/// Puts the rest of the queue in the order of filling, the first time that all promises are given; what
+/// does not fit as it is drops out.
+pub fn reorder<'s>(ranking: &mut Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
     if !ledger.is_filling() {
         return;
+    }
+    if ledger.may_refuse_together() {
+        memory.wake(&ledger.space, ledger.placement());
+        ranking.dismiss(|members| ledger.refuse_together(members, memory));
+        memory.settle();
     }
     let backfill = ledger.backfill();
     match (backfill.policy, backfill.order) {

@@ -6,6 +6,7 @@
 use super::cycle;
 use super::ledger::Ledger;
 use super::matching::Placement;
+use super::memory::Memory;
 use super::priority::Candidate;
 use super::resolution::{Resolution, Resolved};
 use super::shape::ClassKey;
@@ -36,7 +37,8 @@ const MOST_COPIES: u32 = 1 << 20;
 /// start at all.
 pub fn windows(state: &State, policy: &Policy, now: Time, job: &Job) -> Result<Vec<Window>, Reason> {
     let resolved = Resolved::new(state, policy, now);
-    let mut probe = Probe { ledger: cycle::decide(state, policy, &resolved, now), policy, job };
+    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let mut probe = Probe { ledger, policy, job };
     probe.admit()?;
     let (mut windows, mut shortest) = (Vec::new(), Span::seconds(1));
     while windows.len() < MOST

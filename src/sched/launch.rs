@@ -6,7 +6,7 @@ use super::ledger::Ledger;
 use super::matching::Placement;
 use super::plan::Start;
 use super::priority::Candidate;
-use super::snapshot::{Tenant, User};
+use super::snapshot::Tenant;
 use super::space::Claim;
 use super::{allocation, distribution};
 use crate::model::job::Share;
@@ -38,7 +38,7 @@ pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Sta
     let start = Start {
         job: job.job,
         shares,
-        exclusive: Tenant { user: User::of(&job.class.who.user), ..shape.tenant() },
+        exclusive: Tenant { user: job.class.user, ..shape.tenant() },
         until: ledger.end_of(job.class),
         passed: None,
         preemptible: false,

@@ -22,7 +22,7 @@ use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
 use super::{availability, shortage};
 use crate::model::job::JobId;
-use crate::model::policy::{Backfill, Filling, Policy};
+use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use refusals::Refusals;
@@ -181,16 +181,14 @@ impl<'s> Ledger<'s> {
         if let Some(reason) = self.refusals.of_shape(shape) {
             return Err(reason);
         }
+        if let Some(misfit) = matching::misfit(&self.space, shape) {
+            return Err(self.refusals.refuse(shape, shortage::now(&self.space, shape, misfit)));
+        }
         if let Some((holder, at)) = self.gate {
-            self.place_now(shape)?;
             // Nothing starts any more: so it is for all of this shape.
-            let reason = Reason::WouldDelayBooking { holder, at };
-            return Err(self.refusals.refuse(shape, reason));
+            return Err(self.refusals.refuse(shape, Reason::WouldDelayBooking { holder, at }));
         }
-        if let Err(kept) = self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now) {
-            self.place_now(shape)?;
-            return Err(kept.into());
-        }
+        self.gaps.keep(self.backfill(), &self.state.standing, self.processors(shape), self.now)?;
         if self.calendar.lets_pass(until) {
             return self.place_now(shape);
         }
@@ -199,20 +197,18 @@ impl<'s> Ledger<'s> {
         }
         // X4: nobody can tell when it ends.
         if !self.may_borrow && until == Time::NEVER && class.walltime.is_none() {
-            self.place_now(shape)?;
             return Err(Reason::NoWalltime.into());
         }
         if let Some(placement) = self.calendar.beside(&self.space, shape, until) {
             return Ok(placement);
         }
-        let placement = self.place_now(shape)?;
         if self.may_borrow {
             self.borrows = true;
-            return Ok(placement);
+            return self.place_now(shape);
         }
         match self.calendar.in_the_way(shape, until) {
             Some((holder, at)) => Err(Reason::WouldDelayBooking { holder, at }.into()),
-            None => Ok(placement),
+            None => self.place_now(shape),
         }
     }
 
@@ -235,6 +231,11 @@ impl<'s> Ledger<'s> {
     /// How those behind blocked jobs are dealt with.
     pub fn backfill(&self) -> &'s Backfill {
         &self.policy.backfill
+    }
+
+    /// Where jobs go.
+    pub fn placement(&self) -> &'s policy::Placement {
+        &self.policy.placement
     }
 
     /// Whether all promises are given, when that has just come about.

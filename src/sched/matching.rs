@@ -4,7 +4,7 @@
 //! of the nodes. Requests of one kind of chunk are decided exactly; for several kinds the order
 //! asked is tried, then the most demanding first, then a bounded search (see [`search`]).
 
-use super::candidates::{Candidates, FittingBucket, fitting_buckets, rank, ranks_kinds};
+use super::candidates::{Candidates, bucket_rank, fitting_buckets, fitting_nodes, rank, ranks_kinds, welcomes};
 use super::cluster::{Condition, NodeIx};
 use super::dealing::deal;
 use super::preference::Rank;
@@ -16,7 +16,7 @@ use super::{neighbourhood, pools, screen, search, sets};
 use crate::model::policy::Allocation;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 /// The node of each chunk, in the order of the request: (node, which kind of chunk).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,19 +67,28 @@ fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
     pools::amounts(space.cluster, shape, nodes).into_iter().all(|(index, amount)| amount <= free[index])
 }
 
-/// Whether all chunks fit: as [`fit`], but where counting tells, no node is chosen.
-pub fn fits(space: &Space, shape: &Shape) -> bool {
+/// How a request does not fit, if it does not: as [`fit`], but where counting tells, no node is chosen.
+pub fn misfit(space: &Space, shape: &Shape) -> Option<Misfit> {
+    if !is_enough_free(space, shape) {
+        return Some(Misfit::Amounts);
+    }
     match counted_alone(space, shape) {
         Some(chunk) => {
-            let mut supply = 0;
-            let enough = |bucket: FittingBucket| {
-                supply = bucket.supply().saturating_add(supply);
-                supply >= chunk.count
-            };
-            is_enough_free(space, shape) && fitting_buckets(space, shape, chunk).any(enough)
+            let fitting = supply(space, shape, chunk);
+            (fitting < chunk.count).then_some(Misfit::Places { fitting, needed: chunk.count })
         }
-        None => fit(space, shape).is_ok(),
+        None => fit(space, shape).err(),
     }
+}
+
+/// Whether all chunks fit.
+pub fn fits(space: &Space, shape: &Shape) -> bool {
+    misfit(space, shape).is_none()
+}
+
+/// Whether counting alone decides a request.
+pub fn is_counted(space: &Space, shape: &Shape) -> bool {
+    counted_alone(space, shape).is_some()
 }
 
 /// The chunk of a request that counting alone decides: one kind, on any nodes that have room.
@@ -104,36 +113,35 @@ fn counted_alone<'a>(space: &Space, shape: &'a Shape) -> Option<&'a ChunkShape> 
     }
 }
 
-/// Chunks of one kind on the first nodes with room. So many chunks need at most so many buckets,
-/// those whose first nodes come first; the others are only counted.
+/// Chunks of one kind on the first nodes with room.
 fn place_alike(space: &Space, shape: &Shape, chunk: &ChunkShape) -> Result<Placement, Misfit> {
-    let ranks_kinds = ranks_kinds(space, shape);
-    let (mut supply, mut nearest) = (0_u64, BinaryHeap::new());
+    let fitting = supply(space, shape, chunk);
+    if fitting < chunk.count {
+        return Err(Misfit::Places { fitting, needed: chunk.count });
+    }
+    let guide = space.guide();
+    let is_as_usual = guide.policy(space, shape) == guide.usual(space);
+    let picks = match is_as_usual && ranks_kinds(space, shape) {
+        true => deal(space, shape, fitting_nodes(space, shape, chunk), chunk.count),
+        false => deal(space, shape, Candidates::of(space, shape, 0, None).nodes(space, shape), chunk.count),
+    };
+    Ok(Placement { picks: picks.into_iter().map(|node| (node, 0)).collect() })
+}
+
+/// How many chunks have a place, counted no further than needed.
+fn supply(space: &Space, shape: &Shape, chunk: &ChunkShape) -> u64 {
+    let mut supply = 0_u64;
     for bucket in fitting_buckets(space, shape, chunk) {
         supply = supply.saturating_add(bucket.supply());
-        if !ranks_kinds {
-            continue;
-        }
-        if (nearest.len() as u64) < chunk.count {
-            nearest.push(bucket);
-        } else if let Some(mut farthest) = nearest.peek_mut().filter(|farthest| bucket < **farthest) {
-            *farthest = bucket;
+        if supply >= chunk.count {
+            break;
         }
     }
-    if supply < chunk.count {
-        return Err(Misfit::Places { fitting: supply, needed: chunk.count });
-    }
-    let candidates = match ranks_kinds {
-        true => Candidates::Buckets(nearest.into_vec()),
-        false => Candidates::of(space, shape, 0, None),
-    };
-    let wanted = chunk.count;
-    let picks = deal(space, shape, candidates.nodes(space), wanted).into_iter().map(|node| (node, 0)).collect();
-    Ok(Placement { picks })
+    supply
 }
 
 /// Whether the sums suffice; most refusals are found here.
-fn is_enough_free(space: &Space, shape: &Shape) -> bool {
+pub fn is_enough_free(space: &Space, shape: &Shape) -> bool {
     shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free)
 }
 
@@ -184,7 +192,8 @@ fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
     let fitting = space.with_free(&asked).filter(|&place| {
         let head = space.head(place);
         let is_suitable = space.meets(head.kind, &needs) && screen::suits_kind(space, shape, head.kind);
-        let is_open = space.welcomes(place, shape.tenant()) && (!wants_idle || head.condition == Condition::Idle);
+        let is_open = welcomes(space, &space.buckets()[place].key, shape.tenant())
+            && (!wants_idle || head.condition == Condition::Idle);
         head.solo
             && is_open
             && is_suitable
@@ -193,12 +202,7 @@ fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
     let is_pinned = needs.iter().any(|need| need.is_pinned());
     let node = match is_pinned || screen::asks_nodes(space, shape) || !ranks_kinds(space, shape) {
         false => {
-            let guide = space.guide();
-            let policy = guide.policy(space, shape);
-            let first = |place| {
-                let head = space.head(place);
-                Some((guide.of_kind(policy, head.kind).unwrap_or_default(), head.first?))
-            };
+            let first = |place| Some((bucket_rank(space, shape, place), space.first_of(place)?));
             fitting.filter_map(first).min()?.1
         }
         true => {

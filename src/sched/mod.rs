@@ -20,6 +20,7 @@ mod tenant;
 mod room;
 
 mod cluster;
+mod columns;
 
 mod filing;
 
@@ -55,6 +56,7 @@ mod viewpoint;
 mod screen;
 
 mod preference;
+mod preferred;
 
 mod choice;
 
@@ -95,6 +97,7 @@ mod fillers;
 mod calendar;
 
 mod measure;
+pub mod memory;
 
 mod tally;
 

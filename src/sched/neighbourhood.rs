@@ -14,7 +14,7 @@ pub fn contiguous(space: &Space, shape: &Shape) -> Option<Placement> {
     let places = positions(space);
     let suitable: BTreeSet<usize> = (0..shape.chunks.len())
         .flat_map(|chunk| {
-            Candidates::of(space, shape, chunk, None).nodes(space).map(|(ix, _)| places[&ix]).collect::<Vec<_>>()
+            Candidates::of(space, shape, chunk, None).nodes(space, shape).map(|(ix, _)| places[&ix]).collect::<Vec<_>>()
         })
         .collect();
     let nodes: Vec<NodeIx> = places.keys().copied().collect();

@@ -77,6 +77,7 @@ impl Cluster {
         let mut moves = vec![NodeIx(0); sorted.len()];
         sorted.iter().enumerate().for_each(|(new, &old)| moves[old] = NodeIx(new as u32));
         let moves = Moves(moves);
+        self.edition += 1;
         self.move_nodes(&moves, &sorted);
         Some(moves)
     }

@@ -188,6 +188,7 @@ impl<'s> Pins<'s> {
     /// when none can be told.
     pub fn earliest(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, span: Span) -> Option<Slot> {
         let shape = &*terms.class.shape;
+        self.timeline.settle();
         if self.at_last.as_ref().is_some_and(|space| !matching::fits(space, shape)) {
             return None;
         }
@@ -223,7 +224,8 @@ impl<'s> Pins<'s> {
     }
 
     /// Whether a request fits at a moment, for a job that runs for `span`, and where.
-    pub fn fits_at(&self, now: &Space<'s>, terms: &Terms<'_, 's>, at: Time, span: Span) -> Option<Slot> {
+    pub fn fits_at(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, at: Time, span: Span) -> Option<Slot> {
+        self.timeline.settle();
         let mut closing = self.timeline.today(now);
         self.timeline.advance(&mut closing, at);
         self.narrow(&mut closing.space, now, at, at + span);
@@ -271,13 +273,14 @@ impl<'s> Pins<'s> {
     }
 
     /// The moments at which something ends, from `first` on.
-    fn moments(&self, first: Time, windows: &Windows) -> Vec<Time> {
+    fn moments(&self, first: Time, windows: &Windows) -> impl Iterator<Item = Time> + use<'_, 's> {
         let promised = self.pins.values().map(|pin| pin.until).filter(|&end| end > first && end != Time::NEVER);
-        let mut moments: Vec<Time> =
-            self.timeline.ends_after(first).chain(promised).chain(windows.ends_after(first)).chain([first]).collect();
-        moments.sort_unstable();
-        moments.dedup();
-        moments
+        let mut others: Vec<Time> = promised.chain(windows.ends_after(first)).collect();
+        others.sort_unstable();
+        std::iter::successors(Some(first), move |&moment| {
+            let other = others.get(others.partition_point(|&end| end <= moment)).copied();
+            self.timeline.next_end(moment).into_iter().chain(other).min()
+        })
     }
 
     /// The places of a promise: first those that are not free now, where one kind of chunk is asked

@@ -88,11 +88,12 @@ impl Guide {
 
     /// The policy by which nodes are chosen for a job in this space.
     pub fn policy(&self, space: &Space, shape: &Shape) -> Allocation {
-        match shape.allocation.unwrap_or(self.allocation) {
-            // M8d: a load says nothing of a later time.
-            Allocation::CpuLoad if space.is_imagined() => Allocation::MinResource,
-            other => other,
-        }
+        shape.allocation.map_or_else(|| self.usual(space), |allocation| then(allocation, space))
+    }
+
+    /// The same for a job that does not say.
+    pub fn usual(&self, space: &Space) -> Allocation {
+        then(self.allocation, space)
     }
 
     /// The rank of a kind of node; None where it hangs on each node.
@@ -120,6 +121,14 @@ impl Guide {
         let view = NodeView::new(space, ix);
         let score = self.expression.as_ref().and_then(|e| e.number(&view).ok().flatten());
         Rank::highest(score.unwrap_or(0.0))
+    }
+}
+
+/// M8d: a load says nothing of a later time.
+fn then(allocation: Allocation, space: &Space) -> Allocation {
+    match allocation {
+        Allocation::CpuLoad if space.is_imagined() => Allocation::MinResource,
+        other => other,
     }
 }
 

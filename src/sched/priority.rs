@@ -3,7 +3,7 @@
 //! of one class differ in nothing but their place in the queue, and classes of one shape share their
 //! refusals for want of room.
 
-use super::alike::{Classes, Group};
+use super::alike::{Group, Members};
 use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
@@ -40,6 +40,7 @@ type Head = (i64, Place);
 
 /// The classes of a shape.
 struct Row<'s> {
+    members: &'s Members,
     /// Those of which no job was drawn yet, by their first jobs.
     fresh: Peekable<btree_set::Iter<'s, (Place, ClassId)>>,
     /// What goes before their ranks.
@@ -53,7 +54,7 @@ pub fn rank<'s>(state: &'s State, order: Order, resolved: &'s Resolved) -> Ranki
     // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
     // class keeps its jobs in this order.
     let Order::Fcfs = order;
-    let rows = state.alike.groups().map(|(group, classes)| Row::new(group, classes)).collect();
+    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members)).collect();
     let mut ranking = Ranking { state, resolved, lines: Vec::new(), rows, heads: BinaryHeap::new() };
     ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
     ranking
@@ -96,6 +97,11 @@ impl<'s> Ranking<'s> {
     pub fn pass(&mut self, candidate: Candidate) {
         let head = self.head(self.lines[candidate.line].row);
         self.heads.extend(head);
+    }
+
+    /// Goes on without those that ask for the same as some of which this is true.
+    pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
+        self.heads.retain(|&Reverse((_, row))| !is_over(self.rows[row].members));
     }
 
     /// From here on the jobs of the classes with most merit come first, and rank decides between
@@ -182,9 +188,9 @@ impl<'s> Ranking<'s> {
 }
 
 impl<'s> Row<'s> {
-    fn new(group: &Group, classes: &'s Classes) -> Row<'s> {
+    fn new(group: &Group, members: &'s Members) -> Row<'s> {
         let merit = merit_of(group.asks_for_window, 0);
-        Row { fresh: classes.iter().peekable(), merit, begun: BinaryHeap::new() }
+        Row { members, fresh: members.classes.iter().peekable(), merit, begun: BinaryHeap::new() }
     }
 
     /// The place of the first job of the classes that have not begun.

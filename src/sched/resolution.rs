@@ -5,7 +5,7 @@ use super::choice::Answer;
 use super::cluster::{Cluster, Condition};
 use super::screen::Screen;
 use super::sets::Sets;
-use super::shape::{ClassId, ClassKey, Shape, Tenancy, User, facts};
+use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
 use super::snapshot::State;
 use crate::model::expression::Expression;
 use crate::model::policy::{Access, Allocation, Policy};
@@ -108,7 +108,7 @@ impl<'a> Resolution<'a> {
             let screen = known.unwrap_or_else(|| Screen { job: facts(&class.who, &list, None), ..Screen::default() });
             shape.screen = Some(Arc::new(Screen { veto: Some(veto.clone()), ..screen }));
         }
-        let user = self.is_personal.then(|| User::of(&class.who.user));
+        let user = self.is_personal.then(|| class.user);
         shape.user = user.unwrap_or_default();
         let own = self.veto.as_ref().map(|_| class.id);
         let besides = (user, shape.end, may_span, own);

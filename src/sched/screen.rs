@@ -93,10 +93,11 @@ fn objection_to_kind(space: &Space, shape: &Shape, kind: KindIx) -> Option<(Bar,
     if shape.is_welcome_anywhere {
         return None;
     }
-    let root = ClusterPath::root();
-    let cluster = shape.screen.as_ref().map_or(&root, |screen| &screen.cluster);
-    if kind.terms.restrictions.as_ref().is_some_and(|own| !own.accepts(cluster)) {
-        return Some((Bar::Restriction, format!("the node takes no jobs of {cluster}")));
+    if let Some(own) = &kind.terms.restrictions {
+        let cluster = shape.screen.as_ref().map_or_else(ClusterPath::root, |screen| screen.cluster.clone());
+        if !own.accepts(&cluster) {
+            return Some((Bar::Restriction, format!("the node takes no jobs of {cluster}")));
+        }
     }
     shape.screen.as_ref().and_then(|screen| screen.objection_to_kind(kind))
 }

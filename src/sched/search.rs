@@ -7,6 +7,7 @@
 use super::candidates::{Candidates, FittingBucket};
 use super::cluster::NodeIx;
 use super::matching::Placement;
+use super::preference::Rank;
 use super::shape::Shape;
 use super::space::Space;
 use super::trial::Trial;
@@ -67,7 +68,7 @@ impl<'a> Search<'a> {
             Candidates::Buckets(fitting) => {
                 let fresh = |bucket: &FittingBucket| {
                     let mut nodes =
-                        self.space.merged(std::iter::once((bucket.rank, bucket.place, 0))).map(|(node, _)| node);
+                        self.space.merged(std::iter::once((Rank::default(), bucket.place, 0))).map(|(node, _)| node);
                     nodes.find(|&node| !trial.is_touched(node) && trial.times(node, chunk) > 0)
                 };
                 let in_use = trial.touched().into_iter().filter(|&node| self.suits(node, fitting));

@@ -1,5 +1,6 @@
 //! Nodes that a job's nodes should have in common (M47): those of one switch, of one speed.
 
+use super::candidates::welcomes;
 use super::cluster::KindIx;
 use super::matching::{Placement, arrange};
 use super::shape::Shape;
@@ -61,7 +62,7 @@ fn nodes_to_spare(space: &Space, shape: &Shape, kinds: &BTreeSet<KindIx>) -> u64
     let places = 0..space.buckets().len();
     let joined = places.filter(|&place| {
         let head = space.head(place);
-        kinds.contains(&head.kind) && head.nodes > 0 && space.welcomes(place, shape.tenant())
+        kinds.contains(&head.kind) && head.nodes > 0 && welcomes(space, &space.buckets()[place].key, shape.tenant())
     });
     joined.map(|place| space.head(place).nodes).sum()
 }

@@ -379,6 +379,8 @@ pub struct ClassKey {
     pub walltime: Option<Span>,
     /// Whose they are.
     pub who: Arc<Credentials>,
+    /// Their user, by number.
+    pub user: User,
     /// The reservation they ask for, and run nowhere else.
     pub asks_for: Option<String>,
     /// Not to be started before.
@@ -418,6 +420,7 @@ impl ClassKey {
             shape,
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
+            user: User::of(&job.owner.user),
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),

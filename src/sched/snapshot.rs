@@ -416,8 +416,7 @@ impl State {
 
     /// What is asked for by those that wait.
     pub(super) fn shapes(&self) -> impl Iterator<Item = &Shape> {
-        let firsts = self.alike.groups().filter_map(|(_, classes)| classes.first());
-        firsts.map(|(_, class)| class).filter_map(|class| Some(&*self.classes.get(class)?.key.shape))
+        self.alike.groups().map(|(_, members)| &*members.shape)
     }
 
     /// What a candidate is alike in with others.

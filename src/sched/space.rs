@@ -5,10 +5,14 @@
 
 use super::amounts::Amounts;
 use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
+use super::columns::Columns;
+use super::memory::Rooms;
 use super::preference::{Guide, Rank};
+use super::preferred::Preferred;
 use super::shape::Need;
 use super::tenant::{Tenancy, Tenant};
 use crate::model::time::Time;
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -44,6 +48,12 @@ impl<'s> Bucket<'s> {
         (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
     }
 
+    /// The nodes, in no order.
+    fn nodes(&self) -> impl Iterator<Item = NodeIx> {
+        let stayed = self.base.into_iter().flatten().filter(|ix| !self.gone.contains(ix));
+        stayed.chain(&self.come).copied()
+    }
+
     /// The first of them from `bound` on.
     fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
         let range = (bound, Bound::Unbounded);
@@ -66,16 +76,20 @@ pub struct Head {
     pub has_barred: bool,
     /// Whether each is the only node of its host.
     pub solo: bool,
-    /// The first of them.
-    pub first: Option<NodeIx>,
 }
 
 impl Head {
     fn of(bucket: &Bucket) -> Head {
         let Key { kind, solo, condition, .. } = *bucket.key;
-        let (nodes, first) = (bucket.len(), bucket.first(Bound::Unbounded));
-        Head { nodes, kind, condition, has_barred: !bucket.key.barred.is_empty(), solo, first }
+        Head { nodes: bucket.len(), kind, condition, has_barred: !bucket.key.barred.is_empty(), solo }
     }
+}
+
+/// A room that differs from the cluster's, and its bucket, if it is in one.
+#[derive(Clone, Debug)]
+struct Filed {
+    room: Room,
+    place: Option<usize>,
 }
 
 /// Rooms at one moment.
@@ -84,9 +98,8 @@ pub struct Space<'s> {
     /// The nodes they are rooms of.
     pub cluster: &'s Cluster,
     buckets: Vec<Bucket<'s>>,
-    /// What a node has free, by resource, then by bucket; below zero for buckets that nobody can
-    /// join. Side by side, so that a request passes over thousands of buckets in microseconds.
-    columns: Vec<Vec<i64>>,
+    /// What a node of each bucket has free.
+    columns: Columns,
     /// The rest of what a request looks at, likewise.
     heads: Vec<Head>,
     /// Added buckets that lost their last node, to be used again.
@@ -94,7 +107,9 @@ pub struct Space<'s> {
     /// The first so many buckets are the cluster's own, in the order of their keys.
     borrowed: usize,
     added: BTreeMap<Arc<Key>, usize>,
-    rooms: BTreeMap<NodeIx, Room>,
+    rooms: BTreeMap<NodeIx, Filed>,
+    /// The nodes in their order of preference, laid out when they are first asked for.
+    preferred: OnceCell<Arc<Preferred>>,
     /// Whether rooms that are not in `rooms` are those of nodes with nobody there.
     is_vacant: bool,
     /// Whether it is one of a later moment: jobs that run now are gone.
@@ -133,6 +148,7 @@ impl<'s> Space<'s> {
     /// The same, nodes being preferred as in `other`, with what the whole system has there.
     pub fn like(mut self, other: &Space<'s>) -> Space<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
+        self.preferred = OnceCell::new();
         self.held_back.clone_from(&other.held_back);
         for index in self.cluster.catalog.pooled() {
             (self.free[index], self.idle[index]) = (other.free[index], other.idle[index]);
@@ -142,7 +158,7 @@ impl<'s> Space<'s> {
 
     fn open(cluster: &'s Cluster, buckets: Vec<(Arc<Key>, &'s BTreeSet<NodeIx>)>, is_vacant: bool) -> Space<'s> {
         let nothing = cluster.catalog.nothing();
-        let columns = vec![Vec::with_capacity(buckets.len()); cluster.catalog.pooled().start];
+        let columns = Columns::closed(cluster.catalog.pooled().start, buckets.len());
         let mut space = Space {
             cluster,
             borrowed: buckets.len(),
@@ -152,6 +168,7 @@ impl<'s> Space<'s> {
             vacated: Vec::new(),
             added: BTreeMap::new(),
             rooms: BTreeMap::new(),
+            preferred: OnceCell::new(),
             is_vacant,
             is_later: false,
             guide: Arc::default(),
@@ -167,7 +184,7 @@ impl<'s> Space<'s> {
         }
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
-            let place = space.push(Bucket::new(key, Some(nodes)));
+            let place = space.enlist(Bucket::new(key, Some(nodes)));
             space.note(place);
         }
         space
@@ -175,7 +192,7 @@ impl<'s> Space<'s> {
 
     /// The same, nodes being preferred by this guide.
     pub fn guided(self, guide: Arc<Guide>) -> Space<'s> {
-        Space { guide, ..self }
+        Space { guide, preferred: OnceCell::new(), ..self }
     }
 
     /// By what nodes are preferred.
@@ -214,10 +231,15 @@ impl<'s> Space<'s> {
         self.heads[place]
     }
 
+    /// The first node of a bucket.
+    pub fn first_of(&self, place: usize) -> Option<NodeIx> {
+        self.buckets[place].first(Bound::Unbounded)
+    }
+
     /// How many times these amounts (resource, amount above zero) go on each node of a bucket;
     /// None when nothing is asked.
     pub fn times(&self, place: usize, asked: &[(usize, i64)]) -> Option<u64> {
-        asked.iter().map(|&(index, amount)| (self.columns[index][place].max(0) / amount).unsigned_abs()).min()
+        asked.iter().map(|&(index, amount)| (self.columns.get(index, place).max(0) / amount).unsigned_abs()).min()
     }
 
     /// Whether there is no node that takes jobs.
@@ -234,7 +256,7 @@ impl<'s> Space<'s> {
     pub fn room(&self, ix: NodeIx) -> &Room {
         let node = self.cluster.node(ix);
         match (self.rooms.get(&ix), node.kind) {
-            (Some(room), _) => room,
+            (Some(filed), _) => &filed.room,
             (None, Some(kind)) if self.is_vacant => &self.cluster.kind(kind).empty,
             _ => &node.room,
         }
@@ -255,14 +277,6 @@ impl<'s> Space<'s> {
             neighbours.all(|neighbour| self.room(neighbour).condition() == Condition::Idle)
         };
         room.admits(tenant) && (!wants_host || host_is_idle())
-    }
-
-    /// Whether a job may join the nodes of a bucket, as far as they are alike in that.
-    pub fn welcomes(&self, place: usize, tenant: Tenant) -> bool {
-        let head = self.heads[place];
-        let tenancy = tenant.on(self.cluster.kind(head.kind).empty.bounds);
-        let is_barred = head.has_barred && self.buckets[place].key.barred.contains(&tenant.user);
-        !is_barred && head.condition.admits(tenancy, tenant.user)
     }
 
     /// Whether nodes of a kind have these values, host and node names left aside.
@@ -321,9 +335,12 @@ impl<'s> Space<'s> {
 
     /// Gives a node another room.
     pub fn refile(&mut self, ix: NodeIx, room: Room) {
-        if let Some(before) = self.cluster.key_of(ix, self.room(ix)) {
-            self.count(&before, -1);
-            let place = self.place_of(before);
+        let before = match self.rooms.get(&ix) {
+            Some(filed) => filed.place,
+            None => self.cluster.key_of(ix, self.room(ix)).map(|key| self.place_of(key)),
+        };
+        if let Some(place) = before {
+            self.count(&self.buckets[place].key.clone(), -1);
             let bucket = &mut self.buckets[place];
             if !bucket.come.remove(&ix) {
                 bucket.gone.insert(ix);
@@ -335,16 +352,21 @@ impl<'s> Space<'s> {
 
     /// A node that is in no bucket goes into one.
     fn enter(&mut self, ix: NodeIx, room: Room) {
-        if let Some(after) = self.cluster.key_of(ix, &room) {
-            self.count(&after, 1);
-            let place = self.place_of(after);
+        let after = self.cluster.key_of(ix, &room);
+        if let Some(preferred) = self.preferred.get_mut() {
+            let is_open = after.as_ref().is_some_and(|key| key.condition != Condition::Alone);
+            Arc::make_mut(preferred).set(ix, is_open.then_some(&room.free));
+        }
+        let place = after.map(|key| self.place_of(key));
+        if let Some(place) = place {
+            self.count(&self.buckets[place].key.clone(), 1);
             let bucket = &mut self.buckets[place];
             if !bucket.gone.remove(&ix) {
                 bucket.come.insert(ix);
             }
             self.note(place);
         }
-        self.rooms.insert(ix, room);
+        self.rooms.insert(ix, Filed { room, place });
     }
 
     /// The bucket of this key, made when there is none.
@@ -360,29 +382,30 @@ impl<'s> Space<'s> {
                 self.buckets[place] = bucket;
                 place
             }
-            None => self.push(bucket),
+            None => {
+                self.columns.push();
+                self.enlist(bucket)
+            }
         };
         self.added.insert(key, place);
         place
     }
 
-    fn push(&mut self, bucket: Bucket<'s>) -> usize {
+    /// One bucket more, for which there is a place in the columns.
+    fn enlist(&mut self, bucket: Bucket<'s>) -> usize {
         let place = self.buckets.len();
-        self.columns.iter_mut().for_each(|column| column.push(-1));
         self.heads.push(Head::of(&bucket));
         self.buckets.push(bucket);
         place
     }
 
-    /// Brings columns and first node in line with a bucket; one that was added and is empty again
+    /// Brings columns and head in line with a bucket; one that was added and is empty again
     /// is given up.
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = Head::of(bucket);
         let is_closed = head.nodes == 0 || head.condition == Condition::Alone;
-        for (column, free) in self.columns.iter_mut().zip(&bucket.key.free) {
-            column[place] = if is_closed { -1 } else { *free };
-        }
+        self.columns.set(place, (!is_closed).then_some(&bucket.key.free));
         self.heads[place] = head;
         if head.nodes == 0 && place >= self.borrowed {
             self.added.remove(&bucket.key);
@@ -392,15 +415,43 @@ impl<'s> Space<'s> {
 
     /// The buckets whose nodes have at least these amounts free (resource, amount above zero),
     /// those that nobody can join left out.
-    pub fn with_free<'a>(&'a self, asked: &'a [(usize, i64)]) -> Box<dyn Iterator<Item = usize> + 'a> {
-        // The scarcest resource first: most buckets are passed over at one look.
-        let scarcity = |&&(index, amount): &&(usize, i64)| amount as f64 / self.free[index].max(1) as f64;
-        let Some(&(scarcest, least)) = asked.iter().max_by(|a, b| scarcity(a).total_cmp(&scarcity(b))) else {
-            return Box::new((0..self.heads.len()).filter(|&place| self.heads[place].nodes > 0));
-        };
-        let enough = self.columns[scarcest].iter().enumerate().filter(move |&(_, free)| *free >= least);
-        let has_all = |place: &usize| asked.iter().all(|&(index, amount)| self.columns[index][*place] >= amount);
-        Box::new(enough.map(|(place, _)| place).filter(has_all))
+    pub fn with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = usize> + use<'_, 's> {
+        self.columns.at_least(self.scarcest_first(asked)).filter(|&place| self.heads[place].nodes > 0)
+    }
+
+    /// The same node by node, in the order in which the guide prefers them where jobs do not say
+    /// otherwise; for policies that rank kinds of nodes.
+    pub fn nodes_with_free(&self, asked: &[(usize, i64)]) -> impl Iterator<Item = NodeIx> + use<'_, 's> {
+        self.preferred.get_or_init(|| Arc::new(self.lay_out_nodes())).at_least(self.scarcest_first(asked))
+    }
+
+    /// Most rooms are passed over at one look at what there is least of.
+    fn scarcest_first(&self, asked: &[(usize, i64)]) -> Vec<(usize, i64)> {
+        let mut asked = asked.to_vec();
+        let plenty = |&(index, amount): &(usize, i64)| self.free[index].max(1) as f64 / amount as f64;
+        asked.sort_by(|a, b| plenty(a).total_cmp(&plenty(b)));
+        asked
+    }
+
+    /// What each node has left.
+    pub(super) fn rooms(&self) -> Rooms {
+        let mut buckets = vec![Rooms::NOWHERE; self.cluster.slots()];
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            bucket.nodes().for_each(|ix| buckets[ix.0 as usize] = place as u32);
+        }
+        Rooms { keys: self.buckets.iter().map(|bucket| bucket.key.clone()).collect(), buckets }
+    }
+
+    fn lay_out_nodes(&self) -> Preferred {
+        let policy = self.guide.usual(self);
+        let rank =
+            |ix| self.cluster.node(ix).kind.and_then(|kind| self.guide.of_kind(policy, kind)).unwrap_or_default();
+        let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
+        let mut preferred = Preferred::closed(ranks, self.cluster.catalog.pooled().start);
+        for bucket in self.buckets.iter().filter(|bucket| bucket.key.condition != Condition::Alone) {
+            bucket.nodes().for_each(|ix| preferred.set(ix, Some(&bucket.key.free)));
+        }
+        preferred
     }
 
     /// Counts `nodes` nodes of a bucket in, or out.
@@ -420,7 +471,7 @@ impl<'s> Space<'s> {
     /// by one, each with the mark that came with its bucket: (rank, bucket, mark).
     pub fn merged(&self, buckets: impl Iterator<Item = (Rank, usize, usize)>) -> Merged<'_> {
         let head =
-            |(rank, place, mark): (Rank, usize, usize)| Some(Reverse((rank, self.heads[place].first?, place, mark)));
+            |(rank, place, mark): (Rank, usize, usize)| Some(Reverse((rank, self.first_of(place)?, place, mark)));
         Merged { buckets: &self.buckets, heads: buckets.filter_map(head).collect::<Vec<_>>().into() }
     }
 }

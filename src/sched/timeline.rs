@@ -35,6 +35,8 @@ pub struct Timeline<'s> {
     now: Time,
     started: BTreeMap<JobId, (Claim, Time)>,
     ends: Vec<(Time, JobId)>,
+    /// Those of newcomers, not yet in order among the others.
+    newcomers: Vec<(Time, JobId)>,
 }
 
 impl<'s> Timeline<'s> {
@@ -42,20 +44,28 @@ impl<'s> Timeline<'s> {
     pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'s> {
         let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
         let endless = state.standing.fillers().filter(|job| state.running.get(job).is_some_and(Running::is_endless));
-        let known = state.ends.iter().copied().chain(new).chain(endless.map(|job| (now, job)));
-        let mut ends: Vec<(Time, JobId)> =
-            known.map(|(until, job)| (state.planned_end(job, until, now), job)).collect();
+        let mut ends = Vec::with_capacity(state.ends.len() + started.len());
+        ends.extend(&state.ends);
+        ends.extend(new.chain(endless.map(|job| (now, job))));
+        ends.iter_mut().for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
         ends.sort_unstable();
-        Timeline { state, now, started, ends }
+        Timeline { state, now, started, ends, newcomers: Vec::new() }
     }
 
     /// Another job has started.
     pub fn enter(&mut self, job: JobId, claim: Claim, until: Time) {
         self.started.insert(job, (claim, until));
         if until != Time::NEVER {
-            let end = (until.max(self.now + OVERDUE), job);
-            let place = self.ends.partition_point(|other| *other < end);
-            self.ends.insert(place, end);
+            self.newcomers.push((until.max(self.now + OVERDUE), job));
+        }
+    }
+
+    /// Puts the ends of newcomers among the others: to be done before anything is asked.
+    pub fn settle(&mut self) {
+        if !self.newcomers.is_empty() {
+            self.ends.append(&mut self.newcomers);
+            // Two sorted runs or nearly so: the stable sort merges them.
+            self.ends.sort();
         }
     }
 
@@ -71,9 +81,9 @@ impl<'s> Timeline<'s> {
         (closing.at, closing.ended) = (at, ended);
     }
 
-    /// The moments of the ends after a moment.
-    pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + '_ {
-        self.ends[self.ends.partition_point(|&(end, _)| end <= moment)..].iter().map(|&(end, _)| end)
+    /// The next end after a moment.
+    pub fn next_end(&self, moment: Time) -> Option<Time> {
+        self.ends.get(self.ends.partition_point(|&(end, _)| end <= moment)).map(|&(end, _)| end)
     }
 
     /// The nodes of the jobs that have ended by then, in their order.

@@ -47,7 +47,7 @@ impl<'a> Trial<'a> {
         }
         let dealt = {
             let trial = &*self;
-            let nodes = candidates.nodes(self.space).map(|(node, _)| (node, trial.times(node, chunk)));
+            let nodes = candidates.nodes(self.space, self.shape).map(|(node, _)| (node, trial.times(node, chunk)));
             deal(self.space, self.shape, nodes.filter(|&(_, times)| times > 0), count)
         };
         // Runs of one node are put there at once.
@@ -60,7 +60,7 @@ impl<'a> Trial<'a> {
     /// The same where each chunk stands in the way of the next.
     fn spread(&mut self, chunk: usize, count: u64, candidates: &Candidates) -> u64 {
         let mut wanted = count;
-        for (node, _) in candidates.nodes(self.space) {
+        for (node, _) in candidates.nodes(self.space, self.shape) {
             let take = self.times(node, chunk).min(wanted);
             self.put(node, chunk, take);
             wanted -= take;

@@ -8,9 +8,13 @@
 use super::Ledger;
 use crate::model::policy::Filling;
 use crate::model::reason::Reason;
+use crate::model::site_time::SiteTime;
 use crate::model::time::{Span, Time};
+use crate::sched::alike::Members;
+use crate::sched::memory::Memory;
 use crate::sched::priority::Candidate;
 use crate::sched::shape::{ClassId, ClassKey, Shape, ShapeId};
+use crate::sched::{feasibility, matching, shortage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -86,6 +90,41 @@ impl Refusals {
 }
 
 impl Ledger<'_> {
+    /// Whether all that ask for the same may be refused for want of room without a look at any of them:
+    /// nothing is promised any more, and nothing but room decides.
+    pub fn may_refuse_together(&self) -> bool {
+        let backfill = self.backfill();
+        self.promises.are_given()
+            && !self.refusals.tells_apart
+            && self.state.windows.is_empty()
+            && self.state.site_time == SiteTime::default()
+            && self.state.awaits_nothing()
+            && backfill.consider == 0
+            && backfill.policy != Filling::Preempt
+    }
+
+    /// Refuses all that ask for the same if it is not there; false when some of them may start.
+    pub fn refuse_together(&mut self, members: &Members, memory: &mut Memory) -> bool {
+        let shape = &members.shape;
+        if !members.wait_for_room_alone(self.state) {
+            return false;
+        }
+        let remembered = memory.recall(&self.space, shape);
+        let Some(reason) = remembered.or_else(|| self.shortage(shape, memory)) else { return false };
+        self.consider();
+        self.plan.verdicts.push((ClassId::of_shape(shape.id), reason));
+        true
+    }
+
+    /// Why a request does not fit, never or not now; None when it does.
+    fn shortage(&mut self, shape: &Shape, memory: &mut Memory) -> Option<Arc<Reason>> {
+        let misfit = matching::misfit(&self.space, shape)?;
+        let screened = feasibility::screen(shape, self);
+        let reason = Arc::new(screened.err().unwrap_or_else(|| shortage::now(&self.space, shape, misfit)));
+        memory.keep(&self.space, shape, &reason);
+        Some(reason)
+    }
+
     /// Whether all that ask for the same are refused with this one.
     pub(super) fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;

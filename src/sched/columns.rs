@@ -1,0 +1,154 @@
+//! What many rooms have free, laid out so that a request passes over thousands of them in a
+//! microsecond.
+//!
+//! The amounts of one resource lie side by side. Of each sixteen in a row, and of each sixteen of
+//! these, it is known what the best has: a request that asks for more passes over them at one look.
+
+/// So many rooms are passed over together.
+const STRIDE: usize = 16;
+
+/// So many strides likewise.
+const BLOCK: usize = STRIDE * 16;
+
+/// What a room has that nobody can join.
+const CLOSED: i64 = -1;
+
+/// Amounts by resource, then by room.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    columns: Vec<Column>,
+    rooms: usize,
+}
+
+/// Amounts of one resource.
+#[derive(Clone, Debug, Default)]
+struct Column {
+    free: Vec<i64>,
+    /// The largest of each stride.
+    strides: Vec<i64>,
+    /// The largest of each block.
+    blocks: Vec<i64>,
+}
+
+impl Columns {
+    /// So many rooms that nobody can join so far; `width` is the number of resources.
+    pub fn closed(width: usize, rooms: usize) -> Columns {
+        let of = |length: usize| vec![CLOSED; length];
+        let column = Column { free: of(rooms), strides: of(rooms.div_ceil(STRIDE)), blocks: of(rooms.div_ceil(BLOCK)) };
+        Columns { columns: vec![column; width], rooms }
+    }
+
+    /// One more of them.
+    pub fn push(&mut self) {
+        for column in &mut self.columns {
+            column.free.push(CLOSED);
+            column.strides.resize(column.free.len().div_ceil(STRIDE), CLOSED);
+            column.blocks.resize(column.free.len().div_ceil(BLOCK), CLOSED);
+        }
+        self.rooms += 1;
+    }
+
+    /// What a room has free; None when nobody can join it.
+    pub fn set(&mut self, place: usize, free: Option<&[i64]>) {
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.set(place, free.map_or(CLOSED, |free| free[index]));
+        }
+    }
+
+    /// What a room has of a resource.
+    pub fn get(&self, index: usize, place: usize) -> i64 {
+        self.columns[index].free[place]
+    }
+
+    /// The rooms that have at least these amounts (resource, amount above zero), those that nobody can
+    /// join left out; all when nothing is asked. The scarcest first is quickest.
+    pub fn at_least(&self, asked: Vec<(usize, i64)>) -> AtLeast<'_> {
+        AtLeast { columns: self, asked, place: 0 }
+    }
+}
+
+impl Column {
+    fn set(&mut self, place: usize, amount: i64) {
+        let before = std::mem::replace(&mut self.free[place], amount);
+        let changed = renew(&mut self.strides[place / STRIDE], (before, amount), &self.free, place, STRIDE);
+        if let Some(change) = changed {
+            renew(&mut self.blocks[place / BLOCK], change, &self.strides, place / STRIDE, BLOCK / STRIDE);
+        }
+    }
+}
+
+/// Brings the largest of so many amounts in a row up to date, one of which has changed; tells what it was
+/// and is if that has changed too.
+fn renew(
+    largest: &mut i64,
+    (before, amount): (i64, i64),
+    all: &[i64],
+    place: usize,
+    size: usize,
+) -> Option<(i64, i64)> {
+    let was = *largest;
+    if amount >= was {
+        *largest = amount;
+    } else if before == was {
+        let from = place / size * size;
+        *largest = all[from..all.len().min(from + size)].iter().copied().max().unwrap_or(CLOSED);
+    }
+    (*largest != was).then_some((was, *largest))
+}
+
+/// Rooms that have enough, in their order.
+pub struct AtLeast<'a> {
+    columns: &'a Columns,
+    asked: Vec<(usize, i64)>,
+    place: usize,
+}
+
+impl Iterator for AtLeast<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let columns = &self.columns.columns;
+        while self.place < self.columns.rooms {
+            let place = self.place;
+            let any = |of: fn(&Column) -> &[i64], size: usize| {
+                self.asked.iter().all(|&(index, amount)| of(&columns[index])[place / size] >= amount)
+            };
+            if place.is_multiple_of(BLOCK) && !any(|column| &column.blocks, BLOCK) {
+                self.place += BLOCK;
+            } else if place.is_multiple_of(STRIDE) && !any(|column| &column.strides, STRIDE) {
+                self.place += STRIDE;
+            } else {
+                self.place += 1;
+                if any(|column| &column.free, 1) {
+                    return Some(place);
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_passed_over_has_too_little() {
+        let mut columns = Columns::closed(2, 600);
+        let mut plain: Vec<Option<[i64; 2]>> = vec![None; 600];
+        for step in 0..20_000_i64 {
+            let place = (step * 7919 % 700) as usize;
+            while place >= plain.len() {
+                columns.push();
+                plain.push(None);
+            }
+            plain[place] = (step % 5 != 0).then_some([step * 31 % 1701, step * 37 % 1103]);
+            columns.set(place, plain[place].as_ref().map(|amounts| &amounts[..]));
+            let (first, second) = (step % 1900, step % 1201);
+            let found: Vec<usize> = columns.at_least(vec![(0, first), (1, second)]).collect();
+            let has = |place: &usize| plain[*place].is_some_and(|free| free[0] >= first && free[1] >= second);
+            assert_eq!(found, (0..plain.len()).filter(has).collect::<Vec<_>>(), "step {step}");
+        }
+        assert_eq!(columns.at_least(Vec::new()).count(), plain.len());
+    }
+}

@@ -1,0 +1,118 @@
+//! What one cycle found out that still holds in the next.
+//!
+//! Between two cycles little changes: most of what did not fit has as few places as before. What is
+//! remembered is what a count would find again, and is believed only where none of the nodes that have
+//! changed counts differently: a plan is the same with a memory and without.
+
+use super::candidates::times_on;
+use super::cluster::{Cluster, Key};
+use super::matching;
+use super::shape::{Shape, ShapeId};
+use super::space::Space;
+use crate::model::policy::Placement;
+use crate::model::reason::Reason;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// After more changes than this all is counted anew.
+const MOST_CHANGES: usize = 32;
+
+/// The memory of the cycles of one state as it changes.
+#[derive(Clone, Default)]
+pub struct Memory {
+    placement: Placement,
+    /// Which of all that nodes ever were is meant.
+    edition: u64,
+    rooms: Rooms,
+    /// Why shapes wait that found too few places.
+    scattered: BTreeMap<ShapeId, Arc<Reason>>,
+    /// The nodes that have changed since: what they had left, and have.
+    changes: Vec<[Option<Arc<Key>>; 2]>,
+    /// What is to be remembered of the cycle under way.
+    found: Vec<(ShapeId, Arc<Reason>)>,
+}
+
+/// What each node has left.
+#[derive(Clone, Default)]
+pub(super) struct Rooms {
+    /// By bucket.
+    pub keys: Vec<Arc<Key>>,
+    /// By node: its bucket, if it is in one.
+    pub buckets: Vec<u32>,
+}
+
+impl Rooms {
+    /// For a node that is in no bucket.
+    pub const NOWHERE: u32 = u32::MAX;
+
+    fn of(&self, node: usize) -> Option<&Arc<Key>> {
+        self.keys.get(self.buckets[node] as usize)
+    }
+}
+
+impl Memory {
+    /// Compares what is free with what was, before anything is asked.
+    pub fn wake(&mut self, space: &Space, placement: &Placement) {
+        let rooms = space.rooms();
+        let is_same_place = self.edition == space.cluster.edition()
+            && self.rooms.buckets.len() == rooms.buckets.len()
+            && is_plain(space.cluster)
+            && self.placement == *placement;
+        self.changes.clear();
+        if is_same_place {
+            self.note_changes(&rooms);
+        } else {
+            self.scattered.clear();
+            self.placement.clone_from(placement);
+            self.edition = space.cluster.edition();
+        }
+        self.rooms = rooms;
+    }
+
+    fn note_changes(&mut self, rooms: &Rooms) {
+        for node in 0..rooms.buckets.len() {
+            let (before, now) = (self.rooms.of(node), rooms.of(node));
+            let is_same = match (before, now) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now) || before == now,
+                (before, now) => before.is_none() && now.is_none(),
+            };
+            if !is_same {
+                self.changes.push([before.cloned(), now.cloned()]);
+            }
+            if self.changes.len() > MOST_CHANGES {
+                return self.scattered.clear();
+            }
+        }
+    }
+
+    /// Why a shape still waits, for which there is enough in all; None when it has to be counted anew.
+    pub fn recall(&mut self, space: &Space, shape: &Shape) -> Option<Arc<Reason>> {
+        let reason = self.scattered.get(&shape.id)?;
+        let [chunk] = &shape.chunks[..] else { return None };
+        let times = |key: &Option<Arc<Key>>| key.as_ref().map_or(0, |key| times_on(space, shape, chunk, key));
+        let is_as_before = |[before, now]: &[Option<Arc<Key>>; 2]| times(before) == times(now);
+        if !matching::is_enough_free(space, shape) || !self.changes.iter().all(is_as_before) {
+            return None;
+        }
+        self.found.push((shape.id, reason.clone()));
+        Some(reason.clone())
+    }
+
+    /// Remembers why a shape waits, if that is for want of places and counting alone said so.
+    pub fn keep(&mut self, space: &Space, shape: &Shape, reason: &Arc<Reason>) {
+        let is_lasting = matches!(**reason, Reason::Scattered { .. }) && shape.is_common();
+        if is_lasting && is_plain(space.cluster) && matching::is_counted(space, shape) {
+            self.found.push((shape.id, reason.clone()));
+        }
+    }
+
+    /// Forgets what this cycle has not found again.
+    pub fn settle(&mut self) {
+        self.scattered = std::mem::take(&mut self.found).into_iter().collect();
+    }
+}
+
+/// Whether places alone decide: no node takes some jobs only, and none is used from outside.
+fn is_plain(cluster: &Cluster) -> bool {
+    cluster.used_outside().next().is_none() && cluster.kinds().all(|(_, kind)| kind.terms.restrictions.is_none())
+}
