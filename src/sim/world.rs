@@ -9,6 +9,10 @@ pub mod act;
 
 mod arrays;
 
+mod choice;
+
+mod fate;
+
 mod nodes;
 
 mod submit;
@@ -22,16 +26,19 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
 use crate::model::life::Moment;
 use crate::model::node::Node;
+use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
 use crate::model::ties::Ties;
-use crate::model::time::{Span, Time, Wall};
+use crate::model::time::{Time, Wall};
 use crate::sched::change::Change;
 use crate::sched::cycle;
+use crate::sched::forecast::{self, Budget};
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
+pub use fate::{Excess, Fate};
 pub use nodes::number;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,17 +46,6 @@ pub use submit::Submission;
 
 /// After so many cycles at one instant something goes round in a circle.
 const MOST_CYCLES: usize = 10_000;
-
-/// What a job does that nobody can read off its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// How long each attempt would run if nobody ended it.
-    pub runs: Span,
-    /// Its exit code.
-    pub code: i32,
-    /// So many of its starts fail by a fault of the node.
-    pub failures: u32,
-}
 
 /// One attempt, for the record.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,6 +165,15 @@ impl World {
         self.plan.bookings.iter().find(|booking| booking.job == id)
     }
 
+    /// When a job starts that waits, as `qstat --start` would tell; None if that cannot be told.
+    pub fn foreseen(&self, id: JobId) -> Option<Time> {
+        let outlook = forecast::run(self.state.clone(), &self.policy, self.now, Budget::default());
+        match outlook.of(id)?.prospect {
+            Prospect::Starts { at, .. } => Some(at),
+            Prospect::Waits(_) | Prospect::Beyond => None,
+        }
+    }
+
     /// Whether every job is over.
     pub fn is_over(&self) -> bool {
         self.jobs.values().all(|job| job.life.state == Stand::Finished)
@@ -280,11 +285,9 @@ impl World {
         if job.life.want != Want::Run {
             return Some((self.now, over()));
         }
-        let overrun = self.config.launch.overrun;
-        match job.spec.walltime().filter(|limit| *limit + overrun < fate.runs) {
-            Some(limit) => Some((run.started + limit + overrun, How::Overran { used: limit + overrun, limit })),
-            None => Some((run.started + fate.runs, How::Exited(fate.code))),
-        }
+        let launch = &self.config.launch;
+        let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
+        Some((run.started + lasts, how))
     }
 
     fn end(&mut self, id: JobId, how: How) {

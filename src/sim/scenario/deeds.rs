@@ -19,6 +19,8 @@ const VERBS: &[(&str, &str)] = &[
     ("gpus-outside", "gpus-outside NODE [NUMBER ...]"),
     ("node-offline", "node-offline NODE"),
     ("node-online", "node-online NODE"),
+    ("program-asked", "program-asked JOB"),
+    ("program-says", "program-says JOB [NODE ...]"),
     ("cycle", "cycle"),
 ];
 
@@ -97,6 +99,10 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
         ("gpus-outside", [node, numbers @ ..]) => {
             let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
             vec![Deed::UseGpus(node.to_string(), numbers)]
+        }
+        ("program-asked", [job]) => vec![Deed::AskProgram(job.parse().ok()?)],
+        ("program-says", [job, nodes @ ..]) => {
+            vec![Deed::HearProgram(job.parse().ok()?, nodes.iter().map(ToString::to_string).collect())]
         }
         ("cycle", []) => vec![Deed::Cycle],
         _ => return None,

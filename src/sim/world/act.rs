@@ -47,6 +47,10 @@ pub enum Deed {
     Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
+    /// The site's program is asked about a job.
+    AskProgram(JobId),
+    /// It has named these nodes for it, the best first.
+    HearProgram(JobId, Vec<String>),
     /// Another `lanai.toml`.
     Configure(Box<Config>),
     /// The scheduler looks.
@@ -82,6 +86,8 @@ impl World {
             Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::AskProgram(id) => self.ask_program(*id)?,
+            Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
             Deed::Cycle => self.want_cycle(),
         }
