@@ -15,6 +15,8 @@ mod fate;
 
 mod nodes;
 
+mod reservations;
+
 mod submit;
 
 mod windows;
@@ -29,6 +31,7 @@ use crate::model::node::Node;
 use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
+use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
 use crate::model::ties::Ties;
@@ -76,6 +79,8 @@ pub struct World {
     /// The numbers of groups.
     groups: BTreeMap<String, u32>,
     ties: Ties,
+    /// Those that somebody made.
+    reservations: BTreeMap<String, Reservation>,
     plan: Plan,
     is_due: bool,
     past: Vec<Past>,
@@ -96,6 +101,7 @@ impl World {
             nodes: BTreeMap::new(),
             groups: BTreeMap::new(),
             ties: Ties::default(),
+            reservations: BTreeMap::new(),
             plan: Plan::new(now),
             is_due: false,
             past: Vec::new(),
@@ -184,7 +190,8 @@ impl World {
         let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
         let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
         let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        ends.chain(begins).chain(self.plan.next).chain(self.next_close()).filter(|next| *next > self.now).min()
+        let turns = self.next_close().into_iter().chain(self.next_turn());
+        ends.chain(begins).chain(self.plan.next).chain(turns).filter(|next| *next > self.now).min()
     }
 
     /// Lets time pass until `now`: jobs end, and those whose time has come may start.
@@ -203,6 +210,7 @@ impl World {
     /// is a plan that cannot be carried out, or one that never comes to an end.
     pub fn decide(&mut self) -> Result<(), String> {
         self.attend_windows();
+        self.attend_reservations();
         for _ in 0..MOST_CYCLES {
             if !std::mem::take(&mut self.is_due) {
                 return Ok(());
@@ -342,7 +350,7 @@ impl World {
         let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
         let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), None),
+            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), self.close_of(job)),
             None => change,
         };
         self.state.make(&change);

@@ -92,8 +92,8 @@ pub(super) const WORLD: Extra = Extra {
         ),
         Term(
             "[[event]]",
-            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove or qorder, \
-             done by an operator, or one of the lines below. config: what is to hold from then on, laid over the \
+            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove, qorder, \
+             pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, done by an operator, or one of the lines below. config: what is to hold from then on, laid over the \
              scenario's. refused: a part of what is said when it is refused, if that is expected.",
         ),
         Term("node-down NODE", "The node answers no more; its jobs are neither ended nor known to run."),
