@@ -79,9 +79,15 @@ const NCPUS: u64 = 8;
 
 /// A sandbox with one node, of which job 1 has all processors but `spare` for an hour.
 fn occupied(spare: u64) -> (Sandbox, String) {
+    occupied_under("", spare)
+}
+
+/// The same under this policy.
+fn occupied_under(policy: &str, spare: u64) -> (Sandbox, String) {
     let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = node.split('.').next().unwrap();
-    let sandbox = Sandbox::configured(&format!("[[node]]\nname = \"{node}\"\nncpus = {NCPUS}\nmem = \"64gb\"\n"));
+    let node = format!("[[node]]\nname = \"{node}\"\nncpus = {NCPUS}\nmem = \"64gb\"\n");
+    let sandbox = Sandbox::configured(&format!("{policy}\n{node}"));
     let request = format!("select=1:ncpus={}", NCPUS - spare);
     let first = sandbox.submit(&["-l", &request, "-l", "walltime=1:00:00"], "sleep 600\n");
     sandbox.running(&first);
@@ -230,4 +236,32 @@ fn a_promise_that_slips_is_told_with_its_cause() {
     });
     assert_eq!(kept["promise"]["first"], slip["from"], "{kept}");
     assert_eq!(kept["slips"].as_array().unwrap().len(), 1, "{kept}");
+}
+
+/// M32: job 3 goes ahead of job 2, which keeps what it was promised, also when schedd is killed.
+#[test]
+fn a_promise_is_kept_when_schedd_is_killed() {
+    let (sandbox, _) = occupied_under("[backfill]\nkeep = \"highest\"", 0);
+    let all = format!("select=1:ncpus={NCPUS}");
+    let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
+    let written = |id: &str| Some(sandbox.job(id)["estimated"].clone()).filter(|estimated| !estimated.is_null());
+    sandbox.until("the promise", || written(&second));
+    let third = sandbox.submit(&["-l", &all, "-l", "walltime=300"], "true\n");
+    sandbox.run("qorder", &[&second, &third]).ok();
+    sandbox.until("the promise behind it", || written(&third));
+    let foreseen = || {
+        let told = json_of(&sandbox, &["--start"]);
+        [&second, &third].map(|id| told["Jobs"][id]["estimated"]["start"].as_i64().unwrap_or_else(|| panic!("{told}")))
+    };
+    let before = foreseen();
+    assert_eq!(before[1], before[0] + 600);
+    for _ in 0..2 {
+        sandbox.kill("schedd");
+        sandbox.run("schedd", &[]).ok();
+        // It has decided once when a job that is in nobody's way runs.
+        sandbox.ended(&sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "walltime=60"], "true\n"));
+        assert_eq!(foreseen(), before);
+    }
+    let why = json_of(&sandbox, &["--why", &second])["Jobs"][&second]["why"].clone();
+    assert!(why["slips"].as_array().is_none_or(Vec::is_empty), "{why}");
 }

@@ -62,8 +62,8 @@ fn a_job_runs_as_its_owner_and_nothing_more() {
 #[test]
 fn nobody_reads_what_is_anothers() {
     let Some([ann, bob]) = two_people("read") else { return };
-    // A name of its own, so that no other test has a TMPDIR of the same name.
-    let sandbox = shared("name = \"reading\"\n");
+    // A name of its own, so that no other test, nor this one run elsewhere, has a TMPDIR of the same name.
+    let sandbox = shared(&format!("name = \"reading{}\"\n", std::process::id()));
     let id = ann.submit(&sandbox, &["-v", "SECRET=env-secret"], "# script-secret\ntouch $TMPDIR/x; sleep 60");
     let job = sandbox.running(&id);
     let number = id.split('.').next().unwrap();

@@ -225,10 +225,9 @@ impl Crowd {
         self.send(&Plea::Wish(wish));
     }
 
+    /// A line that is cut is noticed when it is listened to: whoever has hung up may have said why.
     fn send(&mut self, plea: &Plea) {
-        if let Some(Err(_)) = self.line.link.as_mut().map(|link| link.send(plea)) {
-            self.hang_up();
-        }
+        let _ = self.line.link.as_mut().map(|link| link.send(plea));
     }
 
     fn hang_up(&mut self) {
@@ -285,7 +284,11 @@ impl Crowd {
 
     fn hear(&mut self) -> Result<(), Failure> {
         let Some(link) = self.line.link.as_mut() else { return Ok(()) };
-        let heard = link.flush().map_err(FrameError::from).and_then(|()| link.receive::<News>());
+        let (sent, heard) = (link.flush(), link.receive::<News>());
+        let heard = match sent {
+            Err(cut) if heard.as_ref().is_ok_and(Vec::is_empty) => Err(FrameError::from(cut)),
+            _ => heard,
+        };
         match heard {
             Ok(news) => news.into_iter().try_for_each(|news| self.take(news)),
             Err(error @ FrameError::Version { .. }) => Err(Failure::new(1, format!("noded: {error}"))),
@@ -367,14 +370,37 @@ fn said(member: &mut Member) -> (Token, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::frame;
     use nix::sys::signal::{Signal, raise};
+    use std::os::unix::net::UnixListener;
+
+    fn crowd(socket: PathBuf) -> Crowd {
+        let membership = Membership { socket, job: JobId::job(1), attempt: 1, task: 0, cookie: String::new() };
+        let program = Program { words: Vec::new(), environ: Vec::new(), tasks: Vec::new() };
+        Crowd::new(membership, program, Manner { verbose: false, leave: true }).unwrap()
+    }
+
+    #[test]
+    fn the_last_word_of_one_who_hangs_up_is_heard_though_more_was_to_be_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let refuse = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _: Plea = frame::read(&mut stream).unwrap();
+            frame::write(&mut stream, &News::Refused("go away".into())).unwrap();
+        });
+        let mut crowd = crowd(socket);
+        crowd.members.push(Member { token: 1, slot: 0, stage: None, said: false });
+        crowd.dial();
+        refuse.join().unwrap();
+        crowd.speak();
+        assert_eq!(crowd.hear().unwrap_err().text, "go away");
+    }
 
     #[test]
     fn whoever_interrupts_twice_waits_for_none_of_those_that_were_left_to_themselves() {
-        let membership =
-            Membership { socket: "/nowhere".into(), job: JobId::job(1), attempt: 1, task: 0, cookie: String::new() };
-        let program = Program { words: Vec::new(), environ: Vec::new(), tasks: Vec::new() };
-        let mut crowd = Crowd::new(membership, program, Manner { verbose: false, leave: true }).unwrap();
+        let mut crowd = crowd("/nowhere".into());
         let member = |token, stage| Member { token, slot: 0, stage, said: true };
         crowd.members = vec![member(1, Some(Stage::Running)), member(2, Some(Stage::Ordered))];
         for open in [2, 0] {

@@ -246,7 +246,7 @@ impl System {
         let count = |state| (state, self.jobs.iter().filter(|record| record.job.life.state == state).count() as u64);
         let states = [State::Queued, State::Held, State::Waiting, State::Running, State::Begun, State::Finished];
         QueueCounts {
-            queue: Queue { name: "workq".into(), priority: 0, enabled: true, started: true },
+            queue: Queue::named("workq"),
             jobs: states.map(count).to_vec(),
             elements: 0,
             assigned: vec![("mem".into(), 512 << 20), ("ncpus".into(), 2)],

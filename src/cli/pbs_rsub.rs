@@ -125,7 +125,8 @@ fn variables(asked: &Reserving) -> Vec<(String, String)> {
 }
 
 impl Args {
-    fn asked(&self, now: Wall, zone: Option<String>) -> Result<Reserving, Failure> {
+    /// What is asked for, as it is sent to schedd; `zone` is that of a rule.
+    pub fn asked(&self, now: Wall, zone: Option<String>) -> Result<Reserving, Failure> {
         if self.operands.is_empty() == (self.whole || self.of_job) || (self.whole && self.of_job) {
             return Err(Failure::usage(""));
         }

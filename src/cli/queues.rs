@@ -144,6 +144,9 @@ pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attribut
     if queue.priority != 0 {
         out.number("Priority", queue.priority);
     }
+    if let Some(depth) = queue.backfill_depth {
+        out.number("backfill_depth", depth);
+    }
     out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));
     out.text("state_count", counts.text());
     for (name, amount) in &counted.assigned {

@@ -66,7 +66,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
-    ("queue", &["name", "priority", "enabled", "started"]),
+    ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -402,7 +402,7 @@ impl Config {
     pub fn queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
         if !queues.iter().any(|queue| queue.name == self.server.default_queue) {
-            queues.push(Queue { name: self.server.default_queue.clone(), priority: 0, enabled: true, started: true });
+            queues.push(Queue::named(&self.server.default_queue));
         }
         queues
     }

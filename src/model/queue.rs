@@ -13,4 +13,14 @@ pub struct Queue {
     pub enabled: bool,
     /// Its jobs may start.
     pub started: bool,
+    /// How many of its blocked jobs are promised a start; None: they share the promises of the policy.
+    #[serde(default)]
+    pub backfill_depth: Option<u32>,
+}
+
+impl Queue {
+    /// An open queue about which nothing else is said.
+    pub fn named(name: &str) -> Queue {
+        Queue { name: name.to_string(), priority: 0, enabled: true, started: true, backfill_depth: None }
+    }
 }

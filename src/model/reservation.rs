@@ -231,7 +231,7 @@ impl Reservation {
     pub fn queue(&self) -> Option<Queue> {
         let has_one = self.has_queue() && !self.is_over() && self.state != State::Unconfirmed;
         let started = self.state == State::Running;
-        has_one.then(|| Queue { name: self.id.clone(), priority: 0, enabled: true, started })
+        has_one.then(|| Queue { started, ..Queue::named(&self.id) })
     }
 
     /// The occurrence that is on or comes next.

@@ -7,7 +7,8 @@
 //! (Lifka 1995, The ANL/IBM SP scheduling system.)
 //!
 //! That is a depth of one. With a depth of two job 4 is promised a start as well, and what comes
-//! behind it passes only where it delays neither (M31).
+//! behind it passes only where it delays neither (M31). Qualities of service (M33) and queues (I18)
+//! may have a depth of their own.
 
 use super::admission::Windows;
 use super::calendar::{Calendar, Promise};
@@ -36,8 +37,10 @@ impl Backfill {
 pub struct Promises<'s> {
     policy: &'s Backfill,
     state: &'s State,
-    /// How many, by group; the last are everybody else's (M33).
+    /// How many, by pool of promises; the last are everybody else's.
     left: Vec<u32>,
+    /// The queues that have a pool of their own.
+    queues: Vec<&'s str>,
     /// The first job that is blocked.
     pub blocked: Option<JobId>,
     /// Promises of earlier cycles whose jobs have not had their turn yet.
@@ -55,10 +58,13 @@ impl<'s> Promises<'s> {
         (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
     ) -> Promises<'s> {
+        let with_depth = state.queues.values().filter_map(|queue| Some((queue.name.as_str(), queue.backfill_depth?)));
+        let (queues, of_queues): (Vec<&str>, Vec<u32>) = with_depth.unzip();
         let groups = policy.groups.iter().map(|group| group.depth);
-        let left = groups.chain([policy.depth]).map(|depth| if policy.promises() { depth } else { 0 });
+        let left = groups.chain(of_queues).chain([policy.depth]);
+        let left = left.map(|depth| if policy.promises() { depth } else { 0 }).collect();
         let is_loose = state.standing.is_loose(now);
-        let mut promises = Promises { policy, state, left: left.collect(), blocked: None, unvisited: 0, is_loose };
+        let mut promises = Promises { policy, state, left, queues, blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
             promises.renew(calendar, resolved, (space, windows), now);
         }
@@ -102,21 +108,21 @@ impl<'s> Promises<'s> {
 
     /// Whether more jobs of a class are to be considered though one of it was refused.
     pub fn goes_on(&self, class: &ClassKey) -> bool {
-        self.left[self.group(class)] > 0 || self.unvisited > 0
+        self.left[self.pool(class)] > 0 || self.unvisited > 0
     }
 
     /// Takes a promise from those that are left; false when none is.
     pub fn take(&mut self, class: &ClassKey) -> bool {
-        let group = self.group(class);
-        let is_left = self.left[group] > 0;
-        self.left[group] -= u32::from(is_left);
+        let pool = self.pool(class);
+        let is_left = self.left[pool] > 0;
+        self.left[pool] -= u32::from(is_left);
         is_left
     }
 
     /// Gives it back: no start could be told.
     pub fn give_back(&mut self, class: &ClassKey) {
-        let group = self.group(class);
-        self.left[group] = self.left[group].saturating_add(1);
+        let pool = self.pool(class);
+        self.left[pool] = self.left[pool].saturating_add(1);
     }
 
     /// Whether a job has been promised a start that is to be kept.
@@ -134,10 +140,13 @@ impl<'s> Promises<'s> {
         self.blocked.is_some() && self.left.last() == Some(&0)
     }
 
-    /// M33: the group whose promises a job gets.
-    fn group(&self, class: &ClassKey) -> usize {
-        let has = |qos: &String| self.policy.groups.iter().position(|group| group.qos.contains(qos));
-        class.who.qos.as_ref().and_then(has).unwrap_or(self.policy.groups.len())
+    /// From where a job's promise is taken: the pool of its quality of service (M33), else of its queue
+    /// (I18), else that of all others.
+    fn pool(&self, class: &ClassKey) -> usize {
+        let groups = &self.policy.groups;
+        let of_quality = |qos: &String| groups.iter().position(|group| group.qos.contains(qos));
+        let of_queue = || Some(groups.len() + self.queues.binary_search(&class.who.queue.as_str()).ok()?);
+        class.who.qos.as_ref().and_then(of_quality).or_else(of_queue).unwrap_or(self.left.len() - 1)
     }
 }
 

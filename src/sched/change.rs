@@ -7,6 +7,7 @@ use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::pool::Pool;
+use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::site_time::SiteTime;
@@ -64,6 +65,15 @@ pub enum Change<'a> {
     Asked(ClassId),
     /// It has said so, the best first, or nothing.
     Answered(ClassId, Option<Vec<String>>),
+    /// A candidate was promised this start by an earlier schedd.
+    Promised {
+        /// Which.
+        job: JobId,
+        /// When and where.
+        promise: Cow<'a, Promise>,
+        /// For how long.
+        span: Span,
+    },
     /// A job holds nothing, and is no candidate.
     Gone(JobId),
 }
@@ -133,6 +143,7 @@ impl State {
             Change::Answered(class, nodes) => {
                 self.set_answer(*class, nodes.as_deref());
             }
+            Change::Promised { job, promise, span } => self.recall(*job, promise, *span),
             Change::Gone(job) => {
                 self.withdraw(*job);
                 self.vacate(*job);
@@ -206,9 +217,13 @@ mod tests {
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
         let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
-        for change in
-            [Change::of(job.id, Some(&job), &Policy::default()), Change::NoNode("n1".into()), Change::Gone(job.id)]
-        {
+        let promise = Promise { at: Time(9), first: Time(7), nodes: vec!["n1".into()] };
+        for change in [
+            Change::of(job.id, Some(&job), &Policy::default()),
+            Change::NoNode("n1".into()),
+            Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
+            Change::Gone(job.id),
+        ] {
             let text = serde_json::to_string(&Entry::Change(change)).unwrap();
             let again: Entry = serde_json::from_str(&text).unwrap();
             assert_eq!(serde_json::to_string(&again).unwrap(), text);

@@ -71,7 +71,7 @@ pub fn cluster(text: &str) -> Scene {
 
 /// A queue.
 pub fn queue(name: &str, started: bool) -> Queue {
-    Queue { name: name.to_string(), priority: 0, enabled: true, started }
+    Queue { started, ..Queue::named(name) }
 }
 
 impl Scene {

@@ -20,7 +20,7 @@ use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
-use super::{availability, shortage};
+use super::{availability, shortage, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -368,8 +368,9 @@ impl<'s> Ledger<'s> {
     }
 
     /// The plan.
-    pub fn close(self) -> Plan {
+    pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
+        throttling::tell_stopped(self.state, &mut self.plan);
         self.plan
     }
 }

@@ -7,7 +7,8 @@ use super::plan::{Booking, Plan};
 use super::snapshot::State;
 use super::timeline::OVERDUE;
 use crate::model::job::JobId;
-use crate::model::time::Time;
+use crate::model::promise::Promise;
+use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the last plan promised, and what has happened since.
@@ -101,14 +102,52 @@ impl State {
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
     }
+
+    /// Stands by what a candidate was promised by an earlier scheduler, for so long. What has become free
+    /// since that one decided last is not known: so the start may come earlier.
+    pub fn recall(&mut self, job: JobId, promise: &Promise, span: Span) {
+        let Some(class) = self.class_of(job) else { return };
+        let (at, nodes) = (promise.at, promise.nodes.as_slice().into());
+        let booking = Booking { job, class, at, until: at + span, nodes, was: None, cause: None };
+        self.standing.promises.insert(job, booking);
+        self.standing.note_release(at);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::model::job::JobId;
-    use crate::model::time::Time;
-    use crate::sched::fixture::cluster;
+    use crate::model::policy::{Backfill, Keep};
+    use crate::model::promise::Promise;
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::{Scene, cluster};
     use crate::sched::plan::Plan;
+
+    /// M32: job 2 was promised 600 before job 3 went ahead of it; then another scheduler took over.
+    #[test]
+    fn what_an_earlier_scheduler_promised_is_kept_and_comes_forward_when_something_is_free() {
+        let scene = || {
+            let scene = cluster("1 x ncpus=4")
+                .queued(2, "select=1:ncpus=4 walltime=100")
+                .queued(3, "select=1:ncpus=3 walltime=50 rank=1");
+            let mut scene = scene.running(1, "select=1:ncpus=4", "n1", 600);
+            scene.policy.backfill = Backfill { keep: Keep::Highest, ..Backfill::default() };
+            scene
+        };
+        let recalled = |mut scene: Scene| {
+            let promise = Promise { at: Time(600_000), first: Time(600_000), nodes: vec!["n1".to_string()] };
+            scene.state.recall(JobId::job(2), &promise, Span::seconds(100));
+            scene.state.recall(JobId::job(9), &promise, Span::seconds(100));
+            scene
+        };
+        assert_eq!(scene().booked(), "3 at 600 on n1");
+        assert_eq!(recalled(scene()).booked(), "3 at 700 on n1; 2 at 600 on n1");
+        let mut free = scene();
+        free.state.vacate(JobId::job(1));
+        free.state.take_over(&Plan::new(Time(0)));
+        let free = recalled(free);
+        assert_eq!((free.starts().as_str(), free.booked().as_str()), ("3 on n1", "2 at 50 on n1"));
+    }
 
     /// M34.
     #[test]

@@ -2,8 +2,13 @@
 //! failed waits a while, and an array may limit how many of its elements run at once.
 
 use super::ledger::Ledger;
+use super::plan::Plan;
 use super::priority::Candidate;
+use super::shape::ClassId;
+use super::snapshot::State;
 use crate::model::reason::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Refuses what its queue, a failed start or its array bars for now.
 pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
@@ -24,6 +29,24 @@ pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
     }
 }
 
+/// Says of those in stopped queues that this is why they wait, where all that ask for the same were
+/// refused at one stroke for want of room: that would come only after (G5).
+pub fn tell_stopped(state: &State, plan: &mut Plan) {
+    let stopped: BTreeSet<&str> =
+        state.queues.values().filter(|queue| !queue.started).map(|queue| queue.name.as_str()).collect();
+    if stopped.is_empty() {
+        return;
+    }
+    let told: BTreeMap<ClassId, bool> = plan.verdicts.iter().map(|(whom, reason)| (*whom, reason.is_never())).collect();
+    let keys = state.classes.values().map(|class| &class.key);
+    let shadowed = keys.filter(|key| stopped.contains(key.who.queue.as_str())).filter(|key| {
+        let [own, shape] = key.verdict_names();
+        !told.contains_key(&own) && told.get(&shape) == Some(&false)
+    });
+    let why = Arc::new(Reason::QueueStopped);
+    plan.verdicts.extend(shadowed.map(|key| (key.id, why.clone())));
+}
+
 #[cfg(test)]
 mod tests {
     use crate::model::time::Time;
@@ -36,6 +59,22 @@ mod tests {
         assert_eq!(scene.starts(), "2 on n1");
         scene.state.set_queue(&queue("night", true));
         assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    /// G5.
+    #[test]
+    fn who_is_in_a_stopped_queue_is_told_so_though_others_that_ask_for_the_same_lack_room() {
+        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 600);
+        scene.state.set_queue(&queue("night", false));
+        let scene = scene
+            .queued(2, "select=1:ncpus=4 walltime=60")
+            .queued(3, "select=1:ncpus=4 walltime=70")
+            .queued(4, "select=1:ncpus=4 walltime=60 queue=night")
+            .queued(5, "select=1:ncpus=5 walltime=60")
+            .queued(6, "select=1:ncpus=5 walltime=60 queue=night");
+        let code = |job| scene.reason(job).unwrap().code();
+        assert_eq!([code(2), code(3), code(4)], ["busy", "busy", "queue_stopped"]);
+        assert_eq!([code(5), code(6)], ["never_enough", "never_enough"]);
     }
 
     /// I26.

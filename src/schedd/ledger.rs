@@ -20,6 +20,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::{Node, NodeFacts};
+use crate::model::promise::Promise;
 use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
@@ -218,12 +219,26 @@ impl Ledger {
         self.cluster.take_over(plan);
     }
 
+    /// The scheduler is to stand by what an earlier schedd promised.
+    pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
+        self.view_stale();
+        for (&job, promise) in promises {
+            let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else { continue };
+            let span = walltime.unwrap_or(self.setup.policy.default_walltime);
+            self.cluster.make(Change::Promised { job, promise: Cow::Borrowed(promise), span });
+        }
+    }
+
     /// Whether something changed that a cycle could act on; asked once.
     pub fn take_cycle_due(&mut self) -> bool {
+        self.view_stale();
+        std::mem::take(&mut self.cycle_due)
+    }
+
+    fn view_stale(&mut self) {
         for array in std::mem::take(&mut self.stale) {
             self.view(array);
         }
-        std::mem::take(&mut self.cycle_due)
     }
 
     /// Asks for a cycle though nothing changed: a timer.

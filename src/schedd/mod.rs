@@ -74,6 +74,8 @@ pub mod checkpoints;
 
 pub mod recover;
 
+pub mod settling;
+
 pub mod reserve;
 
 pub mod listen;
@@ -107,6 +109,7 @@ use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
 use scene::Scenes;
+use settling::Settling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -130,6 +133,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    settling: Settling,
     timers: Timers,
     postman: Postman,
     chooser: Chooser,
@@ -160,7 +164,7 @@ enum Watched {
 
 impl Schedd {
     fn new(recovered: Recovered, listener: Listener, signals: Signals) -> Result<Schedd> {
-        let Recovered { lock, spool, ledger, epoch, verdicts, promises } = recovered;
+        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
@@ -173,6 +177,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            settling,
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),
             chooser: Chooser::new(&ledger.setup.policy.placement),

@@ -2,6 +2,7 @@
 
 use super::clock::{Clock, Saved};
 use super::ledger::Ledger;
+use super::settling::Settling;
 use super::setup::Setup;
 use super::timers;
 use crate::model::job::JobId;
@@ -25,6 +26,8 @@ pub struct Recovered {
     pub epoch: u64,
     /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
     pub verdicts: Vec<u64>,
+    /// The nodes to be waited for.
+    pub settling: Settling,
     /// The starts promised.
     pub promises: BTreeMap<JobId, Promise>,
 }
@@ -50,6 +53,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut jobs = spool.live_jobs()?;
     jobs.extend(spool.unsettled_jobs()?);
     let mut nodes = spool.nodes()?;
+    let settling = Settling::of(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let (verdicts, promises) = (spool.verdicts()?, spool.promises()?);
@@ -57,7 +61,8 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
     ledger.load_reservations(reservations);
-    Ok(Recovered { lock, spool, ledger, epoch, verdicts, promises })
+    ledger.recall(&promises);
+    Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises })
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {

@@ -255,7 +255,7 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if !self.ledger.take_cycle_due() {
+        if self.settling.goes_on(&mut self.ledger) || !self.ledger.take_cycle_due() {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());

@@ -24,6 +24,7 @@ const KEYS: &[&str] = &[
     "comment",
     "booked",
     "booked_on",
+    "foreseen",
     "never",
     "via",
     "exit",
@@ -34,7 +35,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// What is claimed of a moment, not of the whole course.
-const OF_A_MOMENT: &[&str] = &["stage", "reason", "comment", "booked", "booked_on", "running"];
+const OF_A_MOMENT: &[&str] = &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "running"];
 
 /// What is claimed of the course, not of one job.
 const OF_NO_JOB: &[&str] = &["order", "cycles", "running"];
@@ -77,6 +78,8 @@ pub enum Claim {
     Booked(Option<Span>),
     /// The nodes it is promised.
     BookedOn(Vec<String>),
+    /// The start that `qstat --start` tells, if any.
+    Foreseen(Option<Span>),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -148,7 +151,8 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"matching\" or \"backfill\""),
         "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
         "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),
-        "booked" => (booked, "the start promised, as 3600, or false for none"),
+        "booked" => (|v| start_or_none(v).map(Claim::Booked), "the start promised, as 3600, or false for none"),
+        "foreseen" => (|v| start_or_none(v).map(Claim::Foreseen), "the start foreseen, as 3600, or false for none"),
         "booked_on" => (|v| values::list(values::words)(v).map(Claim::BookedOn), "a list of nodes, as [\"n1\"]"),
         "never" => {
             (|v| values::boolean(v).filter(|never| *never).map(|_| Claim::Never), "true: else say when it starts")
@@ -183,11 +187,11 @@ fn stage(value: &DeValue) -> Option<Stage> {
     serde_json::from_value(serde_json::Value::String(value.as_str()?.to_string())).ok()
 }
 
-fn booked(value: &DeValue) -> Option<Claim> {
+fn start_or_none(value: &DeValue) -> Option<Option<Span>> {
     match value.as_bool() {
-        Some(false) => Some(Claim::Booked(None)),
+        Some(false) => Some(None),
         Some(true) => None,
-        None => values::moment(value).map(|at| Claim::Booked(Some(at))),
+        None => values::moment(value).map(Some),
     }
 }
 
@@ -244,6 +248,7 @@ impl Course<'_> {
             Claim::Comment(part) => return differs("comment", part, self.comment(id)),
             Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
             Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
+            Claim::Foreseen(at) => ("foreseen start", at.map_or_else(none, seconds), self.foreseen(id)),
             Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
             Claim::Filler(filler) => {
                 ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
@@ -299,6 +304,10 @@ impl Course<'_> {
 
     fn booked(&self, id: JobId) -> String {
         self.world.booking(id).map_or_else(none, |booking| seconds(self.since(booking.at)))
+    }
+
+    fn foreseen(&self, id: JobId) -> String {
+        self.world.foreseen(id).map_or_else(none, |at| seconds(self.since(at)))
     }
 
     fn booked_on(&self, id: JobId) -> String {

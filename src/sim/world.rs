@@ -9,7 +9,13 @@ pub mod act;
 
 mod arrays;
 
+mod choice;
+
+mod fate;
+
 mod nodes;
+
+mod reservations;
 
 mod submit;
 
@@ -22,16 +28,20 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
 use crate::model::life::Moment;
 use crate::model::node::Node;
+use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
+use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
 use crate::model::ties::Ties;
-use crate::model::time::{Span, Time, Wall};
+use crate::model::time::{Time, Wall};
 use crate::sched::change::Change;
 use crate::sched::cycle;
+use crate::sched::forecast::{self, Budget};
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
+pub use fate::{Excess, Fate};
 pub use nodes::number;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,17 +49,6 @@ pub use submit::Submission;
 
 /// After so many cycles at one instant something goes round in a circle.
 const MOST_CYCLES: usize = 10_000;
-
-/// What a job does that nobody can read off its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// How long each attempt would run if nobody ended it.
-    pub runs: Span,
-    /// Its exit code.
-    pub code: i32,
-    /// So many of its starts fail by a fault of the node.
-    pub failures: u32,
-}
 
 /// One attempt, for the record.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +79,8 @@ pub struct World {
     /// The numbers of groups.
     groups: BTreeMap<String, u32>,
     ties: Ties,
+    /// Those that somebody made.
+    reservations: BTreeMap<String, Reservation>,
     plan: Plan,
     is_due: bool,
     past: Vec<Past>,
@@ -100,6 +101,7 @@ impl World {
             nodes: BTreeMap::new(),
             groups: BTreeMap::new(),
             ties: Ties::default(),
+            reservations: BTreeMap::new(),
             plan: Plan::new(now),
             is_due: false,
             past: Vec::new(),
@@ -169,6 +171,15 @@ impl World {
         self.plan.bookings.iter().find(|booking| booking.job == id)
     }
 
+    /// When a job starts that waits, as `qstat --start` would tell; None if that cannot be told.
+    pub fn foreseen(&self, id: JobId) -> Option<Time> {
+        let outlook = forecast::run(self.state.clone(), &self.policy, self.now, Budget::default());
+        match outlook.of(id)?.prospect {
+            Prospect::Starts { at, .. } => Some(at),
+            Prospect::Waits(_) | Prospect::Beyond => None,
+        }
+    }
+
     /// Whether every job is over.
     pub fn is_over(&self) -> bool {
         self.jobs.values().all(|job| job.life.state == Stand::Finished)
@@ -179,7 +190,8 @@ impl World {
         let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
         let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
         let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        ends.chain(begins).chain(self.plan.next).chain(self.next_close()).filter(|next| *next > self.now).min()
+        let turns = self.next_close().into_iter().chain(self.next_turn());
+        ends.chain(begins).chain(self.plan.next).chain(turns).filter(|next| *next > self.now).min()
     }
 
     /// Lets time pass until `now`: jobs end, and those whose time has come may start.
@@ -198,6 +210,7 @@ impl World {
     /// is a plan that cannot be carried out, or one that never comes to an end.
     pub fn decide(&mut self) -> Result<(), String> {
         self.attend_windows();
+        self.attend_reservations();
         for _ in 0..MOST_CYCLES {
             if !std::mem::take(&mut self.is_due) {
                 return Ok(());
@@ -280,11 +293,9 @@ impl World {
         if job.life.want != Want::Run {
             return Some((self.now, over()));
         }
-        let overrun = self.config.launch.overrun;
-        match job.spec.walltime().filter(|limit| *limit + overrun < fate.runs) {
-            Some(limit) => Some((run.started + limit + overrun, How::Overran { used: limit + overrun, limit })),
-            None => Some((run.started + fate.runs, How::Exited(fate.code))),
-        }
+        let launch = &self.config.launch;
+        let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
+        Some((run.started + lasts, how))
     }
 
     fn end(&mut self, id: JobId, how: How) {
@@ -339,7 +350,7 @@ impl World {
         let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
         let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), None),
+            Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), self.close_of(job)),
             None => change,
         };
         self.state.make(&change);

@@ -86,13 +86,14 @@ pub(super) const WORLD: Extra = Extra {
             "[[job]]",
             "A submission. id: its number, from 1 on. qsub: what stands behind qsub on a command line, without a script. \
              at: when (0). runs: how long it really runs (if not given, for its walltime). user (\"ann\") and group \
-             (\"users\"). exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. count = N: N \
+             (\"users\"). exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. \
+             exceeds: over which limit it goes, from when to when, { mem = [600, 700] }, or from when on, { mem = 600 }. count = N: N \
              jobs alike, numbered on. An array (-J) has the id N[], its subjobs N[1], N[2].",
         ),
         Term(
             "[[event]]",
-            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove or qorder, \
-             done by an operator, or one of the lines below. config: what is to hold from then on, laid over the \
+            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove, qorder, \
+             pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, done by an operator, or one of the lines below. config: what is to hold from then on, laid over the \
              scenario's. refused: a part of what is said when it is refused, if that is expected.",
         ),
         Term("node-down NODE", "The node answers no more; its jobs are neither ended nor known to run."),
@@ -105,6 +106,11 @@ pub(super) const WORLD: Extra = Extra {
         Term("utilized NODE RESOURCE=AMOUNT ...", "So much of its ncpus, mem or swap is really in use, by whomever."),
         Term("load NODE LOAD", "Its load average: 2.5 keeps two processors and a half busy."),
         Term("gpus-outside NODE [NUMBER ...]", "Processes outside the queue use these of its GPUs."),
+        Term(
+            "program-asked JOB",
+            "The site's program (allocation = \"local\") is asked about the job and those alike, which wait for its answer.",
+        ),
+        Term("program-says JOB [NODE ...]", "It names these nodes, the best first."),
         Term("cycle", "The scheduler looks though nothing has happened."),
     ],
 };
@@ -135,6 +141,7 @@ pub(super) const CLAIMS: Extra = Extra {
         ),
         Term("comment", "Of a moment: a part of the comment."),
         Term("booked", "Of a moment: the start it is promised, or false for none; booked_on: on which nodes."),
+        Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),
         Term("order", "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"]."),
         Term("cycles", "Of no job: the moments at which the scheduler looks: [0, 600]."),

@@ -3,7 +3,10 @@
 use crate::cli::exit::Failure;
 use crate::cli::operand::Operand;
 use crate::cli::options::{self, Place};
-use crate::cli::{directives, getopt, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsub};
+use crate::cli::reservations::ReservationName;
+use crate::cli::{
+    directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsub,
+};
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Setting};
 use crate::model::job::JobId;
@@ -55,6 +58,8 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
         "qrun" => run(words),
         "qmove" => put(words),
         "qorder" => swap(words),
+        "pbs_rsub" => reserve(words, now),
+        "pbs_rdel" => unreserve(words),
         _ => return None,
     };
     Some(deeds.map_err(|failure| said(command, &failure)))
@@ -116,6 +121,23 @@ fn swap(words: Vec<OsString>) -> Deeds {
     Ok(vec![Deed::Swap(Operand::parse(&args.one)?.id(), Operand::parse(&args.other)?.id())])
 }
 
+fn reserve(words: Vec<OsString>, now: Wall) -> Deeds {
+    let args: pbs_rsub::Args = read(pbs_rsub::command(), words)?;
+    if args.rule.is_some() || args.of_job {
+        return Err(Failure::new(
+            1,
+            "a scenario knows neither -r nor --job: [[reservation]] in its config comes again",
+        ));
+    }
+    Ok(vec![Deed::Reserve(Box::new(args.asked(now, None)?))])
+}
+
+fn unreserve(words: Vec<OsString>) -> Deeds {
+    let args: pbs_rdel::Args = read(pbs_rdel::command(), words)?;
+    let name = |operand: &OsString| ReservationName::parse(operand).map(|name| Deed::Unreserve(name.local(HOST)));
+    args.reservations.iter().map(name).collect()
+}
+
 fn each(jobs: &[OsString], deed: impl Fn(JobId, Option<Indices>) -> Deed) -> Deeds {
     jobs.iter().map(|job| Operand::parse(job).map(|operand| deed(operand.id(), operand.only()))).collect()
 }
@@ -134,6 +156,9 @@ mod tests {
         assert_eq!(acted("qalter -l walltime=1:00 3"), [Deed::Alter(JobId::job(3), vec![walltime])]);
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
         assert_eq!(acted("qmove night 3"), [Deed::Move(JobId::job(3), "night".to_string())]);
+        assert_eq!(acted("pbs_rdel R1.sim"), [Deed::Unreserve("R1".to_string())]);
+        assert!(matches!(&acted("pbs_rsub -D 60 -E 0100 -l ncpus=1")[..], [Deed::Reserve(_)]));
+        assert!(act("pbs_rsub -D 60 -r FREQ=DAILY", Wall(0)).unwrap().unwrap_err().contains("knows neither"));
         assert_eq!(act("node-down n1", Wall(0)), None);
         assert_eq!(act("qhold -h x 3", Wall(0)), Some(Err("illegal -h value".to_string())));
     }

@@ -132,6 +132,7 @@ fn queue(section: &Section) -> Result<Queue, ConfigError> {
         priority: section.read("priority", "a whole number from -1024 to 1023", priority)?.unwrap_or(0),
         enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
         started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
+        backfill_depth: section.read("backfill_depth", scheduling::DEPTH, scheduling::depth)?,
     })
 }
 

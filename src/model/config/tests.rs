@@ -45,6 +45,7 @@ fn every_key_is_read() {
         priority = -3
         enabled = false
         started = false
+        backfill_depth = 2
         [[resource]]
         name = "scratch"
         type = "size"
@@ -68,7 +69,8 @@ fn every_key_is_read() {
     assert_eq!((launch.login, launch.grace), (false, Span(0)));
     assert_eq!(config.cycle.poll_interval, Span::seconds(5));
     assert_eq!(config.policy().default_walltime, Span::seconds(3600));
-    let short = Queue { name: "short".to_string(), priority: -3, enabled: false, started: false };
+    let short =
+        Queue { priority: -3, enabled: false, started: false, backfill_depth: Some(2), ..Queue::named("short") };
     assert_eq!(config.queues(), vec![short]);
     let scratch = Definition { kind: Kind::Size, host_level: true, consumable: true, requestable: true };
     assert_eq!(config.resources().get("scratch"), Some(&scratch));

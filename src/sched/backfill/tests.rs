@@ -2,6 +2,7 @@
 
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::model::window::{Access, Window};
@@ -256,6 +257,27 @@ fn m33_qualities_of_service_have_promises_of_their_own() {
     let group = |qos: &str| Group { qos: vec![qos.to_string()], depth: 1 };
     let scene = with(scene, |b| (b.depth, b.groups) = (0, vec![group("high"), group("batch")]));
     assert_eq!(scene.booked(), "2 at 600 on n1; 4 at 700 on n1");
+}
+
+#[test]
+fn i18_a_queue_may_have_promises_of_its_own() {
+    let scene = |depth, own| {
+        let mut scene = cluster("1 x ncpus=4")
+            .running(1, "select=1:ncpus=4", "n1", 600)
+            .queued(2, "select=1:ncpus=4 walltime=100")
+            .queued(3, "select=1:ncpus=4 walltime=100 queue=fast")
+            .queued(4, "select=1:ncpus=4 walltime=100 queue=fast")
+            .queued(5, "select=1:ncpus=4 walltime=100 queue=fast qos=high")
+            .queued(6, "select=1:ncpus=4 walltime=100");
+        scene.state.set_queue(&Queue { backfill_depth: own, ..Queue::named("fast") });
+        with(scene, |b| b.depth = depth)
+    };
+    assert_eq!(scene(1, None).booked(), "2 at 600 on n1");
+    assert_eq!(scene(1, Some(1)).booked(), "2 at 600 on n1; 3 at 700 on n1");
+    assert_eq!(scene(0, Some(2)).booked(), "3 at 600 on n1; 4 at 700 on n1");
+    assert_eq!(scene(2, Some(0)).booked(), "2 at 600 on n1; 6 at 700 on n1");
+    let high = Group { qos: vec!["high".to_string()], depth: 1 };
+    assert_eq!(with(scene(0, Some(1)), |b| b.groups = vec![high]).booked(), "3 at 600 on n1; 5 at 700 on n1");
 }
 
 #[test]

@@ -19,6 +19,8 @@ const VERBS: &[(&str, &str)] = &[
     ("gpus-outside", "gpus-outside NODE [NUMBER ...]"),
     ("node-offline", "node-offline NODE"),
     ("node-online", "node-online NODE"),
+    ("program-asked", "program-asked JOB"),
+    ("program-says", "program-says JOB [NODE ...]"),
     ("cycle", "cycle"),
 ];
 
@@ -65,7 +67,7 @@ impl Reader<'_, '_> {
 
 fn unknown(verb: &str) -> String {
     let mut known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
-    known.extend(["qhold", "qrls", "qdel", "qalter", "qrerun", "qrun", "qmove", "qorder"]);
+    known.extend(["qhold", "qrls", "qdel", "qalter", "qrerun", "qrun", "qmove", "qorder", "pbs_rsub", "pbs_rdel"]);
     let near = nearest(verb, &known).unwrap_or_default();
     format!("`{verb}` is nothing that an event can do; the nearest known one is `{near}`")
 }
@@ -97,6 +99,10 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
         ("gpus-outside", [node, numbers @ ..]) => {
             let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
             vec![Deed::UseGpus(node.to_string(), numbers)]
+        }
+        ("program-asked", [job]) => vec![Deed::AskProgram(job.parse().ok()?)],
+        ("program-says", [job, nodes @ ..]) => {
+            vec![Deed::HearProgram(job.parse().ok()?, nodes.iter().map(ToString::to_string).collect())]
         }
         ("cycle", []) => vec![Deed::Cycle],
         _ => return None,

@@ -5,20 +5,25 @@ use crate::model::attribute::Setting;
 use crate::model::config::Config;
 use crate::model::config::table::{ConfigError, Section};
 use crate::model::job::Owner;
+use crate::model::limits::Bound;
 use crate::model::resource::{Kind, Value};
 use crate::model::time::{Span, Time};
-use crate::sim::world::{Fate, Submission};
+use crate::sim::world::{Excess, Fate, Submission};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// The keys of a `[[job]]`.
-const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails"];
+const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds"];
 
 /// The most jobs of a scenario.
 const MOST: u64 = 1_000_000;
 
 /// Users and groups get numbers from here on, in the order in which they appear.
 const FIRST_NUMBER: u32 = 1000;
+
+/// What [`excess`] reads.
+const AN_EXCESS: &str = "a limit and from when on, after the start, it is over it, as { mem = 600 }, or from when to when, \
+                         as { mem = [600, 700] }";
 
 pub(super) struct Reader<'a, 'f> {
     pub root: &'a Section<'f>,
@@ -92,6 +97,7 @@ impl Reader<'_, '_> {
         Ok(Fate {
             runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
             code: section.read("exit", "an exit code, 0 to 255", code)?.unwrap_or(0),
+            excess: section.read("exceeds", AN_EXCESS, excess)?,
             failures: section.read("fails", "how many of its starts fail", values::whole)?.unwrap_or(0),
         })
     }
@@ -102,5 +108,18 @@ impl Reader<'_, '_> {
             Some(Value::Time(span)) => Some(span),
             _ => Some(self.config.cycle.default_walltime),
         }
+    }
+}
+
+fn excess(value: &DeValue) -> Option<Excess> {
+    let (name, when) = value.as_table().filter(|table| table.len() == 1)?.iter().next()?;
+    let bounds = [Bound::Mem, Bound::Pmem, Bound::Vmem, Bound::Cput];
+    let bound = bounds.into_iter().find(|bound| bound.name() == name.get_ref().as_ref())?;
+    match when.get_ref().as_array() {
+        None => Some(Excess { bound, from: values::moment(when.get_ref())?, to: None }),
+        Some(_) => match values::list(values::moment)(when.get_ref())?.as_slice() {
+            &[from, to] if from < to => Some(Excess { bound, from, to: Some(to) }),
+            _ => None,
+        },
     }
 }

@@ -9,6 +9,7 @@ use crate::model::depend::Wish;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
+use crate::model::reserve::Reserving;
 use crate::model::state::{Holds, State};
 use crate::sched::forced;
 use std::collections::BTreeSet;
@@ -47,6 +48,14 @@ pub enum Deed {
     Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
+    /// `pbs_rsub`.
+    Reserve(Box<Reserving>),
+    /// `pbs_rdel`.
+    Unreserve(String),
+    /// The site's program is asked about a job.
+    AskProgram(JobId),
+    /// It has named these nodes for it, the best first.
+    HearProgram(JobId, Vec<String>),
     /// Another `lanai.toml`.
     Configure(Box<Config>),
     /// The scheduler looks.
@@ -82,6 +91,10 @@ impl World {
             Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::Reserve(asked) => self.reserve(asked)?,
+            Deed::Unreserve(id) => self.unreserve(id)?,
+            Deed::AskProgram(id) => self.ask_program(*id)?,
+            Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
             Deed::Cycle => self.want_cycle(),
         }
@@ -192,9 +205,13 @@ impl World {
         Ok(())
     }
 
+    /// Who leaves the queue of a reservation leaves that; one asked for by name stays.
     fn change_queue(&mut self, id: JobId, queue: &str) {
+        let reservation = self.reservation_queue(queue).map(|queue| queue.name);
         if let Some(job) = self.jobs.get_mut(&id) {
-            Arc::make_mut(&mut job.spec).queue = queue.to_string();
+            let spec = Arc::make_mut(&mut job.spec);
+            let asked = spec.reservation.take().filter(|asked| *asked != spec.queue);
+            (spec.queue, spec.reservation) = (queue.to_string(), reservation.or(asked));
         }
     }
 

@@ -29,8 +29,11 @@ impl World {
     /// Takes in a job, or an array, or refuses it as schedd would.
     pub fn submit(&mut self, submission: Submission) -> Result<JobId, Refusal> {
         let Submission { number, owner, settings, fate } = submission;
-        let draft = attribute::submit(&settings, origin(), &self.context(&owner.user, false))?;
+        let mut draft = attribute::submit(&settings, origin(), &self.context(&owner.user, false))?;
         self.check_queue(&draft.spec.queue)?;
+        if self.reservation_queue(&draft.spec.queue).is_some() {
+            draft.spec.reservation = Some(draft.spec.queue.clone());
+        }
         let bonds = self.grant(&draft.depend)?;
         let most = self.config.server.max_array_size;
         let count = draft.spec.array.map(|indices| indices.count());
@@ -60,7 +63,8 @@ impl World {
     }
 
     pub(super) fn check_queue(&self, name: &str) -> Result<(), Refusal> {
-        match self.config.queues().iter().find(|queue| queue.name == name) {
+        let of_reservation = self.reservation_queue(name);
+        match self.config.queues().iter().chain(&of_reservation).find(|queue| queue.name == name) {
             None => Err(Refusal::unknown_queue()),
             Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
             Some(_) => Ok(()),

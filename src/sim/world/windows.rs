@@ -3,7 +3,7 @@
 
 use super::{World, wall};
 use crate::model::config::{ReservationConfig, Times};
-use crate::model::job::{Job, Share};
+use crate::model::job::{Job, JobId, Share};
 use crate::model::recurrence::{Instance, Zone};
 use crate::model::reserve::Reserving;
 use crate::model::site_time::{Prime, SiteTime};
@@ -91,8 +91,12 @@ impl World {
         let length = if to == Time::NEVER { LONG } else { to.since(from) };
         let terms = asked.terms("operator@sim", length, &self.resources).ok()?;
         let wanted = Wanted { request: &terms.request, from: from.max(self.now), to, except: id };
-        let inside: BTreeSet<_> = self.jobs.values().filter(|job| self.is_inside(job)).map(|job| job.id).collect();
-        window::place(&self.state, &wanted, &inside, self.now).ok()
+        window::place(&self.state, &wanted, &self.insiders(), self.now).ok()
+    }
+
+    /// The jobs that run in what is set aside.
+    pub(super) fn insiders(&self) -> BTreeSet<JobId> {
+        self.jobs.values().filter(|job| self.is_inside(job)).map(|job| job.id).collect()
     }
 
     fn is_inside(&self, job: &Job) -> bool {

@@ -20,7 +20,7 @@ pub fn backfill(section: &Section, preset: &Backfill) -> Result<Backfill, Config
         policy: named(section, "policy", Filling::ALL, Filling::named)?.unwrap_or(preset.policy),
         order: named(section, "order", FillOrder::ALL, FillOrder::named)?.unwrap_or(preset.order),
         metric: named(section, "metric", Metric::ALL, Metric::named)?.unwrap_or(preset.metric),
-        depth: section.read("depth", "a whole number from 0 on, or \"all\"", depth)?.unwrap_or(preset.depth),
+        depth: section.read("depth", DEPTH, depth)?.unwrap_or(preset.depth),
         keep: named(section, "keep", Keep::ALL, Keep::named)?.unwrap_or(preset.keep),
         consider: section.read("consider", "a whole number, 0 for all", whole)?.unwrap_or(preset.consider),
         chunk: chunk(section)?.or(preset.chunk),
@@ -58,6 +58,8 @@ fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<Strin
     fault.map_or(Ok(Some(text)), |fault| Err(section.wrong_at(key, format!("`{key}` cannot be read: {fault}"))))
 }
 
+/// How [`depth`] is written.
+pub(super) const DEPTH: &str = "a whole number from 0 on, or \"all\"";
 const GROUPS: &str = "a list of groups, as [{ qos = [\"high\"], depth = 1 }]";
 const SETS: &str = "a table, as { choice = \"oneof\", by = \"switch\", values = [\"a\", \"b\"], delay = \"10m\" }";
 const AVAILABILITY: &str = "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \
@@ -72,7 +74,7 @@ fn named<T: Copy>(
     section.read(key, &one_of(all), by_name(named))
 }
 
-fn depth(value: &DeValue) -> Option<u32> {
+pub(super) fn depth(value: &DeValue) -> Option<u32> {
     match value.as_str() {
         Some("all") => Some(Backfill::ALL),
         Some(_) => None,

@@ -1,0 +1,36 @@
+//! After a start: nothing is decided before the nodes that were there have answered, or had time to.
+//!
+//! A cycle that sees but some of them would drop the promises that stand on the others, and start in
+//! their way whatever fits on those that were quickest.
+
+use super::ledger::Ledger;
+use crate::model::node::Node;
+use crate::model::time::Span;
+use crate::spool::commit::Change;
+use std::collections::BTreeSet;
+
+/// How long nodes are waited for. Those that are there answer within milliseconds.
+const LONGEST: Span = Span::seconds(2);
+
+/// The nodes that are waited for.
+pub struct Settling(BTreeSet<String>);
+
+impl Settling {
+    /// Waits for those of the nodes, as the spool has them, that jobs could be started on.
+    pub fn of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> Settling {
+        let usable = nodes.into_iter().filter(|node| node.up && !node.offline);
+        Settling(usable.map(|node| node.facts.name.clone()).collect())
+    }
+
+    /// Whether a node is still waited for. One that has not answered in time is written down as away,
+    /// so that the next start does not wait for it.
+    pub fn goes_on(&mut self, ledger: &mut Ledger) -> bool {
+        self.0.retain(|name| ledger.node(name).is_some_and(|node| !node.up && !node.offline));
+        if ledger.is_settled(LONGEST) {
+            let late = std::mem::take(&mut self.0);
+            let late: Vec<Node> = late.iter().filter_map(|name| ledger.node(name).cloned()).collect();
+            late.into_iter().for_each(|node| ledger.also(Change::Node(Box::new(node))));
+        }
+        !self.0.is_empty()
+    }
+}
