@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench cycle`. The cluster is skewed as real ones are: twenty kinds of nodes, seven
 //! of ten busy; requests of which a few are asked often and most seldom; a walltime and an owner of
-//! its own for nearly every job, owners by Zipf's law. Each figure is the best of several runs, in
+//! its own for nearly every job, owners by Zipf's law. A full cycle knows nothing of an earlier one; those
+//! in which nothing is new, or one slot has become free, remember the one before, as in schedd. Each figure is the best of several runs, in
 //! milliseconds and as a ratio to the calibration (a walk through a map of a million entries), which
 //! tells how fast the machine was meanwhile.
 
@@ -11,6 +12,7 @@
 use lanai::model::job::JobId;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::memory::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -64,9 +66,11 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     let full = milliseconds(best(|| run(&scene)));
     let starts = cycle::run(&scene.state, &scene.policy, scene.now).starts.len();
     saturate(&mut scene);
-    let idle = milliseconds(best(|| run(&scene)));
+    let mut memory = Memory::default();
+    again(&scene, &mut memory);
+    let idle = milliseconds(best(|| again(&scene, &mut memory)));
     scene.state.vacate(JobId::job(FIRST_RUNNING + 1));
-    let slot = milliseconds(best(|| run(&scene)));
+    let slot = milliseconds(best_with(|| memory.clone(), |mut memory| again(&scene, &mut memory)));
     let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
     println!(
         "{jobs:>9} {nodes:>8} {starts:>8} | {:>24} {:>24} {:>24} {:>24}",
@@ -78,6 +82,12 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     Figures { full, idle, slot }
 }
 
+/// A cycle that remembers the one before, as schedd's do.
+fn again(scene: &Scene, memory: &mut Memory) -> usize {
+    cycle::run_again(&scene.state, &scene.policy, scene.now, memory).verdicts.len()
+}
+
+/// A cycle without a memory.
 fn run(scene: &Scene) -> usize {
     cycle::run(&scene.state, &scene.policy, scene.now).verdicts.len()
 }
@@ -169,9 +179,15 @@ fn calibrate() -> usize {
 }
 
 fn best(mut work: impl FnMut() -> usize) -> Duration {
+    best_with(|| (), |()| work())
+}
+
+/// The same for work that needs something made for each run.
+fn best_with<T>(mut make: impl FnMut() -> T, mut work: impl FnMut(T) -> usize) -> Duration {
     let timed = |_| {
+        let made = make();
         let start = Instant::now();
-        std::hint::black_box(work());
+        std::hint::black_box(work(made));
         start.elapsed()
     };
     (0..RUNS).map(timed).min().unwrap_or_default()

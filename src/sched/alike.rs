@@ -106,11 +106,14 @@ impl Members {
         self.particular -= usize::from(is_particular(class));
     }
 
-    /// Whether nothing but want of room can keep any of their jobs from starting, as far as their
-    /// classes and queues say.
-    pub fn wait_for_room_alone(&self, state: &State) -> bool {
-        let is_open = |queue: &String| state.queues.get(queue).is_some_and(|queue| queue.started);
-        self.particular == 0 && self.queues.keys().all(is_open)
+    /// Whether nothing but want of room can keep any of their jobs from starting, their queues aside.
+    pub fn wait_for_room_alone(&self) -> bool {
+        self.particular == 0
+    }
+
+    /// The queues of their jobs.
+    pub fn queues(&self) -> impl Iterator<Item = &str> {
+        self.queues.keys().map(String::as_str)
     }
 }
 

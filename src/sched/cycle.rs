@@ -20,13 +20,16 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
-    run_again(state, policy, now, &mut Memory::default())
+    let resolved = Resolved::new(state, policy, now);
+    decide(state, policy, &resolved, now, &mut Memory::default()).close()
 }
 
 /// The same plan, sooner: with the memory of an earlier cycle of this state.
 pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    decide(state, policy, &resolved, now, memory).close()
+    let plan = decide(state, policy, &resolved, now, memory).close();
+    debug_assert!(plan == run(state, policy, now), "what is remembered is not so");
+    plan
 }
 
 /// The books of a cycle that has decided all there is to decide.

@@ -3,6 +3,7 @@
 //! at once.
 
 use super::cycle;
+use super::memory::Memory;
 use super::plan::{Plan, Start};
 use super::shape::ClassKey;
 use super::snapshot::State;
@@ -66,9 +67,9 @@ pub fn run_until(state: State, policy: &Policy, now: Time, budget: Budget, job: 
 
 fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: impl Fn(&Start) -> bool) -> Outlook {
     let mut course = Course { state, starts: Vec::new(), looks: 0, fillers: BTreeMap::new() };
-    let (mut at, mut cycles) = (now, 0);
+    let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
     loop {
-        let plan = cycle::run(&course.state, policy, at);
+        let plan = cycle::run_again(&course.state, policy, at, &mut memory);
         cycles += 1;
         course.carry_out(&plan);
         let next = course.next_moment(&plan);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 const MOST_CHANGES: usize = 32;
 
 /// The memory of the cycles of one state as it changes.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     placement: Placement,
     /// Which of all that nodes ever were is meant.
@@ -33,7 +33,7 @@ pub struct Memory {
 }
 
 /// What each node has left.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rooms {
     /// By bucket.
     pub keys: Vec<Arc<Key>>,
@@ -115,4 +115,68 @@ impl Memory {
 /// Whether places alone decide: no node takes some jobs only, and none is used from outside.
 fn is_plain(cluster: &Cluster) -> bool {
     cluster.used_outside().next().is_none() && cluster.kinds().all(|(_, kind)| kind.terms.restrictions.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::sched::cycle;
+    use crate::sched::fixture::{Scene, cluster};
+    use std::num::Wrapping;
+
+    /// Numbers that look random and are the same in every run.
+    struct Dice(Wrapping<u64>);
+
+    impl Dice {
+        fn roll(&mut self, sides: u64) -> u64 {
+            self.0 = self.0 * Wrapping(6_364_136_223_846_793_005) + Wrapping(1_442_695_040_888_963_407);
+            (self.0.0 >> 33) % sides
+        }
+    }
+
+    /// A job comes, ends, or is taken back; a node goes, comes back, or changes.
+    fn happen(mut scene: Scene, dice: &mut Dice, step: u64) -> Scene {
+        let node = 1 + dice.roll(12);
+        match dice.roll(20) {
+            0..12 => {
+                let place = ["free", "scatter", "pack", "scatter:excl", "vscatter"][dice.roll(5) as usize];
+                let (count, ncpus, mem) = (1 + dice.roll(9), 2 + dice.roll(7), 1 + dice.roll(12));
+                let kind = if dice.roll(8) == 0 { ":big=True" } else { "" };
+                let walltime = 10 + dice.roll(200);
+                let request = format!("select={count}:ncpus={ncpus}:mem={mem}gb{kind} place={place}");
+                scene.queued(step, &format!("{request} walltime={walltime}"))
+            }
+            12..17 => {
+                let running: Vec<JobId> = scene.state.holders().collect();
+                if !running.is_empty() {
+                    scene.state.vacate(running[dice.roll(running.len() as u64) as usize]);
+                }
+                scene
+            }
+            17 => {
+                scene.node(&format!("n{node}"), &format!("ncpus={}:mem=16gb", 4 + dice.roll(2) * 4), dice.roll(4) > 0)
+            }
+            18 => scene.node(&format!("n{node}"), "ncpus=8:mem=16gb:big=True", true),
+            _ => {
+                scene.state.withdraw(JobId::job(dice.roll(step + 1)));
+                scene
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_is_the_same_with_a_memory_and_without() {
+        let (mut dice, mut memory, mut believed) = (Dice(Wrapping(7)), Memory::default(), 0);
+        let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+        for step in 1..900 {
+            scene = happen(scene, &mut dice, step).at(step as i64);
+            let knew = memory.scattered.len();
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now), "step {step}");
+            believed += usize::from(knew > 2 && (1..4).contains(&memory.changes.len()) && memory.scattered.len() > 2);
+            scene.apply(&plan);
+        }
+        assert!(believed > 100, "it had something to go by {believed} times");
+    }
 }

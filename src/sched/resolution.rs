@@ -108,7 +108,7 @@ impl<'a> Resolution<'a> {
             let screen = known.unwrap_or_else(|| Screen { job: facts(&class.who, &list, None), ..Screen::default() });
             shape.screen = Some(Arc::new(Screen { veto: Some(veto.clone()), ..screen }));
         }
-        let user = self.is_personal.then(|| class.user);
+        let user = self.is_personal.then_some(class.user);
         shape.user = user.unwrap_or_default();
         let own = self.veto.as_ref().map(|_| class.id);
         let besides = (user, shape.end, may_span, own);

@@ -1,13 +1,14 @@
 //! May it run yet? The place where limits stand; today a queue may be stopped, a job whose start
 //! failed waits a while, and an array may limit how many of its elements run at once.
 
+use super::alike::Members;
 use super::ledger::Ledger;
 use super::plan::Plan;
 use super::priority::Candidate;
 use super::shape::ClassId;
 use super::snapshot::State;
 use crate::model::reason::Reason;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Refuses what its queue, a failed start or its array bars for now.
@@ -32,14 +33,16 @@ pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
 /// Says of those in stopped queues that this is why they wait, where all that ask for the same were
 /// refused at one stroke for want of room: that would come only after (G5).
 pub fn tell_stopped(state: &State, plan: &mut Plan) {
-    let stopped: BTreeSet<&str> =
-        state.queues.values().filter(|queue| !queue.started).map(|queue| queue.name.as_str()).collect();
-    if stopped.is_empty() {
+    let is_stopped = |queue: &str| !state.queues.get(queue).is_some_and(|queue| queue.started);
+    let groups = state.alike.groups().map(|(_, members)| members);
+    let concerned: Vec<&Members> = groups.filter(|members| members.queues().any(is_stopped)).collect();
+    if concerned.is_empty() {
         return;
     }
     let told: BTreeMap<ClassId, bool> = plan.verdicts.iter().map(|(whom, reason)| (*whom, reason.is_never())).collect();
-    let keys = state.classes.values().map(|class| &class.key);
-    let shadowed = keys.filter(|key| stopped.contains(key.who.queue.as_str())).filter(|key| {
+    let classes = concerned.iter().flat_map(|members| &members.classes).filter_map(|(_, id)| state.classes.get(id));
+    let keys = classes.map(|class| &class.key);
+    let shadowed = keys.filter(|key| is_stopped(&key.who.queue)).filter(|key| {
         let [own, shape] = key.verdict_names();
         !told.contains_key(&own) && told.get(&shape) == Some(&false)
     });

@@ -87,6 +87,7 @@ pub use start::{command, main};
 use crate::model::job::JobId;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::sched::memory::Memory;
 use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{Checkpointer, Spool};
@@ -133,6 +134,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    memory: Memory,
     settling: Settling,
     timers: Timers,
     postman: Postman,
@@ -177,6 +179,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            memory: Memory::default(),
             settling,
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),

@@ -259,7 +259,8 @@ impl Schedd {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
-        let plan = cycle::run(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now);
+        let plan =
+            cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
         let waits = |job| self.ledger.cluster().class_of(job).is_some();

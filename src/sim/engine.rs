@@ -9,6 +9,7 @@ use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
 use crate::sched::cycle;
+use crate::sched::memory::Memory;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{ClassKey, State};
 use std::cmp::Reverse;
@@ -24,12 +25,14 @@ pub struct World {
     waiting: usize,
     /// When the scheduler wants to look again though nothing happens before.
     look: Option<Time>,
+    memory: Memory,
 }
 
 impl World {
     /// A cluster that this policy governs, before anything has happened.
     pub fn new(state: State, policy: Policy) -> World {
-        World { state, policy, now: Time(i64::MIN), ends: BinaryHeap::new(), waiting: 0, look: None }
+        let ends = BinaryHeap::new();
+        World { state, policy, now: Time(i64::MIN), ends, waiting: 0, look: None, memory: Memory::default() }
     }
 
     /// What the scheduler sees.
@@ -70,7 +73,7 @@ impl World {
         if self.waiting == 0 {
             return None;
         }
-        let plan = cycle::run(&self.state, &self.policy, self.now);
+        let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
         self.state.take_over(&plan);
         for start in &plan.starts {
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);

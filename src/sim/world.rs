@@ -39,6 +39,7 @@ use crate::model::time::{Time, Wall};
 use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
+use crate::sched::memory::Memory;
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
 pub use fate::{Excess, Fate};
@@ -82,6 +83,7 @@ pub struct World {
     /// Those that somebody made.
     reservations: BTreeMap<String, Reservation>,
     plan: Plan,
+    memory: Memory,
     is_due: bool,
     past: Vec<Past>,
     cycles: Vec<Time>,
@@ -103,6 +105,7 @@ impl World {
             ties: Ties::default(),
             reservations: BTreeMap::new(),
             plan: Plan::new(now),
+            memory: Memory::default(),
             is_due: false,
             past: Vec::new(),
             cycles: Vec::new(),
@@ -216,7 +219,7 @@ impl World {
                 return Ok(());
             }
             self.ties.stirred = false;
-            let plan = cycle::run(&self.state, &self.policy, self.now);
+            let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
             plan.audit(&self.state)?;
             self.cycles.push(self.now);
             self.state.take_over(&plan);

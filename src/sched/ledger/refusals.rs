@@ -91,7 +91,8 @@ impl Refusals {
 
 impl Ledger<'_> {
     /// Whether all that ask for the same may be refused for want of room without a look at any of them:
-    /// nothing is promised any more, and nothing but room decides.
+    /// nothing is promised any more, and nothing but room decides. (Those in stopped queues are told so in
+    /// the end: see [`crate::sched::throttling::tell_stopped`].)
     pub fn may_refuse_together(&self) -> bool {
         let backfill = self.backfill();
         self.promises.are_given()
@@ -106,7 +107,7 @@ impl Ledger<'_> {
     /// Refuses all that ask for the same if it is not there; false when some of them may start.
     pub fn refuse_together(&mut self, members: &Members, memory: &mut Memory) -> bool {
         let shape = &members.shape;
-        if !members.wait_for_room_alone(self.state) {
+        if !members.wait_for_room_alone() {
             return false;
         }
         let remembered = memory.recall(&self.space, shape);
