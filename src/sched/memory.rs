@@ -1,8 +1,8 @@
 //! What one cycle found out that still holds in the next.
 //!
 //! Between two cycles little changes: most of what did not fit has as few places as before. What is
-//! remembered is what a count would find again, and is believed only where none of the nodes that have
-//! changed counts differently: a plan is the same with a memory and without.
+//! remembered is what a count would find again, but for the nodes that have changed, which are counted
+//! anew: a plan is the same with a memory and without.
 
 use super::candidates::times_on;
 use super::cluster::{Cluster, Key};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// After more changes than this all is counted anew.
-const MOST_CHANGES: usize = 32;
+const MOST_CHANGES: usize = 64;
 
 /// The memory of the cycles of one state as it changes.
 #[derive(Clone, Debug, Default)]
@@ -85,17 +85,27 @@ impl Memory {
         }
     }
 
-    /// Why a shape still waits, for which there is enough in all; None when it has to be counted anew.
+    /// Why a shape still waits: as many chunks have a place as had one, more or fewer those on the nodes
+    /// that have changed. None when it was not known, or when it may fit now.
     pub fn recall(&mut self, space: &Space, shape: &Shape) -> Option<Arc<Reason>> {
-        let reason = self.scattered.get(&shape.id)?;
-        let [chunk] = &shape.chunks[..] else { return None };
-        let times = |key: &Option<Arc<Key>>| key.as_ref().map_or(0, |key| times_on(space, shape, chunk, key));
-        let is_as_before = |[before, now]: &[Option<Arc<Key>>; 2]| times(before) == times(now);
-        if !matching::is_enough_free(space, shape) || !self.changes.iter().all(is_as_before) {
+        let known = self.scattered.get(&shape.id)?;
+        let (Reason::Scattered { fitting, needed }, [chunk]) = (&**known, &shape.chunks[..]) else { return None };
+        if !matching::is_enough_free(space, shape) {
             return None;
         }
+        let times = |key: &Option<Arc<Key>>| key.as_ref().map_or(0, |key| times_on(space, shape, chunk, key));
+        let change = |[before, now]: &[Option<Arc<Key>>; 2]| times(now) as i64 - times(before) as i64;
+        let change: i64 = self.changes.iter().map(change).sum();
+        let now_fitting = fitting.saturating_add_signed(change);
+        if now_fitting >= *needed {
+            return None;
+        }
+        let reason = match change {
+            0 => known.clone(),
+            _ => Arc::new(Reason::Scattered { fitting: now_fitting, needed: *needed }),
+        };
         self.found.push((shape.id, reason.clone()));
-        Some(reason.clone())
+        Some(reason)
     }
 
     /// Remembers why a shape waits, if that is for want of places and counting alone said so.
