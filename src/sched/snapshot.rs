@@ -248,9 +248,6 @@ impl State {
     /// candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
-        if array.as_ref().is_some_and(|(_, elements)| elements.waiting().is_empty()) {
-            return self.withdraw(job.id);
-        }
         let array = array.map(|(indices, elements)| Array { indices, elements });
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
@@ -512,5 +509,45 @@ mod tests {
         assert_eq!(scene.starts(), "1 on n1,n2");
         scene.state.remove_node("n1");
         assert_eq!(scene.starts(), "");
+    }
+
+    #[test]
+    fn jobs_of_a_queue_that_is_gone_do_not_start() {
+        let mut scene = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1");
+        scene.state.remove_queue("workq");
+        assert_eq!(scene.starts(), "");
+    }
+
+    #[test]
+    fn what_is_given_back_at_a_moment_is_that_of_those_who_still_end_then() {
+        let scene =
+            cluster("2 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 60).running(2, "select=1:ncpus=2", "n1", 60);
+        let mut scene = scene.running(3, "select=1:ncpus=4", "n2", 70);
+        let ncpus = scene.state.cluster.catalog.index("ncpus").unwrap();
+        let given_back = |scene: &crate::sched::fixture::Scene| {
+            scene.state.releases.iter().map(|(until, taken)| (until.0 / 1000, taken[ncpus])).collect::<Vec<_>>()
+        };
+        assert_eq!(given_back(&scene), [(60, 3), (70, 4)]);
+        scene.state.vacate(JobId::job(2));
+        assert_eq!(given_back(&scene), [(60, 1), (70, 4)]);
+        scene.state.vacate(JobId::job(1));
+        assert_eq!(given_back(&scene), [(70, 4)]);
+    }
+
+    #[test]
+    fn an_element_is_a_candidate_until_it_begins() {
+        let scene = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1 array=4-6").begun(1, 1, 1);
+        let class = |index| scene.state.class_of(JobId::element(1, index));
+        assert_eq!([4, 5, 6].map(|index| class(index).is_some()), [true, false, true]);
+        assert!(class(7).is_none() && !scene.state.is_idle());
+        assert_eq!(scene.state.waits_since(JobId::element(1, 4)), scene.state.waits_since(JobId::array(1)));
+    }
+
+    #[test]
+    fn a_node_that_a_job_has_alone_is_said_to_be_taken_so() {
+        let scene = cluster("2 x ncpus=8").running(1, "select=1:ncpus=1 place=excl", "n1", 60);
+        let scene = scene.running(2, "select=1:ncpus=1 place=shared", "n2", 60);
+        assert_eq!(["n1", "n2"].map(|node| scene.state.assigned(node).exclusive), [true, false]);
+        assert_eq!([1, 2].map(|job| scene.state.running[&JobId::job(job)].alone), [true, false]);
     }
 }
