@@ -304,3 +304,6 @@ impl Forecast<'_> {
 fn names(state: &State, placement: &Placement) -> Arc<[String]> {
     placement.picks.iter().map(|&(ix, _)| state.cluster.node(ix).name.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

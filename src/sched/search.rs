@@ -85,3 +85,29 @@ impl<'a> Search<'a> {
         fitting.iter().any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Allocation;
+    use crate::sched::fixture::cluster;
+
+    /// Neither order of first fit places these, whatever comes first among the nodes.
+    #[test]
+    fn what_first_fit_does_not_place_is_found_by_search() {
+        for allocation in [Allocation::FirstAvailable, Allocation::MinResource, Allocation::CpuLoad] {
+            let starts = |nodes: &str, select: &str| {
+                let mut scene = cluster(nodes).queued(1, &format!("select={select}"));
+                scene.policy.placement.allocation = allocation;
+                scene.starts().replace("1 on ", "").split(',').count()
+            };
+            assert_eq!(starts("2 x ncpus=6", "2:ncpus=3+3:ncpus=2"), 5, "{allocation:?}");
+            assert_eq!(starts("1 x ncpus=1, 3 x ncpus=6", "4:ncpus=3+3:ncpus=2"), 7, "{allocation:?}");
+            assert_eq!(starts("4 x ncpus=6:mem=1gb", "3:ncpus=2+6:ncpus=3:mem=1mb"), 9, "{allocation:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_with_a_hopeless_chunk_is_not_searched_for() {
+        assert_eq!(cluster("2 x ncpus=6").queued(1, "select=2:ncpus=3+3:ncpus=3").starts(), "");
+    }
+}

@@ -286,4 +286,13 @@ mod tests {
         assert_eq!(why(&cluster(""), "select=1:ncpus=1000"), none);
         assert_eq!(why(&cluster("").node("n1", "ncpus=4", false), "select=1:ncpus=4"), none);
     }
+
+    #[test]
+    fn never_tells_what_the_node_named_has() {
+        let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(why(&nodes, "select=1:ncpus=5:vnode=n2"), format!("{never}ncpus (R: 5 A: 4 T: 14)"));
+        assert_eq!(why(&nodes, "select=1:ncpus=1:host=n1:vnode=n2"), format!("{never}vnode (n2 != n1)"));
+        assert_eq!(why(&nodes, "select=2:ncpus=9:host=n3"), format!("{never}ncpus (R: 9 A: 2 T: 14)"));
+    }
 }

@@ -288,3 +288,14 @@ fn a_job_may_run_until_the_last_of_its_windows_closes() {
     assert!(!starts("2:00:00").is_empty());
     assert!(starts("2:00:01").is_empty());
 }
+
+/// One whom a window keeps out stands for nobody else who asks for the same.
+#[test]
+fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
+    let scene = cluster("2 x ncpus=4").running(9, "select=1:ncpus=2", "n1", HOUR);
+    let reserved = window(&scene, "R1", &["bob"], &["n2"], (0, 8));
+    let scene = job(with(scene, reserved), 2, "ann", None, "select=1:ncpus=4:vnode=n1 walltime=1:00:00");
+    let asked = "select=1:ncpus=2 walltime=2:00:00";
+    let scene = job(job(scene, 3, "ann", None, asked), 4, "bob", None, asked);
+    assert_eq!(scene.starts(), "4 on n2");
+}

@@ -122,6 +122,8 @@ fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
         "select=1:ncpus=2:big=True",
         "select=1:ncpus=1",
         "select=1:ncpus=2:mem=1gb",
+        "select=1:ncpus=2+1:ncpus=1",
+        "select=1:ncpus=2+1:ncpus=2:big=True",
     ] {
         assert!(!counts(&many.clone().queued(9, request)), "{request}");
     }

@@ -164,3 +164,22 @@ fn a_filler_runs_beside_promises_and_windows_at_once() {
     assert_eq!(short.starts(), "3 on n4; 5 on n2");
     assert_eq!(short.plan().starts[0].job, JobId::job(3));
 }
+
+/// M31: kept from cycle to cycle, promises move to other nodes when they must, and say so.
+#[test]
+fn a_promise_that_is_renewed_elsewhere_names_its_new_nodes() {
+    let mut scene = kept("select=3:ncpus=4");
+    scene.policy.backfill.depth = Backfill::ALL;
+    let scene = later(scene).running(8, "select=1:ncpus=4", "n2", 500);
+    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+}
+
+/// A promise is made anew once something has ended: so the fillers keep the most.
+#[test]
+fn a_promise_is_placed_anew_once_something_has_ended() {
+    let scene = with_an_earlier_node(kept("select=3:ncpus=4").running(7, "select=1:ncpus=0", "n4", 50));
+    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n2");
+    let mut scene = scene;
+    scene.state.vacate(JobId::job(7));
+    assert_eq!(scene.booked(), "2 at 100 on a,n1,n3");
+}
