@@ -131,4 +131,11 @@ mod tests {
         let fillers = ["select=1:ncpus=4 queue=stopped", "select=1:ncpus=4:color=red", "select=1:ncpus=2"];
         assert_eq!(greedy(&fillers).starts(), "5 on n1");
     }
+
+    /// M30: so many of a class as are worth it, not all that would fit.
+    #[test]
+    fn m30_no_more_of_a_class_start_than_were_chosen() {
+        let fillers = ["select=1:ncpus=1", "select=1:ncpus=1", "select=1:ncpus=1", "select=1:ncpus=3"];
+        assert_eq!(greedy(&fillers).starts(), "3 on n1; 6 on n1");
+    }
 }

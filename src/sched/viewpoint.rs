@@ -239,14 +239,13 @@ mod tests {
     fn says(scene: &Scene, node: &str, name: &str) -> String {
         let space = Space::now(&scene.state.cluster);
         let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
-        let text = match view.value(name) {
+        match view.value(name) {
             Some(Value::Number(number)) => format!("{number}"),
             Some(Value::Boolean(flag)) => format!("{flag}"),
             Some(Value::Text(text)) => text.to_string(),
             Some(Value::List(list)) => list.join(","),
             Some(Value::Undefined) | None => "undefined".to_string(),
-        };
-        text
+        }
     }
 
     fn all_say(node: &str, expected: &[(&str, &str)]) {

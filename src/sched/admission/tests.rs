@@ -222,14 +222,13 @@ fn a_job_ends_with_its_own_reservation() {
 fn windows_are_looked_at_again_when_one_opens_or_closes() {
     let scene = cluster("1 x ncpus=4");
     let (first, second) =
-        (window(&scene, "a", &["ann"], &["n1"], (1, 3)), window(&scene, "b", &["bob"], &["n1"], (5, 6)));
+        (window(&scene, "z", &["ann"], &["n1"], (1, 3)), window(&scene, "a", &["bob"], &["n1"], (5, 6)));
     let scene = job(with(with(scene, first), second), 1, "carl", None, "select=1:ncpus=4 walltime=9:00:00");
     let next = |hour: i64| scene.clone().at(hour * HOUR).plan().next.map(|next| next.0 / 1000 / HOUR);
     assert_eq!([0, 1, 2, 3, 5].map(next), [Some(1), Some(3), Some(3), Some(5), Some(6)]);
-    let mut names = scene.clone();
-    names.state.remove_window("a");
-    assert_eq!(scene.why(1).replace("a", "b").len(), names.why(1).len());
-    assert!(matches!(&scene.reason(1), None | Some(_)));
+    let plan = scene.plan();
+    let why = scene.state.verdict(&plan, JobId::job(1)).unwrap().to_string();
+    assert!(why.contains('z') && !why.contains("reservation a"), "the first that opens is named: {why}");
 }
 
 /// M38, M40: the promise of a start counts what jobs give back once, and what is set aside from then on.
@@ -298,4 +297,16 @@ fn who_is_kept_out_of_a_window_bars_nobody_from_it() {
     let asked = "select=1:ncpus=2 walltime=2:00:00";
     let scene = job(job(scene, 3, "ann", None, asked), 4, "bob", None, asked);
     assert_eq!(scene.starts(), "4 on n2");
+}
+
+/// I23: who would run on into prime time is looked at again when that begins.
+#[test]
+fn i23_prime_time_holds_in_the_cycle() {
+    use crate::model::site_time::{Prime, SiteTime};
+    let mut scene = cluster("1 x ncpus=2").queued(1, "walltime=2:00:00").queued(2, "walltime=0:30:00");
+    let prime = Prime { is_on: false, until: at(HOUR), may_cross: false };
+    scene.state.set_site_time(SiteTime { dedicated: None, prime: Some(prime) });
+    assert_eq!(scene.starts(), "2 on n1");
+    assert_eq!(scene.clone().plan().next, Some(at(HOUR)));
+    assert_eq!(scene.queued(3, "walltime=1:00:00").starts(), "2 on n1; 3 on n1");
 }

@@ -17,7 +17,7 @@ fn told(step: usize) -> (NodeFacts, bool) {
         facts.available.insert("ngpus".to_string(), Value::Long(2));
         (facts.gpus, facts.gpus_outside) = (vec![0, 1], [vec![], vec![0], vec![1, 7]][step * 7 % 11 % 3].clone());
     }
-    (facts, step % 4 > 0)
+    (facts, !step.is_multiple_of(4))
 }
 
 fn share(node: &str, gpu: u16) -> Share {

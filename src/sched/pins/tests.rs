@@ -69,7 +69,7 @@ fn kept(request: &str) -> Scene {
     later(scene.running(3, "select=1:ncpus=4", "n3", 100).queued(2, request))
 }
 
-/// What ran on none of the nodes promised has ended late, so that a promise made anew would be another.
+/// With a node in front of all others that is taken until then, too: a promise made anew would take that.
 fn with_an_earlier_node(scene: Scene) -> Scene {
     scene.node("a", "ncpus=4:color=red", true).running(8, "select=1:ncpus=4", "a", 100)
 }
