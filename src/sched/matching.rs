@@ -305,7 +305,6 @@ mod tests {
     #[test]
     fn kinds_of_chunks_are_not_in_each_others_way() {
         assert_eq!(starts("1 x ncpus=4, 1 x ncpus=2", "select=1:ncpus=2+1:ncpus=4"), "1 on n2,n1");
-        // Neither order of first fit places this: 3+3 and 2+2+2.
         assert_eq!(starts("2 x ncpus=6", "select=2:ncpus=3+3:ncpus=2"), "1 on n1,n1,n2,n2,n2");
         assert_eq!(starts("1 x ncpus=5, 1 x ncpus=7", "select=1:ncpus=4+1:ncpus=3+1:ncpus=5"), "1 on n2,n2,n1");
     }

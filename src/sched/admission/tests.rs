@@ -268,12 +268,15 @@ fn what_a_job_inside_has_is_set_aside_again_when_it_ends() {
 /// M41: whom a window is for within a time limit only, that limit binds.
 #[test]
 fn a_time_limit_binds_those_who_ask_for_the_reservation_too() {
-    let scene = cluster("1 x ncpus=4");
-    let mut reserved = window(&scene, "R1", &["ann"], &["n1"], (0, 8));
-    reserved.access.limit = Some(TimeLimit { most: Span::seconds(HOUR), binds_all: true });
-    let scene = with(scene, reserved);
-    let starts = |walltime: &str| job(scene.clone(), 1, "ann", Some("R1"), &format!("walltime={walltime}")).starts();
-    assert_eq!(["1:00:00", "1:00:01"].map(starts), ["1 on n1", ""]);
+    for chunk in ["n1", "n1:4"] {
+        let scene = cluster("1 x ncpus=4");
+        let mut reserved = window(&scene, "R1", &["ann"], &[chunk], (0, 8));
+        reserved.access.limit = Some(TimeLimit { most: Span::seconds(HOUR), binds_all: true });
+        let scene = with(scene, reserved);
+        let starts =
+            |walltime: &str| job(scene.clone(), 1, "ann", Some("R1"), &format!("walltime={walltime}")).starts();
+        assert_eq!(["1:00:00", "1:00:01"].map(starts), ["1 on n1", ""], "{chunk}");
+    }
 }
 
 /// What asks for any reservation may run as long as the last that admits it; to the very end.

@@ -183,3 +183,10 @@ fn a_promise_is_placed_anew_once_something_has_ended() {
     scene.state.vacate(JobId::job(7));
     assert_eq!(scene.booked(), "2 at 100 on a,n1,n3");
 }
+
+/// M37: a promise leaves nodes of which one is set aside meanwhile.
+#[test]
+fn a_promise_leaves_a_node_that_was_set_aside() {
+    let scene = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
+    assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+}
