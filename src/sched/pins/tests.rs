@@ -111,11 +111,8 @@ fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
     let scene = with_licences(cluster("4 x ncpus=4"), 2).running(9, "select=1:ncpus=1 site_lic=2", "n1", 100);
     let asked = "site_lic=2 walltime=100";
     let scene = later(scene.queued(2, asked).queued(3, asked));
-    let times = |scene: &Scene| scene.plan().bookings.iter().map(|b| (b.job.number, b.at.0 / 1000)).collect::<Vec<_>>();
     assert_eq!(times(&scene), [(2, 100), (3, 200)]);
-    let mut found = times(&scene.queued(1, asked));
-    found.sort_unstable();
-    assert_eq!(found, [(1, 300), (2, 100), (3, 200)]);
+    assert_eq!(times(&scene.queued(1, asked)), [(1, 300), (2, 100), (3, 200)]);
 }
 
 /// Q21, G4.
@@ -189,4 +186,49 @@ fn a_promise_is_placed_anew_once_something_has_ended() {
 fn a_promise_leaves_a_node_that_was_set_aside() {
     let scene = bobs(kept("select=3:ncpus=4"), &["n2"], (0, 9));
     assert_eq!(scene.booked(), "2 at 100 on n1,n3,n4");
+}
+
+/// When each is promised its start, in seconds, by the number of the job.
+fn times(scene: &Scene) -> Vec<(u64, i64)> {
+    let mut times: Vec<_> = scene.plan().bookings.iter().map(|b| (b.job.number, b.at.0 / 1000)).collect();
+    times.sort_unstable();
+    times
+}
+
+fn all_promised(scene: Scene) -> Scene {
+    let mut scene = pinned(scene);
+    scene.policy.backfill.depth = Backfill::ALL;
+    scene
+}
+
+/// M31: what a cycle starts comes back to those it promises, beside each other.
+#[test]
+fn promises_stand_on_what_this_cycle_starts() {
+    let scene = all_promised(cluster("1 x ncpus=4")).queued(2, "select=1:ncpus=4 walltime=50");
+    let scene = scene.queued(3, "select=1:ncpus=3 walltime=100").queued(4, "select=1:ncpus=1 walltime=100");
+    assert_eq!((scene.starts().as_str(), times(&scene)), ("2 on n1", vec![(3, 50), (4, 50)]));
+}
+
+/// M31: a promise may not run into another one.
+#[test]
+fn a_promise_ends_before_the_next_begins_or_begins_after_it() {
+    let scene = all_promised(cluster("1 x ncpus=4"));
+    let scene = scene.running(1, "select=1:ncpus=2", "n1", 50).running(9, "select=1:ncpus=2", "n1", 100);
+    let scene = scene.queued(2, "select=1:ncpus=4 walltime=100");
+    let third = |walltime: i64| times(&scene.clone().queued(3, &format!("select=1:ncpus=2 walltime={walltime}")))[1];
+    assert_eq!([50, 51].map(third), [(3, 50), (3, 200)]);
+}
+
+#[test]
+fn a_promise_takes_no_more_than_it_needs() {
+    let scene = pinned(cluster("2 x ncpus=4")).running(1, "select=2:ncpus=4", "n1,n2", 100);
+    assert_eq!(promised(&scene.queued(2, "select=3:ncpus=2")), "n1,n1,n2");
+}
+
+/// What a promise needs besides goes on the first nodes, those included of which it has something.
+#[test]
+fn a_promise_is_filled_up_on_the_first_nodes() {
+    let mut scene = pinned(cluster("1 x ncpus=8, 1 x ncpus=4")).running(1, "select=1:ncpus=6", "n1", 100);
+    scene.policy.placement.allocation = crate::model::policy::Allocation::FirstAvailable;
+    assert_eq!(promised(&scene.queued(2, "select=7:ncpus=1")), "n1,n1,n1,n1,n1,n1,n1");
 }
