@@ -184,3 +184,12 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     assert_eq!((counts(&scene), promised(scene.clone())), (false, vec!["2 at 100".to_string()]));
     assert_eq!(promised(scene.clone()), promised(pinned(scene)));
 }
+
+/// One that does not is enough.
+#[test]
+fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
+    let [_, many] = plain();
+    assert!(counts(&many));
+    assert!(!counts(&many.clone().running(8, "select=1:ncpus=1", "n3", 100)));
+    assert!(!counts(&many.running(8, "select=1:ncpus=2:mem=1gb", "n3", 100)));
+}
