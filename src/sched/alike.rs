@@ -141,7 +141,9 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::sched::fixture::cluster;
+    use crate::model::job::JobId;
+    use crate::model::time::Span;
+    use crate::sched::fixture::{Scene, cluster};
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
@@ -158,5 +160,21 @@ mod tests {
         let scene = scene.queued(998, "select=1:ncpus=1 hosts=n1").queued(999, "select=1:ncpus=1 hosts=n1 walltime=9");
         let own: Vec<_> = scene.state.classes.values().filter(|class| !class.key.shape.is_common()).collect();
         assert!(own.len() == 2 && !Arc::ptr_eq(&own[0].key.shape, &own[1].key.shape));
+    }
+
+    #[test]
+    fn the_shortest_of_those_that_ask_for_the_same_is_the_shortest_that_still_waits() {
+        let job = |id: u64, walltime: &str| format!("select=1:ncpus={} walltime={walltime}", 1 + id / 10);
+        let waiting = [(1, "90"), (2, "60"), (3, "60"), (4, "120"), (11, "5")];
+        let mut scene = waiting.iter().fold(cluster(""), |scene, &(id, span)| scene.queued(id, &job(id, span)));
+        let class = scene.state.class_key(&scene.job(1, &job(1, "90")));
+        let shortest = |scene: &Scene| scene.state.alike.shortest(&class, Span::seconds(30)).as_seconds();
+        assert_eq!(shortest(&scene), 60);
+        scene.state.withdraw(JobId::job(2));
+        assert_eq!(shortest(&scene), 60);
+        scene.state.withdraw(JobId::job(3));
+        assert_eq!(shortest(&scene), 90);
+        let scene = scene.queued(5, "select=1:ncpus=1");
+        assert_eq!(shortest(&scene), 30, "one without walltime runs for the default");
     }
 }

@@ -96,4 +96,20 @@ mod tests {
         scene.apply(&plan);
         assert_eq!(scene.state.assigned("n1").taken["ncpus"].to_string(), "8");
     }
+
+    /// Q22: what is left grows the next, up to its most.
+    #[test]
+    fn each_grows_up_to_its_most() {
+        let plan = cluster("1 x ncpus=9").queued(1, "select=3:ncpus=2-4").plan();
+        let taken: Vec<String> = plan.starts[0].shares.iter().map(|share| share.taken[0].1.to_string()).collect();
+        assert_eq!(taken, ["4", "3", "2"]);
+    }
+
+    /// Q22: one chunk that grows and one that does not.
+    #[test]
+    fn only_what_may_grow_grows() {
+        let plan = cluster("2 x ncpus=8").queued(1, "select=1:ncpus=2+1:ncpus=3+ place=scatter").plan();
+        let taken = |at: usize| plan.starts[0].shares[at].taken[0].1.to_string();
+        assert_eq!((taken(0), taken(1)), ("2".to_string(), "8".to_string()));
+    }
 }

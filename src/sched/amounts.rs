@@ -96,3 +96,36 @@ pub fn counted(value: &Value) -> Option<i64> {
     };
     amount.map(|amount| amount.max(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::Definition;
+    use crate::sched::fixture::resources;
+
+    #[test]
+    fn what_nodes_have_comes_before_what_the_whole_system_has() {
+        let mut resources = resources();
+        let global = Definition { kind: Kind::Long, host_level: false, consumable: true, requestable: true };
+        resources.define("another_lic", global);
+        let catalog = Catalog::new(&resources);
+        for (index, name) in catalog.names().iter().enumerate() {
+            let is_of_nodes = !catalog.pooled().contains(&index);
+            assert_eq!((catalog.index(name), catalog.index_on_node(name)), (Some(index), is_of_nodes.then_some(index)));
+        }
+        assert_eq!(catalog.names()[catalog.pooled()], ["another_lic", "site_lic"]);
+        assert_eq!((catalog.index("color"), catalog.nothing().len()), (None, catalog.no_room().len() + 2));
+    }
+
+    #[test]
+    fn fractions_count_in_thousandths_and_never_for_less_than_they_are() {
+        let mut resources = resources();
+        let share = Definition { kind: Kind::Float, host_level: true, consumable: true, requestable: true };
+        resources.define("share", share);
+        let catalog = Catalog::new(&resources);
+        let amount = |number| counted(&Value::Float(number));
+        assert_eq!([2.5, 0.0001, -1.0].map(amount), [Some(2500), Some(1), Some(0)]);
+        assert_eq!(catalog.value(catalog.index("share").unwrap(), 2500), Value::Float(2.5));
+        assert_eq!((counted(&Value::Long(-3)), counted(&Value::Boolean(true))), (Some(0), None));
+    }
+}

@@ -256,11 +256,14 @@ impl<'s> Calendar<'s> {
     }
 
     /// Nodes on which a job could start then, where its promise is a mere count: those of the jobs that
-    /// end by then, and those that are free.
+    /// end by then or make way, and those that are free.
     fn forecast(&self, space: &Space<'s>, shape: &Shape, at: Time) -> Arc<[String]> {
         let mut forecast = Forecast { cluster: space.cluster, shape, nodes: Vec::new() };
-        let ends = self.state.ends.range(..=(at.max(self.now), LAST)).map(|&(_, job)| job);
-        for (job, running) in ends.filter_map(|job| Some((job, self.state.running.get(&job)?))) {
+        let over = at.max(self.now);
+        let ends = self.state.ends.range(..=(over, LAST)).map(|&(_, job)| job);
+        let stays = |job: &JobId| self.state.running.get(job).is_some_and(|running| running.until > over);
+        let give_way = self.state.standing.fillers().filter(stays);
+        for (job, running) in ends.chain(give_way).filter_map(|job| Some((job, self.state.running.get(&job)?))) {
             for &ix in &running.nodes {
                 let hold = space.cluster.node(ix).tenants.get(&job);
                 hold.into_iter().for_each(|hold| forecast.put(ix, &hold.taken));
@@ -304,3 +307,6 @@ impl Forecast<'_> {
 fn names(state: &State, placement: &Placement) -> Arc<[String]> {
     placement.picks.iter().map(|&(ix, _)| state.cluster.node(ix).name.clone()).collect()
 }
+
+#[cfg(test)]
+mod tests;

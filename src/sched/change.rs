@@ -196,7 +196,9 @@ mod tests {
     use crate::model::event::Event;
     use crate::model::life::Moment;
     use crate::model::time::Wall;
-    use crate::sched::fixture::{cluster, resources};
+    use crate::model::window::Access;
+    use crate::sched::fixture::{Scene, cluster, resources};
+    use crate::sched::window;
 
     #[test]
     fn a_view_follows_a_job_from_the_queue_to_its_nodes_and_out() {
@@ -211,6 +213,66 @@ mod tests {
         assert_eq!((scene.starts().as_str(), scene.state.assigned("n1").jobs), ("", vec![job.id]));
         scene.state.make(&Change::of(job.id, None, &Policy::default()));
         assert_eq!(scene.state.holders().count(), 0);
+    }
+
+    fn window(scene: &Scene, id: &str, users: &[&str], node: &str, hours: (i64, i64)) -> Window {
+        Window {
+            id: id.into(),
+            from: Time(0) + Span::seconds(hours.0 * 3600),
+            to: Time(0) + Span::seconds(hours.1 * 3600),
+            shares: window::whole(&scene.state, &[node.to_string()]).unwrap(),
+            whole: true,
+            access: Access { users: users.iter().map(ToString::to_string).collect(), ..Access::default() },
+            by_name: false,
+            owner_preempts: false,
+        }
+    }
+
+    #[test]
+    fn a_running_job_is_inside_of_the_open_reservation_that_admits_it_where_it_runs() {
+        let mut scene = cluster("3 x ncpus=4");
+        for (id, users, node, hours) in
+            [("a.1", "bob", "n2", (0, 9)), ("b", "ann", "n2", (0, 1)), ("c.2", "ann", "n2", (1, 9))]
+        {
+            let window = window(&scene, id, &[users], node, hours);
+            scene.state.set_window(window);
+        }
+        let inside = |nodes: &str, hour: i64| {
+            let text = format!("select={}:ncpus=1 walltime=60 place=scatter", nodes.split(',').count());
+            let (mut job, other) = (scene.job(1, &text), cluster("3 x ncpus=4").queued(1, &text));
+            let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")].into_iter().filter(|(_, node)| !nodes.contains(node));
+            let other = elsewhere.fold(other, |other, (id, node)| other.running(id, "select=1:ncpus=4", node, 60));
+            let shares = other.plan().starts.remove(0).shares;
+            let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
+            job.apply(&Event::Started { attempt: 1, shares }, moment);
+            scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
+        };
+        assert_eq!(inside("n2", 0).as_deref(), Some("b"));
+        assert_eq!(inside("n1,n2", 2).as_deref(), Some("c"), "one of its nodes is enough");
+        assert_eq!((inside("n1,n3", 2), inside("n2", 10)), (None, None));
+        scene.state.remove_window("b");
+        assert_eq!(scene.state.windows().map(Window::name).collect::<Vec<_>>(), ["a", "c"]);
+    }
+
+    /// M37: what is in a reservation is over when that closes, at the latest.
+    #[test]
+    fn a_job_inside_of_a_reservation_ends_with_it_or_before() {
+        let until = |closes: Option<i64>| {
+            let held = Change::Holds {
+                job: JobId::job(1),
+                shares: Vec::new(),
+                user: "ann".into(),
+                tenant: Tenant::default(),
+                until: Time(60),
+                inside: None,
+            };
+            match held.inside(Some("R1".to_string()), closes.map(Time)) {
+                Change::Holds { until, inside, .. } => (until.0, inside),
+                other => panic!("{other:?}"),
+            }
+        };
+        let inside = Some("R1".to_string());
+        assert_eq!([None, Some(50), Some(70)].map(until), [(60, inside.clone()), (50, inside.clone()), (60, inside)]);
     }
 
     #[test]

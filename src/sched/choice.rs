@@ -140,4 +140,28 @@ mod tests {
         assert!(scene.state.set_answer(class, Some(&names(&["n2"]))));
         assert_eq!(scene.queued(1, "select=1:ncpus=2 nalloc=local").starts(), "1 on n1");
     }
+
+    #[test]
+    fn m8i_who_looks_ahead_waits_for_no_answer() {
+        let mut scene = cluster("2 x ncpus=4")
+            .queued(1, "select=1:ncpus=2 nalloc=local")
+            .queued(2, "select=1:ncpus=3 nalloc=local");
+        let [one, two] = [1, 2].map(|job| scene.state.class_of(JobId::job(job)).unwrap());
+        assert_eq!(scene.state.class(one).map(|class| class.id), Some(one));
+        scene.state.await_answer(one);
+        scene.state.set_answer(two, Some(&names(&["n2"])));
+        assert_eq!(scene.starts(), "2 on n2");
+        scene.state.expect_no_answers();
+        assert!(!scene.state.is_awaited(one));
+        assert_eq!(scene.starts(), "1 on n1; 2 on n2", "what was said still holds");
+    }
+
+    #[test]
+    fn m8i_who_names_what_is_no_node_has_said_nothing() {
+        let mut scene = cluster("2 x ncpus=4").queued(1, "select=1:ncpus=2 nalloc=local");
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        assert!(!scene.state.set_answer(class, Some(&names(&["n2", "nosuch"]))));
+        assert_eq!(scene.starts(), "1 on n1");
+        assert!(scene.state.set_answer(class, Some(&[])) && scene.state.set_answer(class, None));
+    }
 }

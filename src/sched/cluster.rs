@@ -449,3 +449,6 @@ fn sorted(numbers: &[u16]) -> Vec<u16> {
     numbers.dedup();
     numbers
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,4 +158,11 @@ mod tests {
         assert_eq!(taken, ["4", "4"]);
         assert_eq!(cluster("1 x ncpus=8").queued(1, "select=4:ncpus=1 geometry={(0,3)(1,2)}").starts(), "");
     }
+
+    /// M9: as long as a share has tasks left it has its turn.
+    #[test]
+    fn tasks_go_round_where_shares_hold_different_numbers() {
+        let uneven = "select=1:ncpus=3:mpiprocs=3+1:ncpus=1:mpiprocs=1 place=scatter distribution=roundrobin";
+        assert_eq!(lines(&cluster("2 x ncpus=4"), uneven), "1,2,1,1");
+    }
 }

@@ -55,3 +55,39 @@ fn equivalents(shape: &Shape, ledger: &Ledger) -> i64 {
     let largest = shape.total.iter().zip(cluster.capacity()).map(share).fold(0.0, f64::max);
     (largest * all as f64 * 1000.0) as i64
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{Filling, Metric};
+    use crate::sched::fixture::{Scene, cluster};
+
+    /// 20 processors, of which 10 are free until the promise of job 2 at 3600.
+    fn filling(metric: Metric) -> Scene {
+        let mut scene = cluster("1 x ncpus=20:mem=100gb").running(1, "select=1:ncpus=10", "n1", 3600);
+        (scene.policy.backfill.policy, scene.policy.backfill.metric) = (Filling::BestFit, metric);
+        scene.queued(2, "select=1:ncpus=20 walltime=1:00:00")
+    }
+
+    /// M30: a processor equivalent is the largest share of any resource, in processors.
+    #[test]
+    fn m30_processor_equivalents_count_what_a_job_has_most_of() {
+        let of = |metric, one: &str, other: &str| filling(metric).queued(3, one).queued(4, other).starts();
+        let (wide, fat) = ("select=1:ncpus=6:mem=30gb walltime=0:10:00", "select=1:ncpus=2:mem=80gb walltime=0:10:00");
+        assert_eq!(of(Metric::Procs, fat, wide), "4 on n1");
+        assert_eq!(of(Metric::Pe, wide, fat), "4 on n1", "80 of 100 are worth 16 of 20");
+        let longer = "select=1:ncpus=6:mem=30gb walltime=0:50:00";
+        assert_eq!(of(Metric::PeSeconds, fat, longer), "4 on n1");
+        assert_eq!(of(Metric::PeSeconds, wide, fat), "4 on n1");
+        let narrow = "select=1:ncpus=4:mem=75gb walltime=0:10:00";
+        assert_eq!(of(Metric::Pe, narrow, fat), "4 on n1");
+    }
+
+    /// M30: it is the blocked job behind which best comes first.
+    #[test]
+    fn m30_before_anybody_is_blocked_the_first_comes_first() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=4");
+        (scene.policy.backfill.policy, scene.policy.backfill.keep) =
+            (Filling::BestFit, crate::model::policy::Keep::Never);
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+}

@@ -47,3 +47,26 @@ impl Gaps {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::Chunk;
+    use crate::model::time::Span;
+
+    /// M35.
+    #[test]
+    fn what_became_free_is_kept_for_jobs_of_at_least_the_size() {
+        let chunk = Some(Chunk { size: 4, duration: Span::seconds(300) });
+        let policy = Backfill { chunk, ..Backfill::default() };
+        let mut standing = Standing::default();
+        standing.note_release(Time(9));
+        let refused = |gaps: &Gaps, processors| gaps.keep(&policy, &standing, processors, Time(0)).is_err();
+        let mut gaps = Gaps::default();
+        gaps.note_blocked(&policy, 3);
+        assert!(!refused(&gaps, 3), "no wide job is blocked");
+        gaps.note_blocked(&policy, 4);
+        assert_eq!([3, 4, 5].map(|processors| refused(&gaps, processors)), [true, false, false]);
+        assert!(gaps.keep(&policy, &Standing::default(), 3, Time(0)).is_ok(), "nothing has become free");
+    }
+}

@@ -105,3 +105,37 @@ impl<'s> Search<'s> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Filling;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn greedy(fillers: &[&str]) -> Scene {
+        let mut scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=4", "n1", 3600);
+        scene.policy.backfill.policy = Filling::Greedy;
+        let scene = scene.queued(2, "select=1:ncpus=8 walltime=1:00:00");
+        fillers.iter().zip(3..).fold(scene, |scene, (text, id)| scene.queued(id, &format!("walltime=1:00:00 {text}")))
+    }
+
+    /// M30: of those worth the same, the first.
+    #[test]
+    fn m30_the_first_of_the_best_combinations_is_taken() {
+        assert_eq!(greedy(&["select=1:ncpus=4", "select=1:ncpus=4 walltime=0:59:00"]).starts(), "3 on n1");
+        assert_eq!(greedy(&["select=1:ncpus=3", "select=2:ncpus=2"]).starts(), "4 on n1,n1");
+    }
+
+    /// Jobs that may not run, or run anywhere, take no place in a combination.
+    #[test]
+    fn m30_who_may_not_run_stands_for_nothing() {
+        let fillers = ["select=1:ncpus=4 queue=stopped", "select=1:ncpus=4:color=red", "select=1:ncpus=2"];
+        assert_eq!(greedy(&fillers).starts(), "5 on n1");
+    }
+
+    /// M30: so many of a class as are worth it, not all that would fit.
+    #[test]
+    fn m30_no_more_of_a_class_start_than_were_chosen() {
+        let fillers = ["select=1:ncpus=1", "select=1:ncpus=1", "select=1:ncpus=1", "select=1:ncpus=3"];
+        assert_eq!(greedy(&fillers).starts(), "3 on n1; 6 on n1");
+    }
+}

@@ -125,4 +125,11 @@ mod tests {
         scene.state.set_node(&facts, true);
         assert!(scene.plan().starts.iter().all(|start| start.shares[0].cpus.is_empty()));
     }
+
+    /// M46: whose a job is stands in its start, whether it mattered for its place or not.
+    #[test]
+    fn a_start_says_whose_it_is() {
+        let plan = cluster("1 x ncpus=8").owned("bob").queued(1, "select=1:ncpus=1").plan();
+        assert_eq!(plan.starts[0].exclusive.user, crate::sched::snapshot::User::of("bob"));
+    }
 }

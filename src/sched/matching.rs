@@ -235,6 +235,7 @@ fn in_order(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[us
 
 #[cfg(test)]
 mod tests {
+    use crate::model::policy::Allocation;
     use crate::sched::fixture::{Scene, cluster};
 
     fn starts(nodes: &str, request: &str) -> String {
@@ -308,7 +309,6 @@ mod tests {
     #[test]
     fn kinds_of_chunks_are_not_in_each_others_way() {
         assert_eq!(starts("1 x ncpus=4, 1 x ncpus=2", "select=1:ncpus=2+1:ncpus=4"), "1 on n2,n1");
-        // Neither order of first fit places this: 3+3 and 2+2+2.
         assert_eq!(starts("2 x ncpus=6", "select=2:ncpus=3+3:ncpus=2"), "1 on n1,n1,n2,n2,n2");
         assert_eq!(starts("1 x ncpus=5, 1 x ncpus=7", "select=1:ncpus=4+1:ncpus=3+1:ncpus=5"), "1 on n2,n2,n1");
     }
@@ -334,5 +334,39 @@ mod tests {
         scene.state.remove_node("n2");
         assert_eq!(scene.starts(), "");
         assert_eq!(scene.node("n1", "ncpus=8", true).starts(), "1 on n1");
+    }
+
+    /// The first host that suits, whatever stands before it.
+    #[test]
+    fn packed_chunks_pass_over_nodes_that_do_not_suit() {
+        let red = "1 x ncpus=4:color=red, 2 x ncpus=4:color=blue";
+        assert_eq!(starts(red, "select=2:ncpus=2:color=blue place=pack"), "1 on n2,n2");
+        assert_eq!(starts(red, "select=1:ncpus=2:color=blue+1:ncpus=1:vnode=n3 place=pack"), "1 on n3,n3");
+        assert_eq!(starts(red, "select=2:ncpus=2:color=blue place=pack omit_hosts=n2"), "1 on n3,n3");
+        assert_eq!(starts(red, "select=2:ncpus=2 place=pack requirements=host.color==\"blue\""), "1 on n2,n2");
+        assert_eq!(starts(red, "select=2:ncpus=1:vnode=n1 place=pack omit_hosts=n1"), "");
+        assert_eq!(starts("1 x ncpus=8, 1 x ncpus=4", "select=2:ncpus=2 place=pack"), "1 on n2,n2", "the least");
+        assert_eq!(starts("1 x ncpus=4, 1 x ncpus=8", "select=2:ncpus=2 place=pack"), "1 on n1,n1");
+    }
+
+    /// M46: a node that is somebody's is not open to others, though it has room.
+    #[test]
+    fn packed_chunks_pass_over_nodes_that_are_somebody_elses() {
+        let scene = cluster("2 x ncpus=4").owned("bob").running(9, "select=1:ncpus=1 naccess=singleuser", "n1", 60);
+        let packed = "select=2:ncpus=1 place=pack";
+        assert_eq!(scene.clone().queued(1, packed).starts(), "1 on n1,n1");
+        assert_eq!(scene.owned("ann").queued(1, packed).starts(), "1 on n2,n2");
+    }
+
+    /// Hosts of one node and of several stand in one order.
+    #[test]
+    fn packed_chunks_go_on_the_first_host_of_whatever_parts() {
+        let packed = "select=2:ncpus=2 place=pack";
+        let parts_first = cluster("").on_host("h", "2 x ncpus=2").on_host("n3", "1 x ncpus=4");
+        assert_eq!(parts_first.queued(1, packed).starts(), "1 on n1,n2");
+        let mut parts_last = cluster("1 x ncpus=4").on_host("h", "2 x ncpus=2").queued(1, packed);
+        assert_eq!(parts_last.starts(), "1 on n2,n3", "nodes that have the least come first");
+        parts_last.policy.placement.allocation = Allocation::FirstAvailable;
+        assert_eq!(parts_last.starts(), "1 on n1,n1");
     }
 }

@@ -97,4 +97,21 @@ mod tests {
         let unequal = "2 x ncpus=4:speed=1, 2 x ncpus=4:speed=2, 1 x ncpus=4:speed=1.4";
         assert_eq!(starts(unequal, "n2,n4"), "1 on n1,n5");
     }
+
+    #[test]
+    fn m8g_what_has_a_gap_in_it_is_not_contiguous() {
+        let starts =
+            |busy: &str, request: &str| under(Allocation::Contiguous, "5 x ncpus=4", busy).queued(1, request).starts();
+        assert_eq!(starts("n2,n4", "select=2:ncpus=4"), "");
+        assert_eq!(starts("n2", "select=4:ncpus=4"), "");
+        assert_eq!(starts("n2", "select=3:ncpus=4"), "1 on n3,n4,n5");
+        assert_eq!(starts("n1,n3", "select=2:ncpus=4"), "1 on n4,n5");
+    }
+
+    /// The difference counts, not the ratio.
+    #[test]
+    fn m8h_maxbalance_takes_the_smallest_span_of_speeds() {
+        let nodes = "1 x ncpus=4:speed=1, 1 x ncpus=4:speed=2, 1 x ncpus=4:speed=10, 1 x ncpus=4:speed=12";
+        assert_eq!(under(Allocation::MaxBalance, nodes, "nosuch").queued(1, "select=2:ncpus=4").starts(), "1 on n1,n2");
+    }
 }

@@ -111,4 +111,12 @@ mod tests {
         scene.state.vacate(crate::model::job::JobId::job(9));
         assert_eq!(wide(&scene), "1 on n2,b,a,n1,n10");
     }
+
+    #[test]
+    fn every_number_in_a_name_counts_by_its_value() {
+        let names = ["r10n2", "r2n10", "r2n9", "r2", "r2b"];
+        let scene = names.iter().fold(cluster(""), |scene, name| scene.node(name, "ncpus=1", true));
+        let scene = scene.queued(1, "select=5:ncpus=1 place=scatter");
+        assert_eq!(scene.starts(), "1 on r2,r2b,r2n9,r2n10,r10n2");
+    }
 }

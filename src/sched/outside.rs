@@ -11,9 +11,9 @@ impl Cluster {
         node.gpus_outside.iter().filter(|gpu| node.gpus.contains(gpu) && !held(gpu)).count() as i64
     }
 
-    /// The nodes of which GPUs are used from outside.
+    /// The usable nodes of which GPUs are used from outside.
     pub fn used_outside(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.with_outside.iter().copied().filter(|&ix| self.outside(ix) > 0)
+        self.with_outside.iter().copied().filter(|&ix| self.node(ix).usable && self.outside(ix) > 0)
     }
 
     /// Takes note of what is now said of a node.

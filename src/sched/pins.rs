@@ -133,12 +133,20 @@ impl<'s> Pins<'s> {
 
     /// Cuts the promised nodes down to what is left of them from `from` until `until`.
     fn narrow(&self, space: &mut Space<'s>, now: &Space<'s>, from: Time, until: Time) {
+        self.hold_back(space, from, until);
+        self.futures(now).iter().for_each(|future| future.narrow(space, from, until));
+    }
+
+    /// Keeps what is promised of the whole system's resources between two moments.
+    fn hold_back(&self, space: &mut Space<'s>, from: Time, until: Time) {
+        if self.state.cluster.catalog.pooled().is_empty() {
+            return;
+        }
         let mut promised = self.state.cluster.catalog.nothing();
         for (_, pin) in self.pins.range(..(until, JobId::job(0))).filter(|(_, pin)| pin.until > from) {
             pin.claim.holds.values().for_each(|taken| add(&mut promised, taken));
         }
         space.hold_back(promised);
-        self.futures(now).iter().for_each(|future| future.narrow(space, from, until));
     }
 
     /// What becomes of the promised nodes.
@@ -203,6 +211,7 @@ impl<'s> Pins<'s> {
         for at in self.moments(closing.at, terms.windows) {
             self.timeline.advance(&mut closing, at);
             futures.iter().for_each(|future| future.narrow(&mut closing.space, at, at + span));
+            self.hold_back(&mut closing.space, at, at + span);
             if !matching::fits(&closing.space, shape) {
                 continue;
             }
@@ -415,3 +424,6 @@ impl Change {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

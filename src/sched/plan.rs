@@ -272,4 +272,59 @@ mod tests {
         scene.apply(&plan);
         assert_eq!(plan.audit(&scene.state), Err("job 1: is no candidate".to_string()));
     }
+
+    #[test]
+    fn the_audit_finds_faults_in_where_a_job_was_put() {
+        let scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=1 place=pack").queued(2, "select=1:ncpus=1");
+        let plan = scene.plan();
+        let audited = |change: &dyn Fn(&mut super::Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.audit(&scene.state).unwrap_err()
+        };
+        let elsewhere = |plan: &mut super::Plan| {
+            (plan.starts[0].shares[1].node, plan.starts[0].shares[1].host) = ("n2".into(), "n2".into())
+        };
+        assert_eq!(audited(&elsewhere), "job 1: not arranged as Pack");
+        let twice = |plan: &mut super::Plan| plan.starts[1].shares[0].cpus = plan.starts[0].shares[0].cpus.clone();
+        assert_eq!(audited(&twice), "job 2: number 0 of n1 is given twice");
+        let down = scene.node("n1", "ncpus=4", false);
+        assert_eq!(plan.audit(&down.state), Err("job 1: n1 takes no jobs".to_string()));
+    }
+
+    /// A job that wants a host alone bars others from its nodes that are down.
+    #[test]
+    fn the_audit_lets_a_job_have_nothing_of_a_node_that_is_down() {
+        let mut scene = cluster("").on_host("h", "2 x ncpus=4").queued(1, "select=1:ncpus=1 place=exclhost");
+        let facts = crate::model::node::NodeFacts { name: "n2".into(), host: "h".into(), ..Default::default() };
+        scene.state.set_node(&facts, false);
+        assert_eq!(scene.starts(), "1 on n1");
+    }
+
+    #[test]
+    fn the_audit_finds_who_takes_more_than_the_system_has() {
+        let pool = |total| crate::model::pool::Pool { total, ..Default::default() };
+        let mut scene = cluster("1 x ncpus=4").queued(1, "site_lic=2").queued(2, "select=1");
+        scene.state.set_pool("site_lic", pool(2));
+        let plan = scene.plan();
+        scene.state.set_pool("site_lic", pool(1));
+        assert_eq!(plan.audit(&scene.state), Err("job 1: takes more than the system has".to_string()));
+        let scene = scene.running(9, "select=1:ncpus=1 site_lic=2", "n1", 60);
+        assert_eq!(scene.starts(), "2 on n1", "who takes nothing of it may start");
+    }
+
+    #[test]
+    fn a_promise_that_slips_is_shown_with_its_cause() {
+        let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60).queued(2, "select=1:ncpus=4");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let shown = scene.at(70).plan().to_string();
+        assert!(shown.starts_with("book   2  n1, in 00:00:0"), "{shown}");
+        let line = shown.lines().next().unwrap();
+        assert!(
+            line.contains(", not in ")
+                && line.ends_with(&super::Cause::Overdue { job: crate::model::job::JobId::job(1) }.to_string()),
+            "{line}"
+        );
+    }
 }

@@ -135,6 +135,15 @@ mod tests {
         assert_eq!(scene.queued(1, "select=3:ncpus=1 place=scatter site_lic=1").starts(), "");
     }
 
+    /// Q21: unless it is counted by host.
+    #[test]
+    fn a_job_takes_what_it_asks_for_once_however_many_its_hosts_are() {
+        let mut scene = scene(2, false).queued(1, "select=3:ncpus=1 place=scatter site_lic=1");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!(scene.state.pool("site_lic"), Some((1, 2)));
+    }
+
     /// Q21: a resource of some hosts only.
     #[test]
     fn what_is_bound_to_hosts_draws_its_jobs_there() {

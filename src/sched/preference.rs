@@ -305,4 +305,11 @@ mod tests {
         assert!(scores.windows(2).all(|pair| Rank::highest(pair[0]) <= Rank::highest(pair[1])));
         assert!(Rank::highest(2.5) < Rank::highest(2.0) && Rank::highest(0.0) == Rank::highest(-0.0));
     }
+
+    #[test]
+    fn m8e_fractions_of_speed_count() {
+        let mut scene = cluster("1 x ncpus=4:speed=1.2, 1 x ncpus=4:speed=1.5, 1 x ncpus=4:speed=0.9");
+        scene.policy.placement.allocation = Allocation::Fastest;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+    }
 }

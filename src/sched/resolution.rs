@@ -123,3 +123,64 @@ fn is_personal(cluster: &Cluster) -> bool {
         cluster.kinds().any(|(_, kind)| kind.terms.max_user_jobs.is_some() || kind.terms.access == Access::SingleUser);
     by_terms || cluster.buckets().any(|(key, _)| is_owned(key.condition))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::node::Terms;
+    use crate::model::policy::{Access, NodeSets, SetChoice};
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn with(access: Access) -> Scene {
+        let mut scene = cluster("3 x ncpus=4");
+        scene.policy.placement.access = access;
+        scene
+            .queued(1, "select=2:ncpus=1 place=free")
+            .queued(2, "select=1:ncpus=1")
+            .queued(3, "select=1:ncpus=1 place=shared")
+    }
+
+    /// M46: the site's access is that of jobs that say nothing of it.
+    #[test]
+    fn m46_jobs_that_say_nothing_get_the_sites_access() {
+        assert_eq!(with(Access::Shared).starts(), "1 on n1,n1; 2 on n1; 3 on n1");
+        assert_eq!(with(Access::SingleJob).starts(), "1 on n1,n1; 2 on n2; 3 on n3");
+        assert_eq!(with(Access::SingleTask).starts(), "1 on n1,n2; 2 on n3");
+        let bob = with(Access::SingleUser).owned("bob").queued(4, "select=1:ncpus=1");
+        assert_eq!(bob.starts(), "1 on n1,n1; 2 on n1; 3 on n1; 4 on n2");
+    }
+
+    /// M46, M48: whose a job is matters as soon as it does on one node, or for one job.
+    #[test]
+    fn users_are_told_apart_where_one_node_does() {
+        let once = Terms { max_user_jobs: Some(1), ..Terms::default() };
+        let scene = cluster("1 x ncpus=4").terms("n2", "ncpus=8", once);
+        let starts = |scene: Scene| scene.queued(2, "select=1:ncpus=8").starts();
+        assert_eq!(starts(scene.clone().owned("ann").running(9, "select=1:ncpus=0", "n2", 60)), "");
+        assert_eq!(starts(scene.owned("bob").running(9, "select=1:ncpus=0", "n2", 60).owned("ann")), "2 on n2");
+        let owned = cluster("2 x ncpus=4").owned("bob").running(9, "select=1:ncpus=1 naccess=singleuser", "n1", 60);
+        let scene = owned.queued(1, "select=1:ncpus=1").owned("ann").queued(2, "select=1:ncpus=1");
+        assert_eq!(scene.starts(), "1 on n1; 2 on n2");
+        let mixed =
+            cluster("2 x ncpus=4").queued(1, "select=1:ncpus=1 naccess=singleuser").queued(2, "select=1:ncpus=4");
+        assert_eq!(mixed.owned("bob").queued(3, "select=1:ncpus=1").starts(), "1 on n1; 2 on n2");
+    }
+
+    /// M47: the cycle is repeated when the first of those that wait for a set need not any longer.
+    #[test]
+    fn the_first_who_may_span_sets_is_looked_at_then() {
+        let mut scene = cluster("1 x ncpus=1:color=a, 1 x ncpus=1:color=b");
+        let values = vec!["a".to_string(), "b".to_string()];
+        let delay = Some(Span::seconds(600));
+        scene.policy.placement.sets =
+            Some(NodeSets { choice: SetChoice::OneOf, by: "color".to_string(), values, delay });
+        for (id, since) in [(1, 200), (2, 100), (3, 300)] {
+            let mut job = scene.job(id, &format!("select=2:ncpus=1 walltime={}", id * 60));
+            job.life.etime = Some(Time(since * 1000));
+            scene.state.enqueue(&job);
+        }
+        assert_eq!(scene.clone().at(300).plan().next, Some(Time(700_000)));
+        assert_eq!(scene.clone().at(750).plan().next, Some(Time(800_000)));
+        assert_eq!((scene.at(700).starts().as_str()), "2 on n1,n2");
+    }
+}

@@ -165,4 +165,51 @@ mod tests {
         room.dismiss(&[1], ann);
         assert!(room.admits(ann) && room.barred().is_empty());
     }
+
+    /// M46.
+    #[test]
+    fn a_node_is_a_users_until_the_last_of_the_jobs_that_want_it_so_ends() {
+        let mut room = Room::empty([8].into(), Bounds::default());
+        let (single, bob) = (of("ann", Tenancy::User), of("bob", Tenancy::Unsaid));
+        room.admit(&[1], single);
+        room.admit(&[1], single);
+        room.dismiss(&[1], single);
+        assert!(!room.admits(bob));
+        room.dismiss(&[1], single);
+        assert!(room.admits(bob));
+    }
+
+    /// M48.
+    #[test]
+    fn the_end_of_one_users_job_bars_and_admits_no_other_user() {
+        let mut room = Room::empty([8].into(), Bounds { user_jobs: 2, ..Bounds::default() });
+        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::Unsaid));
+        [ann, ann, bob, bob].iter().for_each(|&tenant| room.admit(&[1], tenant));
+        room.dismiss(&[1], ann);
+        assert_eq!((room.barred(), room.admits(bob)), (vec![bob.user], false));
+        room.admit(&[1], ann);
+        assert!(!room.admits(ann));
+    }
+
+    #[test]
+    fn the_tighter_of_two_rooms_is_the_tighter_in_each_respect() {
+        let (ann, bob) = (of("ann", Tenancy::Unsaid), of("bob", Tenancy::User));
+        let empty = Room::empty([8, 8].into(), Bounds { user_jobs: 1, ..Bounds::default() });
+        let with = |taken: [i64; 2], tenants: &[Tenant]| {
+            let mut room = empty.clone();
+            room.admit(&taken, tenants[0]);
+            tenants[1..].iter().for_each(|&tenant| room.admit(&[0, 0], tenant));
+            room
+        };
+        let alone = of("carl", Tenancy::Nodes);
+        for [one, other] in [[ann, bob], [ann, alone], [bob, alone]] {
+            let (mut first, second) = (with([6, 1], &[one]), with([2, 3], &[other]));
+            let mut again = second.clone();
+            again.narrow(&first);
+            first.narrow(&second);
+            assert_eq!(first, again);
+            assert_eq!((&*first.free, first.condition()), (&[2, 5][..], with([0, 0], &[one, other]).condition()));
+            assert!(first.barred().contains(&one.user) && first.barred().contains(&other.user));
+        }
+    }
 }

@@ -86,3 +86,42 @@ impl<'a> Search<'a> {
         fitting.iter().any(|bucket| Some(self.space.head(bucket.place).kind) == kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::Allocation;
+    use crate::sched::fixture::cluster;
+
+    /// Neither order of first fit places these: they put the large ones together.
+    #[test]
+    fn what_first_fit_does_not_place_is_found_by_search() {
+        let starts = |allocation, nodes: &str, select: &str| {
+            let mut scene = cluster(nodes).queued(1, &format!("select={select}"));
+            scene.policy.placement.allocation = allocation;
+            scene.starts()
+        };
+        for allocation in [Allocation::FirstAvailable, Allocation::MinResource, Allocation::CpuLoad] {
+            let halves = starts(allocation, "2 x ncpus=10", "2:ncpus=4+4:ncpus=3");
+            assert_eq!(halves, "1 on n1,n2,n1,n1,n2,n2", "{allocation:?}");
+            let others = starts(allocation, "1 x ncpus=2, 1 x ncpus=10, 1 x ncpus=10:big=true", "2:ncpus=4+4:ncpus=3");
+            assert_eq!(others, "1 on n2,n3,n2,n2,n3,n3", "{allocation:?}");
+            assert_eq!(starts(allocation, "2 x ncpus=10", "2:ncpus=4+5:ncpus=3"), "", "{allocation:?}");
+        }
+    }
+
+    /// Sixteen chunks are searched for, seventeen are not.
+    #[test]
+    fn only_small_requests_are_searched_for() {
+        let starts = |ones: u32| {
+            let select = format!("select=2:ncpus=4+4:ncpus=3+{ones}:ncpus=1");
+            cluster("2 x ncpus=10, 20 x ncpus=1").queued(1, &select).starts()
+        };
+        assert!(!starts(10).is_empty());
+        assert_eq!(starts(11), "");
+    }
+
+    #[test]
+    fn a_request_with_a_hopeless_chunk_is_not_searched_for() {
+        assert_eq!(cluster("2 x ncpus=6").queued(1, "select=2:ncpus=3+3:ncpus=3").starts(), "");
+    }
+}

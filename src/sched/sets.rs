@@ -102,4 +102,30 @@ mod tests {
         let first = scene(SetChoice::FirstOf, None).running(8, "select=1:ncpus=1", "n1", 60);
         assert_eq!(first.queued(1, "select=3:ncpus=1").starts(), "1 on n4,n5,n6");
     }
+
+    /// M47: the set with the fewest nodes for the job, so that large sets stay for large jobs.
+    #[test]
+    fn one_set_is_the_smallest_that_has_room() {
+        let mut scene = cluster("4 x ncpus=1:color=a, 2 x ncpus=1:color=b");
+        let (sets, delay) = (vec!["a".to_string(), "b".to_string()], Some(Span(0)));
+        let choice = SetChoice::OneOf;
+        scene.policy.placement.sets = Some(NodeSets { choice, by: "color".to_string(), values: sets, delay });
+        let one = scene.clone().queued(1, "select=1:ncpus=1");
+        assert_eq!(one.starts(), "1 on n5");
+        let busy = scene.clone().running(8, "select=3:ncpus=0 place=excl", "n1,n2,n3", 60);
+        assert_eq!(busy.queued(1, "select=1:ncpus=1").starts(), "1 on n4", "nodes that it may not join do not count");
+        let owned = scene.owned("bob").running(8, "select=3:ncpus=0 naccess=singleuser", "n1,n2,n3", 60).owned("ann");
+        assert_eq!(owned.queued(1, "select=1:ncpus=1").starts(), "1 on n4");
+    }
+
+    /// M47: by a feature that nodes have or have not.
+    #[test]
+    fn a_set_may_be_the_nodes_with_a_feature() {
+        let mut scene = cluster("1 x ncpus=1:big=false, 1 x ncpus=1, 2 x ncpus=1:big=true");
+        let values = vec!["big".to_string()];
+        let sets = NodeSets { choice: SetChoice::FirstOf, by: "feature".to_string(), values, delay: None };
+        scene.policy.placement.sets = Some(sets);
+        assert_eq!(scene.clone().queued(1, "select=2:ncpus=1").starts(), "1 on n3,n4");
+        assert_eq!(scene.queued(1, "select=3:ncpus=1").starts(), "");
+    }
 }

@@ -498,3 +498,6 @@ pub(super) fn stable_hash(key: &impl Serialize) -> u64 {
     let digest = Sha256::digest(&bytes);
     digest.iter().take(8).fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
+
+#[cfg(test)]
+mod tests;

@@ -286,4 +286,29 @@ mod tests {
         assert_eq!(why(&cluster(""), "select=1:ncpus=1000"), none);
         assert_eq!(why(&cluster("").node("n1", "ncpus=4", false), "select=1:ncpus=4"), none);
     }
+
+    #[test]
+    fn never_tells_what_the_node_named_has() {
+        let nodes = cluster("1 x ncpus=8, 1 x ncpus=4, 1 x ncpus=2").node("n3", "ncpus=2", true);
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(why(&nodes, "select=1:ncpus=5:vnode=n2"), format!("{never}ncpus (R: 5 A: 4 T: 14)"));
+        assert_eq!(why(&nodes, "select=1:ncpus=1:host=n1:vnode=n2"), format!("{never}vnode (n2 != n1)"));
+        assert_eq!(why(&nodes, "select=2:ncpus=9:host=n3"), format!("{never}ncpus (R: 9 A: 2 T: 14)"));
+    }
+
+    #[test]
+    fn a_host_of_several_nodes_has_what_these_have_together() {
+        let hosts = cluster("1 x ncpus=4").on_host("h", "2 x ncpus=4");
+        let never = "Can Never Run: Insufficient amount of resource: ";
+        assert_eq!(why(&hosts, "select=3:ncpus=3 place=pack"), format!("{never}ncpus (R: 9 A: 8 T: 12)"));
+    }
+
+    #[test]
+    fn fewer_places_are_told_than_are_asked_for() {
+        let nodes = cluster("2 x ncpus=4").running(1, "select=1:ncpus=2", "n2", 60);
+        let scattered = |fitting| format!("Not Running: Not enough free nodes available (R: 2 A: {fitting})");
+        assert_eq!(why(&nodes, "select=1:ncpus=3+1:ncpus=3"), scattered(1));
+        let halves = cluster("2 x ncpus=5").running(1, "select=2:ncpus=2", "n1,n2", 60);
+        assert_eq!(why(&halves.node("n3", "ncpus=2", true), "select=2:ncpus=4"), scattered(0));
+    }
 }

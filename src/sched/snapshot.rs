@@ -248,9 +248,6 @@ impl State {
     /// candidate already is read anew. An array of which no element waits is none.
     pub fn enqueue(&mut self, job: &Job) {
         let array = job.indices().zip(job.elements.clone());
-        if array.as_ref().is_some_and(|(_, elements)| elements.waiting().is_empty()) {
-            return self.withdraw(job.id);
-        }
         let array = array.map(|(indices, elements)| Array { indices, elements });
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
@@ -452,64 +449,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sched::fixture::cluster;
-
-    #[test]
-    fn what_is_assigned_comes_and_goes() {
-        let mut scene = cluster("2 x ncpus=8:mem=8gb").running(1, "select=2:ncpus=2:mem=1gb", "n1,n1", 60);
-        let assigned = scene.state.assigned("n1");
-        assert_eq!(assigned.taken["ncpus"].to_string(), "4");
-        assert_eq!(assigned.taken["mem"].to_string(), "2097152kb");
-        assert_eq!((assigned.jobs, assigned.exclusive), (vec![JobId::job(1)], false));
-        scene.state.vacate(JobId::job(1));
-        assert_eq!(scene.state.assigned("n1"), scene.state.assigned("n2"));
-        assert_eq!(scene.state.assigned("nosuch"), Assigned::default());
-    }
-
-    #[test]
-    fn occupancy_survives_a_change_of_the_node() {
-        let scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=6", "n1", 60);
-        let scene = scene.node("n1", "ncpus=4", true).queued(2, "select=1:ncpus=1").queued(3, "select=1:ncpus=0");
-        assert_eq!(scene.starts(), "3 on n1");
-        assert_eq!(scene.node("n1", "ncpus=7", true).starts(), "2 on n1; 3 on n1");
-    }
-
-    #[test]
-    fn a_job_found_before_its_node_is_still_there_afterwards() {
-        let scene = cluster("").running(1, "select=1:ncpus=6", "n1", 60).node("n1", "ncpus=8", true);
-        assert_eq!(scene.queued(2, "select=1:ncpus=2").queued(3, "select=1:ncpus=1").starts(), "2 on n1");
-    }
-
-    #[test]
-    fn a_withdrawn_job_is_no_candidate() {
-        let mut scene = cluster("1 x ncpus=8").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
-        let class = scene.state.class_of(JobId::job(1)).unwrap();
-        assert_eq!(scene.state.jobs_in(class).collect::<Vec<_>>(), [JobId::job(1), JobId::job(2)]);
-        scene.state.withdraw(JobId::job(1));
-        assert_eq!((scene.state.class_of(JobId::job(1)), scene.starts().as_str()), (None, "2 on n1"));
-    }
-
-    #[test]
-    fn an_array_of_which_no_element_waits_bars_nobody() {
-        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1:vnode=n1 array=1-2").begun(1, 0, 1);
-        assert_eq!(scene.queued(2, "select=1:ncpus=1").starts(), "2 on n1");
-    }
-
-    #[test]
-    fn a_class_has_the_same_name_in_every_process() {
-        let scene = cluster("").queued(1, "select=2:ncpus=4:mem=1gb place=scatter walltime=60");
-        assert_eq!(scene.state.class_of(JobId::job(1)).unwrap().to_string(), "76f8d144b6bca994");
-    }
-
-    #[test]
-    fn the_only_node_of_a_host_gets_a_neighbour_and_loses_it() {
-        let mut scene = cluster("").on_host("h", "1 x ncpus=2").queued(1, "select=2:ncpus=2 place=pack");
-        assert_eq!(scene.starts(), "");
-        scene = scene.on_host("h", "1 x ncpus=2");
-        assert_eq!(scene.starts(), "1 on n1,n2");
-        scene.state.remove_node("n1");
-        assert_eq!(scene.starts(), "");
-    }
-}
+mod tests;

@@ -549,4 +549,22 @@ mod tests {
         }
         assert!(overlay.buckets.len() < 60, "buckets given up are used again");
     }
+
+    #[test]
+    fn a_request_goes_as_often_as_its_scarcest_resource_allows() {
+        let scene = cluster("1 x ncpus=8:mem=2gb");
+        let space = Space::now(&scene.state.cluster);
+        let [ncpus, mem] = ["ncpus", "mem"].map(|name| scene.state.cluster.catalog.index(name).unwrap());
+        assert_eq!(space.times(0, &[(ncpus, 1), (mem, 1 << 30)]), Some(2));
+        assert_eq!((space.times(0, &[(ncpus, 3)]), space.times(0, &[])), (Some(2), None));
+    }
+
+    /// M8b.
+    #[test]
+    fn of_several_promises_on_a_node_the_soonest_counts() {
+        let scene = cluster("2 x ncpus=8");
+        let mut space = Space::now(&scene.state.cluster);
+        [20, 10, 30].iter().for_each(|&at| space.promise(NodeIx(0), Time(at)));
+        assert_eq!([0, 1].map(|ix| space.next_promise(NodeIx(ix))), [Some(Time(10)), None]);
+    }
 }

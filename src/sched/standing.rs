@@ -161,4 +161,19 @@ mod tests {
         let scene = scene.running(1, "select=1:ncpus=1", "n1", 60);
         assert!(scene.state.standing.fillers().eq([job]) && scene.state.standing.is_loose(Time(0)));
     }
+
+    /// M34: what a filler has can be promised at any moment, once, whether it would ever end or not.
+    #[test]
+    fn what_fillers_have_is_promised_at_once_and_to_one() {
+        for (until, other) in
+            [(i64::MAX, "place=excl"), (50, "place=excl"), (i64::MAX, "place=free"), (50, "place=free")]
+        {
+            // Where a job that wants nodes alone waits in a stopped queue, promises are pinned, else counted.
+            let scene = cluster("1 x ncpus=4").queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
+            let mut scene = scene.running(1, "select=1:ncpus=2", "n1", until).running(3, "select=1:ncpus=2", "n1", 100);
+            scene.state.standing.fillers.insert(JobId::job(1));
+            assert_eq!(scene.clone().queued(2, "select=1:ncpus=2").booked(), "2 at 0 on n1", "{until} {other}");
+            assert_eq!(scene.queued(2, "select=1:ncpus=4").booked(), "2 at 100 on n1", "{until} {other}");
+        }
+    }
 }

@@ -174,4 +174,15 @@ mod tests {
         assert_eq!(on(NodeSharing::ForceExcl), [Nodes, Nodes, Nodes, Hosts]);
         assert_eq!(on(NodeSharing::ForceExclhost), [Hosts; 4]);
     }
+
+    /// M46: what the site says holds for those that say nothing, and `shared` leaves it to the nodes.
+    #[test]
+    fn the_sites_access_is_for_those_that_say_nothing() {
+        let by_default = |said: Tenancy, access| Tenant::from(said).by_default(access).tenancy;
+        assert_eq!(by_default(Tenancy::Unsaid, Access::Shared), Tenancy::Unsaid);
+        assert_eq!(by_default(Tenancy::Unsaid, Access::SingleUser), Tenancy::User);
+        assert_eq!(by_default(Tenancy::Unsaid, Access::SingleJob), Tenancy::Nodes);
+        assert_eq!(by_default(Tenancy::Shared, Access::SingleJob), Tenancy::Shared);
+        assert_eq!([true, false].map(Tenancy::from), [Tenancy::Nodes, Tenancy::Unsaid]);
+    }
 }

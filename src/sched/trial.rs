@@ -128,3 +128,24 @@ impl<'a> Trial<'a> {
         self.left.keys().copied().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    /// Q22: a chunk that wants a host for itself has it for itself, also beside others of its job.
+    #[test]
+    fn a_chunk_that_wants_a_whole_host_shares_it_with_no_other_chunk() {
+        let starts = |busy: bool, select: &str| {
+            let scene = cluster("3 x ncpus=4");
+            let scene = if busy { scene.running(9, "select=1:ncpus=1", "n1", 60) } else { scene };
+            scene.queued(1, &format!("select={select}")).starts()
+        };
+        assert_eq!(starts(false, "1:ncpus=1*+1:ncpus=1"), "1 on n1,n2");
+        assert_eq!(starts(false, "1:ncpus=1+1:ncpus=1*"), starts(false, "1:ncpus=1+1:ncpus=1*"));
+        assert_eq!(starts(true, "1:ncpus=1*+1:ncpus=1"), "1 on n2,n1");
+        assert_eq!(starts(true, "2:ncpus=1*"), "1 on n2,n3");
+        assert_eq!(starts(true, "3:ncpus=1*"), "");
+        assert_eq!(starts(true, "2:ncpus=1*+2:ncpus=1"), "1 on n2,n3,n1,n1");
+    }
+}

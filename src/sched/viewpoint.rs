@@ -196,3 +196,120 @@ pub fn shown(value: &resource::Value) -> Option<Value<'static>> {
         resource::Value::Long(number) => Value::Number(*number as f64),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::node::{NodeFacts, Terms};
+    use crate::model::resource::{Definition, Kind as Type, ResourceList};
+    use crate::sched::fixture::{Scene, cluster, resources};
+    use crate::sched::snapshot::State;
+
+    const WHAT: &str = "ncpus=8:mem=16gb:swap=32gb:disk=1024gb:heat=6.5:speed=2:arch=linux:processor_speed=3:big=true";
+
+    /// A node of which half is taken by bob's job 7, under a load of 1.5; and one that nobody uses.
+    fn scene() -> Scene {
+        let mut known = resources();
+        let custom = [("swap", Type::Size, true), ("disk", Type::Size, true), ("heat", Type::Float, true)];
+        for (name, kind, consumable) in custom.into_iter().chain([("processor_speed", Type::Long, false)]) {
+            known.define(name, Definition { kind, host_level: true, consumable, requestable: true });
+        }
+        let value = |word: &str| {
+            let (name, text) = word.split_once('=').unwrap();
+            (name.to_string(), resource::Value::parse(known.get(name).unwrap().kind, text).unwrap())
+        };
+        let available: ResourceList = WHAT.split(':').map(value).collect();
+        let terms = Terms {
+            priority: 7,
+            cluster: "/post/x".parse().unwrap(),
+            groups: vec!["gpu".to_string()],
+            ..Terms::default()
+        };
+        let facts =
+            |name: &str| NodeFacts { name: name.to_string(), host: format!("{name}.site"), ..Default::default() };
+        let mut scene = cluster("").owned("bob");
+        scene.state = State::new(&known);
+        scene.state.set_node(&NodeFacts { available, terms, load: 1500, ..facts("n1") }, true);
+        let plain: ResourceList = ["ncpus=0"].map(value).into();
+        scene.state.set_node(&NodeFacts { available: plain, ..facts("n2") }, false);
+        scene.running(7, "select=1:ncpus=2:mem=4gb", "n1", 600)
+    }
+
+    /// What a name says of a node, as text.
+    fn says(scene: &Scene, node: &str, name: &str) -> String {
+        let space = Space::now(&scene.state.cluster);
+        let view = NodeView::new(&space, scene.state.cluster.find(node).unwrap());
+        match view.value(name) {
+            Some(Value::Number(number)) => format!("{number}"),
+            Some(Value::Boolean(flag)) => format!("{flag}"),
+            Some(Value::Text(text)) => text.to_string(),
+            Some(Value::List(list)) => list.join(","),
+            Some(Value::Undefined) | None => "undefined".to_string(),
+        }
+    }
+
+    fn all_say(node: &str, expected: &[(&str, &str)]) {
+        let scene = scene();
+        let found: Vec<(&str, String)> = expected.iter().map(|(name, _)| (*name, says(&scene, node, name))).collect();
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    /// M8f.
+    #[test]
+    fn mauis_names_say_what_a_node_has_and_how_busy_it_is() {
+        let sizes = [("AMEM", "12288"), ("CMEM", "16384"), ("ASWAP", "32768"), ("CSWAP", "32768")];
+        let counts = [("APROCS", "6"), ("CPROCS", "8"), ("JOBCOUNT", "1"), ("LOAD", "1.5"), ("USAGE", "25")];
+        let others = [("PRIORITY", "7"), ("SPEED", "2"), ("PREF", "0"), ("RESAFFINITY", "0"), ("NOSUCH", "undefined")];
+        all_say("n1", &[&sizes[..], &[("ADISK", "1048576"), ("CDISK", "1048576")], &counts, &others].concat());
+        all_say("n2", &[("USAGE", "0"), ("SPEED", "1"), ("ADISK", "0"), ("PRIORITY", "0"), ("LOAD", "0")]);
+    }
+
+    /// Q20.
+    #[test]
+    fn qubes_names_say_what_a_host_is() {
+        let names =
+            [("host.name", "n1.site"), ("host.os", "linux"), ("host.groups", "gpu"), ("host.cluster", "/post/x")];
+        let speeds = [("host.speed", "3"), ("host.processor_speed", "3"), ("host.load", "1.5"), ("host.jobs", "1")];
+        let flags = [("host.state", "active"), ("host.flag.big", "true"), ("host.flag.small", "false")];
+        all_say("n1", &[&names[..], &speeds, &flags].concat());
+        all_say(
+            "n2",
+            &[("host.state", "down"), ("host.speed", "1"), ("host.os", "undefined"), ("host.nosuch", "undefined")],
+        );
+    }
+
+    /// Q20.
+    #[test]
+    fn qubes_names_say_how_much_is_used_and_by_whom() {
+        let processors =
+            [("host.processors.total", "8"), ("host.processors.used", "2"), ("host.processors.avail", "6")];
+        let memory = [("host.memory.total", "16384"), ("host.memory.used", "4096"), ("host.memory.avail", "12288")];
+        let heat = [("host.heat.total", "6.5"), ("host.heat.most", "undefined")];
+        let duty = [("host.duty.id", "7"), ("host.duty.user", "bob"), ("host.duty.shoes", "undefined")];
+        all_say("n1", &[&processors[..], &memory, &heat, &duty].concat());
+    }
+
+    /// Names that change are asked of each node again and again, those of a kind once.
+    #[test]
+    fn a_name_is_of_a_node_or_of_a_kind_and_may_change() {
+        for changing in ["host.memory.avail", "host.processors.used", "host.duty.user", "host.jobs", "host.load"] {
+            assert!(is_changing(changing) && !is_of_kind(changing), "{changing}");
+        }
+        for lasting in ["host.memory.total", "host.os", "host.flag.big", "job.user", "job.used"] {
+            assert!(!is_changing(lasting) && is_of_kind(lasting), "{lasting}");
+        }
+        assert!(!is_of_kind("host.name") && !is_changing("host.name"));
+    }
+
+    #[test]
+    fn amounts_count_in_megabytes_and_seconds() {
+        let number = |kind, text| shown(&resource::Value::parse(kind, text).unwrap());
+        assert_eq!(number(Type::Size, "2gb"), Some(Value::Number(2048.0)));
+        assert_eq!(number(Type::Time, "1:00:00"), Some(Value::Number(3600.0)));
+        assert_eq!(number(Type::Float, "0.5"), Some(Value::Number(0.5)));
+        assert_eq!(number(Type::Long, "3"), Some(Value::Number(3.0)));
+        assert_eq!(number(Type::Boolean, "true"), Some(Value::Boolean(true)));
+        assert_eq!(number(Type::String, "linux"), Some(Value::from("linux")));
+    }
+}

@@ -102,4 +102,23 @@ mod tests {
         let why = explained(&scene.queued(99, "select=1:ncpus=30"), 99);
         assert_eq!((why.occupants.len(), why.more), (Explanation::MOST, 10));
     }
+
+    #[test]
+    fn an_array_is_explained_by_the_first_of_its_elements() {
+        let scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=2 walltime=60");
+        let scene = scene.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let of = |id| explain(&scene.state, &scene.policy, scene.now, id, &outlook).unwrap();
+        let array = of(JobId::array(2));
+        assert_eq!((array.reason, array.ahead), (None, 1));
+        assert!(matches!(array.prospect, Prospect::Starts { at: Time(0), .. }));
+        let last = of(JobId::element(2, 2));
+        assert_eq!((last.reason.map(|reason| reason.code()), last.ahead), (Some("busy"), 2));
+        let wide = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=60");
+        let wide = wide.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
+        let outlook = forecast::run(wide.state.clone(), &wide.policy, wide.now, Budget::default());
+        let waits = explain(&wide.state, &wide.policy, wide.now, JobId::array(2), &outlook).unwrap();
+        assert!(matches!(waits.prospect, Prospect::Starts { at: Time(60_000), .. }) && waits.ahead == 1);
+        assert_eq!((explained(&scene, 1).reason, explained(&scene, 1).ahead), (None, 0));
+    }
 }

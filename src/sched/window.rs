@@ -216,4 +216,42 @@ mod tests {
         scene.state.set_window(closed);
         assert_eq!(placed(&scene, "select=1:ncpus=0", 0, 60), Ok("n2".into()));
     }
+
+    /// A reservation that has begun keeps its nodes if nobody else has them all that time.
+    #[test]
+    fn shares_are_kept_while_they_are_free_of_others_all_the_time() {
+        let mut scene = cluster("2 x ncpus=4:mem=4gb").running(1, "select=1:ncpus=2", "n1", 3600);
+        window(&mut scene, "R1", "select=1:ncpus=1 on n2", (2, 3));
+        scene = scene.queued(5, "select=1");
+        let request = scene.job(99, "select=1").spec.request.clone();
+        let kept = |scene: &Scene, nodes: &[&str], ncpus: i64, hours: (i64, i64)| {
+            let at = |hour| Time(0) + Span::seconds(3600 * hour);
+            let wanted = Wanted { request: &request, from: at(hours.0), to: at(hours.1), except: "R9" };
+            let mut shares = whole(&scene.state, &nodes.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+            let ncpus = crate::model::resource::Value::Long(ncpus);
+            shares.iter_mut().for_each(|share| share.taken = vec![("ncpus".to_string(), ncpus.clone())]);
+            keeps(&scene.state, &wanted, &shares, &BTreeSet::new(), scene.now)
+        };
+        assert!(
+            kept(&scene, &["n1"], 2, (0, 1)) && !kept(&scene, &["n1"], 3, (0, 1)) && kept(&scene, &["n1"], 4, (1, 2))
+        );
+        assert!(
+            kept(&scene, &["n2"], 4, (0, 2)) && kept(&scene, &["n2"], 3, (0, 9)) && !kept(&scene, &["n2"], 4, (0, 9))
+        );
+        assert!(!kept(&scene, &["n1", "n2"], 3, (0, 1)), "each of them must be free");
+        let alone = scene.running(2, "select=1:ncpus=1 place=excl", "n2", 60);
+        assert!(!kept(&alone, &["n2"], 1, (0, 1)));
+        let unknown =
+            Share { node: "nosuch".to_string(), ..whole(&alone.state, &["n1".to_string()]).unwrap().remove(0) };
+        let wanted = Wanted { request: &request, from: Time(0), to: Time(1), except: "" };
+        assert!(!keeps(&alone.state, &wanted, &[unknown], &BTreeSet::new(), Time(0)));
+    }
+
+    /// One that ends just now has ended for what begins now, unless it runs on past its walltime.
+    #[test]
+    fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
+        let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60).at(60);
+        assert_eq!(placed(&scene, "select=1:ncpus=4", 60, 120), Err("busy".into()));
+        assert_eq!(placed(&scene, "select=1:ncpus=4", 61, 120), Ok("n1".into()));
+    }
 }

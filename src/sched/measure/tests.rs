@@ -122,6 +122,8 @@ fn what_a_job_says_of_its_nodes_or_of_the_whole_system_gives_it_a_place() {
         "select=1:ncpus=2:big=True",
         "select=1:ncpus=1",
         "select=1:ncpus=2:mem=1gb",
+        "select=1:ncpus=2+1:ncpus=1",
+        "select=1:ncpus=2+1:ncpus=2:big=True",
     ] {
         assert!(!counts(&many.clone().queued(9, request)), "{request}");
     }
@@ -181,4 +183,13 @@ fn a_running_job_holds_whole_pieces_on_each_of_its_nodes() {
     let scene = scene.queued(2, "select=2:ncpus=2 walltime=60");
     assert_eq!((counts(&scene), promised(scene.clone())), (false, vec!["2 at 100".to_string()]));
     assert_eq!(promised(scene.clone()), promised(pinned(scene)));
+}
+
+/// One that does not is enough.
+#[test]
+fn running_jobs_that_hold_anything_but_pieces_give_jobs_a_place() {
+    let [_, many] = plain();
+    assert!(counts(&many));
+    assert!(!counts(&many.clone().running(8, "select=1:ncpus=1", "n3", 100)));
+    assert!(!counts(&many.running(8, "select=1:ncpus=2:mem=1gb", "n3", 100)));
 }

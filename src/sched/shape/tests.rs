@@ -1,0 +1,71 @@
+//! What requests come to.
+
+use super::*;
+use crate::sched::fixture::{Scene, cluster};
+
+fn shape(scene: &Scene, text: &str) -> Shape {
+    Shape::new(&scene.job(1, text), &scene.state.cluster.catalog)
+}
+
+fn amount(shape: &Shape, scene: &Scene, name: &str) -> i64 {
+    shape.total[scene.state.cluster.catalog.index(name).unwrap()]
+}
+
+/// M9: so many of a chunk as go on a node are one there.
+#[test]
+fn a_geometry_takes_all_that_its_groups_take() {
+    let scene = cluster("2 x ncpus=6:mem=6gb");
+    let text = "select=4:ncpus=2:mem=2gb geometry={(0,1,2)(3)}";
+    let shape = shape(&scene, text);
+    assert_eq!((amount(&shape, &scene, "ncpus"), amount(&shape, &scene, "mem")), (8, 8 << 30));
+    assert_eq!(scene.clone().queued(1, text).starts(), "1 on n1,n2");
+    assert_eq!(cluster("1 x ncpus=6:mem=5gb, 1 x ncpus=2:mem=2gb").queued(1, text).starts(), "");
+}
+
+#[test]
+fn a_total_is_shown_in_the_unit_of_the_request() {
+    let scene = cluster("");
+    let catalog = &scene.state.cluster.catalog;
+    let shown = |text: &str, name: &str| shape(&scene, text).shown_total(catalog.index(name).unwrap(), catalog);
+    assert_eq!(shown("select=3:mem=1gb", "mem"), "3gb");
+    assert_eq!(shown("select=1:mem=1gb+2:mem=1gb", "mem"), "3gb");
+    assert_eq!(shown("select=3:ncpus=2+1:ncpus=1", "ncpus"), "7");
+    assert_eq!(shown("site_lic=4", "site_lic"), "4");
+}
+
+/// What is over-committed holds nothing more, whatever else is free.
+#[test]
+fn a_chunk_goes_where_all_it_asks_for_is_free() {
+    let scene = cluster("");
+    let catalog = &scene.state.cluster.catalog;
+    let shape = shape(&scene, "select=1:ncpus=2:mem=2b");
+    let times = |ncpus: i64, mem: i64| {
+        let mut free = catalog.no_room();
+        (free[catalog.index("ncpus").unwrap()], free[catalog.index("mem").unwrap()]) = (ncpus, mem);
+        shape.chunks[0].times_in(&free)
+    };
+    assert_eq!([times(8, 6), times(8, 1), times(-4, 8), times(8, -4)], [3, 0, 0, 0]);
+}
+
+#[test]
+fn requests_that_are_nobodys_are_told_apart() {
+    let scene = cluster("");
+    let shape = |text: &str| Shape::of_request(&scene.job(1, text).spec.request, &scene.state.cluster.catalog);
+    assert_eq!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=2 walltime=60").id);
+    assert_ne!(shape("select=1:ncpus=2").id, shape("select=1:ncpus=3").id);
+}
+
+/// Q20: else the answer for one of them would stand for both.
+#[test]
+fn jobs_whose_requirement_asks_for_the_job_are_told_apart_by_it() {
+    let text = "requirements=host.name!=\"n9\"&&job.user==\"bob\"";
+    let scene = cluster("1 x ncpus=2").queued(1, text).owned("bob").queued(2, text);
+    assert_eq!(scene.starts(), "2 on n1");
+}
+
+/// Q22: also where only some of its chunks do.
+#[test]
+fn a_request_that_grows_with_the_node_is_bound_to_nodes() {
+    let is_unbound = |select: &str| shape(&cluster(""), &format!("select={select}")).is_unbound();
+    assert_eq!(["1:ncpus=2", "1:ncpus=2+", "1:ncpus=2++1:ncpus=1"].map(is_unbound), [true, false, false]);
+}
