@@ -10,7 +10,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::node::Terms;
-use super::policy::{Backfill, Placement, Policy, Preset};
+use super::policy::{Accrual, Backfill, Placement, Policy, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -61,6 +61,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
+    ("order", &["accrual"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -132,6 +133,8 @@ pub struct Config {
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
+    /// Which of a job's waiting counts as eligible time.
+    pub accrual: Accrual,
     /// `[backfill]`.
     pub backfill: Backfill,
     /// `[placement]`.
@@ -393,6 +396,7 @@ impl Config {
         Policy {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
+            accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
             ..self.preset.policy()
         }

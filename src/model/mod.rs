@@ -63,6 +63,8 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod accrual;
+
 pub mod geometry;
 
 pub mod wishes;

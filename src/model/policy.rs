@@ -9,8 +9,11 @@ use std::path::PathBuf;
 #[macro_use]
 mod named;
 
+mod accrual;
+
 mod preset;
 
+pub use accrual::Accrual;
 pub use preset::Preset;
 
 /// The policy of a cycle.
@@ -24,6 +27,9 @@ pub struct Policy {
     pub placement: Placement,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
+    /// Which of a job's waiting counts as eligible time.
+    #[serde(default)]
+    pub accrual: Accrual,
 }
 
 impl Default for Policy {
@@ -33,6 +39,7 @@ impl Default for Policy {
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
+            accrual: Accrual::default(),
         }
     }
 }

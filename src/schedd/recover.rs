@@ -60,6 +60,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
+    ledger.accrue_anew();
     ledger.load_reservations(reservations);
     ledger.recall(&promises);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises })

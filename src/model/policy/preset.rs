@@ -1,7 +1,7 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
-use super::{Allocation, Availability, Backfill, Filling, Placement, Policy};
+use super::{Accrual, Allocation, Availability, Backfill, Filling, Placement, Policy};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -41,6 +41,12 @@ impl Preset {
             }
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
-        Policy { backfill, placement, ..Policy::default() }
+        // M17, X9: Maui's own default; Flux counts from the submission on.
+        let accrual = match self {
+            Preset::Maui => Accrual::QueuePolicy,
+            Preset::Flux => Accrual::Always,
+            Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
+        };
+        Policy { backfill, placement, accrual, ..Policy::default() }
     }
 }

@@ -65,7 +65,7 @@ const SETS: &str = "a table, as { choice = \"oneof\", by = \"switch\", values = 
 const AVAILABILITY: &str = "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \
                             \"default\" for the others, as { default = \"dedicated\", mem = \"combined\" }";
 
-fn named<T: Copy>(
+pub(super) fn named<T: Copy>(
     section: &Section,
     key: &str,
     all: &[(&str, T)],
