@@ -1,3 +1,5 @@
+//! Tests of what counts as eligible time.
+
 use super::*;
 use crate::model::event::Event;
 use crate::model::job::{How, Job, JobId, Outcome, Spec};
