@@ -10,7 +10,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::node::Terms;
-use super::policy::{Backfill, Placement, Policy, Preset};
+use super::policy::{Backfill, FairShare, Placement, Policy, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -66,6 +66,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
+    ("fairshare", &["method", "subject", "ties", "distance"]),
+    ("account", &["name", "parent", "shares", "target", "users"]),
     ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
@@ -136,6 +138,8 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[fairshare]` and `[[account]]`.
+    pub fair_share: FairShare,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -393,6 +397,7 @@ impl Config {
         Policy {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
+            fair_share: self.fair_share.clone(),
             default_walltime: self.cycle.default_walltime,
             ..self.preset.policy()
         }
