@@ -9,6 +9,7 @@ mod clocks;
 mod commands;
 mod dependencies;
 mod disk_full;
+mod fair_share;
 mod faults;
 mod first_light;
 mod forecast;

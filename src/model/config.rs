@@ -10,7 +10,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::node::Terms;
-use super::policy::{Backfill, Placement, Policy, Precedence, Preset};
+use super::policy::{Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -67,6 +67,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
+    ("fairshare", &["method", "subject", "ties", "distance"]),
+    ("account", &["name", "parent", "shares", "target", "users"]),
     ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
@@ -139,6 +141,8 @@ pub struct Config {
     pub placement: Placement,
     /// `[priority]`.
     pub precedence: Precedence,
+    /// `[fairshare]` and `[[account]]`.
+    pub fair_share: FairShare,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -397,6 +401,7 @@ impl Config {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
             precedence: self.precedence.clone(),
+            fair_share: self.fair_share.clone(),
             default_walltime: self.cycle.default_walltime,
         }
     }

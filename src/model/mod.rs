@@ -46,6 +46,10 @@ pub mod job;
 
 pub mod credentials;
 
+pub mod member;
+
+pub mod account;
+
 pub mod task;
 
 pub mod digest;

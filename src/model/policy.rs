@@ -9,10 +9,12 @@ use std::path::PathBuf;
 #[macro_use]
 mod named;
 
+pub mod fair_share;
 mod order;
 
 mod preset;
 
+pub use fair_share::FairShare;
 pub use order::{Order, Precedence};
 pub use preset::Preset;
 
@@ -28,6 +30,9 @@ pub struct Policy {
     pub placement: Placement,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
+    /// How usage makes jobs go later.
+    #[serde(default)]
+    pub fair_share: FairShare,
 }
 
 impl Default for Policy {
@@ -37,6 +42,7 @@ impl Default for Policy {
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
+            fair_share: FairShare::default(),
         }
     }
 }

@@ -41,6 +41,8 @@ mod feasibility;
 // Who goes first?
 mod priority;
 
+pub mod shares;
+
 // May it run yet?
 mod throttling;
 

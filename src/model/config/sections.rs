@@ -7,6 +7,8 @@ mod reserving;
 
 mod scheduling;
 
+mod sharing;
+
 mod terms;
 
 use super::table::Section;
@@ -30,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, fair_share, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -49,6 +51,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .map(|s| scheduling::placement(&s, &placement))
             .transpose()?
             .unwrap_or(placement),
+        fair_share: sharing::fair_share(&root, fair_share)?,
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),

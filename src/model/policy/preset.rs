@@ -1,7 +1,7 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
-use super::{Allocation, Availability, Backfill, Filling, Placement, Policy};
+use super::{Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -41,6 +41,6 @@ impl Preset {
             }
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
-        Policy { backfill, placement, ..Policy::default() }
+        Policy { backfill, placement, fair_share: FairShare::of(self), ..Policy::default() }
     }
 }
