@@ -9,6 +9,7 @@ pub mod table;
 
 pub use table::ConfigError;
 
+use super::charge::UsageRules;
 use super::node::Terms;
 use super::policy::{Backfill, Placement, Policy, Preset};
 use super::pool::Pool;
@@ -66,7 +67,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
-    ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
+    ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
+    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -136,6 +138,8 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[usage]`.
+    pub usage: UsageRules,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -394,6 +398,7 @@ impl Config {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
             default_walltime: self.cycle.default_walltime,
+            usage: self.usage,
             ..self.preset.policy()
         }
     }

@@ -63,6 +63,12 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod member;
+
+pub mod decay;
+
+pub mod charge;
+
 pub mod geometry;
 
 pub mod wishes;

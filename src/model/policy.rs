@@ -1,6 +1,7 @@
 //! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
 //! never an `if` spread over stages.
 
+use super::charge::UsageRules;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +25,9 @@ pub struct Policy {
     pub placement: Placement,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
+    /// What usage counts, and for how long.
+    #[serde(default)]
+    pub usage: UsageRules,
 }
 
 impl Default for Policy {
@@ -33,6 +37,7 @@ impl Default for Policy {
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
+            usage: UsageRules::default(),
         }
     }
 }
