@@ -39,6 +39,7 @@ mod support;
 mod torture;
 mod tour;
 mod tracejob;
+mod usage;
 mod watch;
 
 use std::collections::BTreeSet;

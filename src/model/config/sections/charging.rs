@@ -33,16 +33,6 @@ fn decay(section: &Section, preset: Decay) -> Result<Decay, ConfigError> {
     let length = section.read("window", A_SECOND_OR_MORE, span_from_a_second)?;
     let count = section.read("windows", WINDOWS, |value| from_one(value).filter(|count| *count <= MOST_WINDOWS))?;
     let factor = section.read("factor", FACTOR, |value| number(value).filter(|factor| *factor <= 1.0))?;
-    let given = [
-        ("half_life", half_life.is_some(), matches!(fading, Fading::Step | Fading::Continuous)),
-        ("window", length.is_some(), fading == Fading::Window),
-        ("windows", count.is_some(), fading == Fading::Window),
-        ("factor", factor.is_some(), fading == Fading::Window),
-    ];
-    if let Some((key, ..)) = given.into_iter().find(|&(_, is_given, is_used)| is_given && !is_used) {
-        let said = format!("`{key}` means nothing under decay = \"{}\": leave it out", fading.name());
-        return Err(section.wrong_at(key, said));
-    }
     let half_life = half_life.unwrap_or(Decay::WEEK);
     Ok(match fading {
         Fading::None => Decay::None,
