@@ -40,6 +40,7 @@ mod support;
 mod torture;
 mod tour;
 mod tracejob;
+mod usage;
 mod watch;
 
 use std::collections::BTreeSet;

@@ -9,6 +9,7 @@ pub mod table;
 
 pub use table::ConfigError;
 
+use super::charge::UsageRules;
 use super::node::Terms;
 use super::policy::{Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
@@ -69,7 +70,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
+    ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
+    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -143,6 +145,8 @@ pub struct Config {
     pub precedence: Precedence,
     /// `[fairshare]` and `[[account]]`.
     pub fair_share: FairShare,
+    /// `[usage]`.
+    pub usage: UsageRules,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -403,6 +407,7 @@ impl Config {
             precedence: self.precedence.clone(),
             fair_share: self.fair_share.clone(),
             default_walltime: self.cycle.default_walltime,
+            usage: self.usage,
         }
     }
 

@@ -67,6 +67,10 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod decay;
+
+pub mod charge;
+
 pub mod geometry;
 
 pub mod wishes;

@@ -1,6 +1,7 @@
 //! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
 //! never an `if` spread over stages.
 
+use super::charge::UsageRules;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +34,9 @@ pub struct Policy {
     /// How usage makes jobs go later.
     #[serde(default)]
     pub fair_share: FairShare,
+    /// What usage counts, and for how long.
+    #[serde(default)]
+    pub usage: UsageRules,
 }
 
 impl Default for Policy {
@@ -43,6 +47,7 @@ impl Default for Policy {
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
             fair_share: FairShare::default(),
+            usage: UsageRules::default(),
         }
     }
 }

@@ -30,6 +30,9 @@ mod outside;
 
 pub mod pools;
 
+// What has been used, and by whom?
+pub mod usage;
+
 // The sentence.
 pub mod cycle;
 

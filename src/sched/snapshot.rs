@@ -14,6 +14,7 @@ use super::pools::Pool;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
+use super::usage::Usage;
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -52,6 +53,8 @@ pub struct State {
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
     /// What the site's program says of nodes, by class.
     pub(super) answers: BTreeMap<ClassId, Answer>,
+    /// What has been used, and by whom.
+    pub(super) usage: Arc<Usage>,
     /// Since when each waits.
     since: BTreeMap<JobId, Time>,
 }
@@ -136,8 +139,14 @@ impl State {
             site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
+            usage: Arc::default(),
             since: BTreeMap::new(),
         }
+    }
+
+    /// What has been used, and by whom.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
     }
 
     /// Since when a candidate waits; an element as long as its array.

@@ -1,5 +1,7 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
+mod charging;
+
 mod launch;
 
 mod precedence;
@@ -32,7 +34,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, fair_share, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, fair_share, usage, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -52,6 +54,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .transpose()?
             .unwrap_or(placement),
         fair_share: sharing::fair_share(&root, fair_share)?,
+        usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
@@ -141,6 +144,7 @@ fn queue(section: &Section) -> Result<Queue, ConfigError> {
         enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
         started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
         backfill_depth: section.read("backfill_depth", scheduling::DEPTH, scheduling::depth)?,
+        charge: section.read("charge", BOOLEAN, boolean)?.unwrap_or(true),
     })
 }
 

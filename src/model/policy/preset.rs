@@ -1,6 +1,9 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
+use super::super::charge::UsageRules;
+use super::super::decay::Decay;
+use super::super::time::Span;
 use super::{Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +44,17 @@ impl Preset {
             }
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
-        Policy { backfill, placement, fair_share: FairShare::of(self), ..Policy::default() }
+        let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
+        Policy { backfill, placement, fair_share: FairShare::of(self), usage, ..Policy::default() }
+    }
+
+    /// How usage is forgotten (X7).
+    fn decay(self) -> Decay {
+        match self {
+            Preset::Hybrid | Preset::Flux => Decay::default(),
+            Preset::It4i => Decay::Step { half_life: Decay::WEEK },
+            Preset::Maui => Decay::Window { length: Span::seconds(24 * 3600), count: 7, factor: 1.0 },
+            Preset::Qube | Preset::Ytsaurus => Decay::None,
+        }
     }
 }
