@@ -10,6 +10,7 @@ mod commands;
 mod dependencies;
 mod disk_full;
 mod eligible_time;
+mod fair_share;
 mod faults;
 mod first_light;
 mod forecast;
@@ -40,6 +41,7 @@ mod support;
 mod torture;
 mod tour;
 mod tracejob;
+mod usage;
 mod watch;
 
 use std::collections::BTreeSet;

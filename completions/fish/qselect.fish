@@ -9,7 +9,7 @@ complete -c qselect -s P -d 'Of this project' -r
 complete -c qselect -s q -d 'In this queue' -r
 complete -c qselect -s r -d 'That may be run again: y or n' -r
 complete -c qselect -s s -d 'In these states: letters, as RQ' -r
-complete -c qselect -s t -d 'By a moment of its life: a c e m q s t for Execution_Time, ctime, etime, mtime, qtime, stime, estimated start; twice for a range' -r
+complete -c qselect -s t -d 'By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime, qtime, stime, estimated start; twice for a range' -r
 complete -c qselect -s u -d 'Of these users' -r
 complete -c qselect -s H -d 'Finished jobs'
 complete -c qselect -s J -d 'Job arrays only'

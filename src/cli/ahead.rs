@@ -1,4 +1,5 @@
-//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`. These ask schedd
+//! What is to come: `qstat --start`, `--holes` and `--why`, and `qsub --dry-run`; and what has been used,
+//! `qstat --usage`. These ask schedd
 //! itself, whoever asks: the spool does not know.
 
 use super::exit::{self, Failure};
@@ -27,9 +28,11 @@ mod starts;
 
 pub mod trial;
 
+mod usage;
+
 mod why;
 
-/// Options of qstat about what is to come.
+/// Options of qstat about what only schedd can work out.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// When each waiting job starts, and where, if jobs end at their walltimes; with -F json too
@@ -41,6 +44,9 @@ pub struct Options {
     /// Why each of these jobs waits, stage by stage, and until when; with -F json too
     #[arg(long)]
     why: bool,
+    /// What has been used, by account and user, and what of it still counts; with -F json too
+    #[arg(long)]
+    usage: bool,
     /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
@@ -49,21 +55,25 @@ pub struct Options {
 impl Options {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
-        self.start || self.holes || self.why || !self.resources.is_empty()
+        self.start || self.holes || self.why || self.usage || !self.resources.is_empty()
     }
 
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
-        let views = [self.start, self.holes, self.why].iter().filter(|given| **given).count();
+        let views = [self.start, self.holes, self.why, self.usage].iter().filter(|given| **given).count();
         views > 1 || (!self.resources.is_empty() && !self.holes)
     }
 
     /// Writes what is asked for; the result is what could not be done.
     pub fn say(&self, operands: &[OsString], json: bool, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
-        if self.holes && !operands.is_empty() {
-            return Err(Failure::usage("--holes takes no operands"));
+        if (self.holes || self.usage) && !operands.is_empty() {
+            let option = if self.usage { "--usage" } else { "--holes" };
+            return Err(Failure::usage(format!("{option} takes no operands")));
         }
         let mut inquiry = Inquiry::open()?;
+        if self.usage {
+            return written(out, usage::shown(&mut inquiry, json)?, Vec::new());
+        }
         if self.holes {
             let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
             let text = holes::shown(&inquiry, &windows, &self.resources, json)?;

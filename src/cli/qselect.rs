@@ -59,8 +59,8 @@ pub struct Args {
     /// In these states: letters, as RQ
     #[arg(short = 's', value_name = "STATES")]
     states: Option<String>,
-    /// By a moment of its life: a c e m q s t for Execution_Time, ctime, etime, mtime, qtime, stime,
-    /// estimated start; twice for a range
+    /// By a moment of its life: a c e g m q s t for Execution_Time, ctime, etime, eligible_time, mtime,
+    /// qtime, stime, estimated start; twice for a range
     #[arg(short = 't', value_name = "MOMENT[OP]DATE_TIME", action = clap::ArgAction::Append)]
     moments: Vec<String>,
     /// Subjobs of job arrays too

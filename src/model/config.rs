@@ -9,8 +9,9 @@ pub mod table;
 
 pub use table::ConfigError;
 
+use super::charge::UsageRules;
 use super::node::Terms;
-use super::policy::{Accrual, Backfill, Placement, Policy, Preset};
+use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -61,13 +62,16 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("order", &["accrual"]),
+    ("priority", &["order", "formula", "accrual"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
-    ("queue", &["name", "priority", "enabled", "started", "backfill_depth"]),
+    ("fairshare", &["method", "subject", "ties", "distance"]),
+    ("account", &["name", "parent", "shares", "target", "users"]),
+    ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
+    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -139,6 +143,12 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[priority]`.
+    pub precedence: Precedence,
+    /// `[fairshare]` and `[[account]]`.
+    pub fair_share: FairShare,
+    /// `[usage]`.
+    pub usage: UsageRules,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -397,8 +407,10 @@ impl Config {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
             accrual: self.accrual,
+            precedence: self.precedence.clone(),
+            fair_share: self.fair_share.clone(),
             default_walltime: self.cycle.default_walltime,
-            ..self.preset.policy()
+            usage: self.usage,
         }
     }
 

@@ -46,6 +46,10 @@ pub mod job;
 
 pub mod credentials;
 
+pub mod member;
+
+pub mod account;
+
 pub mod task;
 
 pub mod digest;
@@ -64,6 +68,10 @@ pub mod life;
 pub mod policy;
 
 pub mod accrual;
+
+pub mod decay;
+
+pub mod charge;
 
 pub mod geometry;
 

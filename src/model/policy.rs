@@ -1,6 +1,7 @@
 //! Everything the administrator may tune about scheduling, by name. A policy is a name in a table,
 //! never an `if` spread over stages.
 
+use super::charge::UsageRules;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,16 +12,23 @@ mod named;
 
 mod accrual;
 
+pub mod fair_share;
+
+mod order;
+
 mod preset;
 
 pub use accrual::Accrual;
+pub use fair_share::FairShare;
+pub use order::{Order, Precedence};
 pub use preset::Preset;
 
 /// The policy of a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// Who goes first.
-    pub order: Order,
+    #[serde(default)]
+    pub precedence: Precedence,
     /// How lower jobs may start around blocked ones.
     pub backfill: Backfill,
     /// Which nodes a job gets.
@@ -30,25 +38,25 @@ pub struct Policy {
     /// Which of a job's waiting counts as eligible time.
     #[serde(default)]
     pub accrual: Accrual,
+    /// How usage makes jobs go later.
+    #[serde(default)]
+    pub fair_share: FairShare,
+    /// What usage counts, and for how long.
+    #[serde(default)]
+    pub usage: UsageRules,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            order: Order::Fcfs,
+            precedence: Precedence::default(),
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
             accrual: Accrual::default(),
+            fair_share: FairShare::default(),
+            usage: UsageRules::default(),
         }
-    }
-}
-
-named! {
-    /// Who goes first; ties end in the job's number.
-    Order {
-        /// First come, first served.
-        Fcfs = "fcfs",
     }
 }
 

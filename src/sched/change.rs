@@ -2,7 +2,9 @@
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
 use super::snapshot::{ClassId, State, Tenant};
+use super::usage::Usage;
 use crate::model::accrual::Eligibility;
+use crate::model::charge::Charge;
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -17,6 +19,7 @@ use crate::model::time::{Span, Time};
 use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// A change of a [`State`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,6 +82,12 @@ pub enum Change<'a> {
     },
     /// A job holds nothing, and is no candidate.
     Gone(JobId),
+    /// All that has been used, and by whom, is this.
+    Usage(Cow<'a, Usage>),
+    /// A job's latest attempt is charged: that goes on, or is over.
+    Charged(JobId, Cow<'a, Charge>),
+    /// These charges are so old that they are kept no longer.
+    Forgotten(Cow<'a, [Charge]>),
 }
 
 impl<'a> Change<'a> {
@@ -151,6 +160,12 @@ impl State {
             Change::Gone(job) => {
                 self.withdraw(*job);
                 self.vacate(*job);
+            }
+            Change::Usage(usage) => self.usage = Arc::new(Usage::clone(usage)),
+            Change::Charged(job, charge) => Arc::make_mut(&mut self.usage).charge(*job, charge),
+            Change::Forgotten(charges) => {
+                let usage = Arc::make_mut(&mut self.usage);
+                charges.iter().for_each(|charge| usage.forget(charge));
             }
         }
     }

@@ -12,6 +12,7 @@
 use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State, Tenant};
 use super::{cycle, forced};
+use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
@@ -418,6 +419,6 @@ fn life() -> Life {
         ending: None,
         began: None,
         highest: 0,
-        eligibility: Default::default(),
+        eligibility: Eligibility { accrues: Accrues::Eligible, ..Eligibility::default() },
     }
 }

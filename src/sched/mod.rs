@@ -30,6 +30,9 @@ mod outside;
 
 pub mod pools;
 
+// What has been used, and by whom?
+pub mod usage;
+
 // The sentence.
 pub mod cycle;
 
@@ -40,6 +43,8 @@ mod feasibility;
 
 // Who goes first?
 mod priority;
+
+pub mod shares;
 
 // May it run yet?
 mod throttling;
@@ -98,6 +103,7 @@ mod calendar;
 
 mod measure;
 pub mod memory;
+mod merit;
 
 mod tally;
 

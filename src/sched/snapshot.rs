@@ -15,7 +15,8 @@ use super::pools::Pool;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
-use crate::model::accrual::Eligibility;
+use super::usage::Usage;
+use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -54,6 +55,8 @@ pub struct State {
     pub(super) jobs: BTreeMap<JobId, (ClassId, u64)>,
     /// What the site's program says of nodes, by class.
     pub(super) answers: BTreeMap<ClassId, Answer>,
+    /// What has been used, and by whom.
+    pub(super) usage: Arc<Usage>,
     /// How long each waits.
     pub(super) waits: BTreeMap<JobId, Wait>,
     /// Which candidates a limit of their own bars.
@@ -151,7 +154,13 @@ impl State {
             answers: BTreeMap::new(),
             waits: BTreeMap::new(),
             limited: Limited::default(),
+            usage: Arc::default(),
         }
+    }
+
+    /// What has been used, and by whom.
+    pub fn usage(&self) -> &Usage {
+        &self.usage
     }
 
     /// Since when a candidate waits; an element as long as its array.
@@ -291,9 +300,12 @@ impl State {
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
-    /// of a class, the lower rank goes first. Not for arrays.
-    pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey) {
+    /// of a class, the lower rank goes first. It waits since then, and all of that
+    /// counts. Not for arrays.
+    pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         self.file(id, rank, class.id, None, |_| class.clone());
+        let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
+        self.waits.insert(id, Wait { since, eligibility });
     }
 
     fn file(

@@ -94,7 +94,7 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
     match ahead {
         Ahead::Starts(jobs) => jobs,
         Ahead::Why(job) => std::slice::from_ref(job),
-        Ahead::Windows(_) | Ahead::Trial(_) => &[],
+        Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
     }
 }
 
@@ -102,6 +102,7 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
     Ok(match ahead {
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
         Ahead::Why(job) => Task::Why(job, overtakers(ledger, job)),
+        Ahead::Usage => Task::Usage,
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))

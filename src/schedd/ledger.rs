@@ -8,6 +8,8 @@ mod accrual;
 
 mod arrays;
 
+mod charges;
+
 mod windows;
 
 use super::clock::{Clock, Reading};
@@ -78,6 +80,7 @@ struct Tick {
     /// What ended before is taken out of the history, when all else is done.
     purge: Option<Time>,
     letters: Vec<Letter>,
+    charges: charges::Charges,
 }
 
 /// A job changed in this tick.
@@ -311,6 +314,7 @@ impl Ledger {
         self.ties.observe(was, job);
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(run, moment.now);
+            self.tick.charge(&self.setup, job, Some(&event), moment.now);
         }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
@@ -367,6 +371,9 @@ impl Ledger {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         change(job);
+        if closing && job.life.open_run().is_none() {
+            self.tick.charge(&self.setup, job, None, self.now);
+        }
         if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
         }
@@ -490,6 +497,7 @@ impl Ledger {
         self.settle_reservations();
         self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
+        self.settle_charges(tick.charges, &touched);
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);

@@ -18,6 +18,8 @@ pub mod sharing;
 
 pub mod uses;
 
+pub mod charging;
+
 pub mod remarks;
 
 pub mod mail;
@@ -405,6 +407,9 @@ impl Schedd {
         let history = timers::kept(self.ledger.setup.config.server.history);
         if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
             self.ledger.purge(self.ledger.now - history);
+            if let Err(error) = self.ledger.forget_charges(&self.spool) {
+                tracing::error!("old charges cannot be read now: {error}");
+            }
             self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
         }
         self.leaving |= self.is_idle() && self.nobody_knocks();

@@ -1,5 +1,6 @@
 //! schedd's start: take the spool, load what is not over, go on where the last one stopped.
 
+use super::charging;
 use super::clock::{Clock, Saved};
 use super::ledger::Ledger;
 use super::settling::Settling;
@@ -62,6 +63,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     ledger.begin(&reading);
     ledger.accrue_anew();
     ledger.load_reservations(reservations);
+    ledger.load_usage(charging::rebuild(ledger.setup.policy.usage, &spool)?);
     ledger.recall(&promises);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises })
 }

@@ -120,6 +120,8 @@ pub enum Task {
     Why(JobId, Vec<Overtaker>),
     /// What would become of this job, which is held if the latter is true.
     Trial(Box<Job>, bool),
+    /// What has been used, and by whom.
+    Usage,
 }
 
 impl Study {
@@ -138,6 +140,7 @@ impl Study {
                 Some(explanation) => each(Told::Tried { explanation: Box::new(explanation), held: *held }),
                 None => each(Told::Explained(None)),
             },
+            Task::Usage => self.usage(each),
         }
     }
 
@@ -159,6 +162,11 @@ impl Study {
         let elements = jobs.iter().filter(|job| job.index().is_some() && !seen(job));
         part.extend(elements.filter_map(|job| outlook.of(*job)).cloned());
         each(Told::Foreseen(part))
+    }
+
+    fn usage<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let all = self.scene.state.usage().all(self.scene.now);
+        all.chunks(PART).try_for_each(|used| each(Told::Usage { at: self.scene.now, used: used.to_vec() }))
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

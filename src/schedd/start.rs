@@ -5,6 +5,7 @@ use super::listen::Listener;
 use super::recover::{Recovered, recover};
 use super::setup::Setup;
 use crate::model::time::Span;
+use crate::sched::shares::outline;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
@@ -188,5 +189,6 @@ fn terminate(home: &Home) -> Result<()> {
 fn check(home: Home) -> Result<()> {
     let setup = Setup::read(home)?;
     println!("{}: good", setup.home.config.display());
+    print!("{}", outline(&setup.policy.fair_share));
     Ok(())
 }

@@ -22,6 +22,7 @@ mod submit;
 mod windows;
 
 use crate::model::bonds::{Standing, Tied};
+use crate::model::charge::Charge;
 use crate::model::config::Config;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
@@ -42,6 +43,7 @@ use crate::sched::forecast::{self, Budget};
 use crate::sched::memory::Memory;
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
+use crate::sched::usage::Usage as Used;
 pub use fate::{Excess, Fate};
 pub use nodes::number;
 use std::borrow::Cow;
@@ -110,6 +112,7 @@ impl World {
             past: Vec::new(),
             cycles: Vec::new(),
         };
+        world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
         let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
         world.state.make(&Change::Order(listed));
         world.set_queues();
@@ -368,6 +371,19 @@ impl World {
         Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules, accrual: self.policy.accrual }
     }
 
+    /// Charges what a job has; nothing, in a queue that is free of charge (I5).
+    fn charge(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let is_free = self.config.queues().iter().any(|queue| queue.name == job.spec.queue && !queue.charge);
+        let charge = match job.life.open_run().filter(|_| !is_free) {
+            Some(run) => Some(Charge::of(job, run)),
+            None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
+        };
+        if let Some(charge) = charge {
+            self.state.make(&Change::Charged(id, Cow::Owned(charge)));
+        }
+    }
+
     /// Brings the scheduler's view of a job in line with the job.
     fn view(&mut self, id: JobId) {
         self.is_due = true;
@@ -403,6 +419,7 @@ impl Tied for World {
         let was = job.life.state;
         job.apply(&event, moment);
         self.ties.observe(was, job);
+        self.charge(id);
         self.view(id);
         self.tell_array(id);
     }

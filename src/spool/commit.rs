@@ -1,11 +1,12 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, load, oblivion, reservations, ties};
+use super::{Spool, SpoolError, charges, load, oblivion, reservations, ties};
 use crate::model::array::{Rewrite, Standing};
 use crate::model::bonds;
+use crate::model::charge::Charge;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
-use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::job::{Attempt, Digest, Job, JobId, Program};
 use crate::model::node::Node;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
@@ -55,6 +56,10 @@ pub enum Change {
     Verdict(u64, Option<Reason>),
     /// The start promised to a job, or that none is any more.
     Promise(JobId, Option<Promise>),
+    /// What an attempt that is over is charged; once it is written, that stands.
+    Charge(JobId, Attempt, Box<Charge>),
+    /// All charges for what was over before are kept no longer.
+    ForgetCharges(Time),
     /// A node.
     Node(Box<Node>),
     /// All queues there are.
@@ -122,6 +127,8 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
         Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Change::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
+        Change::Charge(job, attempt, charge) => charges::write(transaction, *job, *attempt, charge)?,
+        Change::ForgetCharges(before) => charges::forget(transaction, *before)?,
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;

@@ -15,6 +15,8 @@ pub mod query;
 
 pub mod ties;
 
+mod charges;
+
 mod oblivion;
 
 mod reservations;

@@ -2,9 +2,11 @@
 //! been decided, not what would be.
 
 use super::message::Submission;
+use crate::model::charge::Used;
 use crate::model::job::JobId;
 use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
 use crate::model::reason::Reason;
+use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// What a client wants to know of the time ahead.
@@ -21,6 +23,9 @@ pub enum Ahead {
     /// `qsub --dry-run`: what would become of a job if it were submitted now. It is checked like any
     /// other; nothing is kept. Answered by [`Told::Tried`].
     Trial(Box<Submission>),
+    /// `qstat --usage`: what has been used, by whom, and what of it still counts. Answered by
+    /// [`Told::Usage`].
+    Usage,
 }
 
 /// What is answered.
@@ -40,5 +45,12 @@ pub enum Told {
         explanation: Box<Explanation>,
         /// Whether it would not be free to start, but held: by its own wish, or by what it depends on.
         held: bool,
+    },
+    /// Members, each with what it has used; several parts.
+    Usage {
+        /// When that was so.
+        at: Time,
+        /// By account, then by user.
+        used: Vec<Used>,
     },
 }

@@ -436,6 +436,18 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     Extra {
         on: Programs(&["qstat"]),
+        heading: "WHAT HAS BEEN USED",
+        parts: &[Text(
+            "--usage lists accounts and users (-- for jobs without an account) with what they have used, in \
+                  seconds of processors, unless [usage] of lanai.toml(5) gives other resources a weight: Seconds, as \
+                  far back as charges are kept; Decayed, what of it still counts; In use, what runs now, which is \
+                  what every second adds. A job is charged what it was given, used or not, from its start to its end, \
+                  and counts while it runs. In JSON these are seconds, decayed and in_use, as they were at the moment \
+                  at (seconds since 1970).",
+        )],
+    },
+    Extra {
+        on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
         parts: &[
             Term("showq", "qstat -a; qstat -i for what waits, qstat -r for what runs"),
@@ -444,6 +456,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("showbf", "qstat --holes; with -l select=... for how many of these there is room"),
             Term("diagnose -j, diagnose -n", "qstat -s for why each job waits, pbsnodes -a for the nodes"),
             Term("showhist, tracejob", "tracejob ID"),
+            Term("diagnose -f", "qstat --usage"),
         ],
     },
     Extra {
@@ -459,6 +472,7 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Room for how many tasks of 4 processors, and for how long:",
                 &["qstat --holes -l select=1:ncpus=4"],
             ),
+            Example("Who has used how much:", &["qstat --usage"]),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],
     },

@@ -27,6 +27,7 @@ fn released(letters: &str) -> Event {
 fn submitted(text: &str, begin: Option<i64>, moment: Moment) -> Job {
     let mut job = cluster("").job(1, text);
     job.spec = Arc::new(Spec { rerunnable: true, begin: begin.map(Wall), ..(*job.spec).clone() });
+    job.life.eligibility = Eligibility::default();
     job.apply(&Event::Submitted, moment);
     job
 }
@@ -136,6 +137,7 @@ fn an_array_counts_while_elements_of_it_wait() {
 #[test]
 fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_looked_at() {
     let mut job = cluster("").job(1, "select=1:ncpus=1");
+    job.life.eligibility = Eligibility::default();
     assert_eq!((eligible(&job, 900), job.life.eligibility.accrues.number()), (0, 0));
     job.accrue(at(1000, Accrual::Pbs));
     assert_eq!(eligible(&job, 1600), 600);

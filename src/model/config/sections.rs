@@ -1,12 +1,17 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
+mod accrual;
+
+mod charging;
+
 mod launch;
 
-mod order;
-
+mod precedence;
 mod reserving;
 
 mod scheduling;
+
+mod sharing;
 
 mod terms;
 
@@ -31,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, accrual, .. } = preset.policy();
+    let Policy { backfill, placement, accrual, precedence, fair_share, usage, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -40,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         },
         cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
         preset,
-        accrual: root.section("order")?.map(|s| order::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
+        accrual: root.section("priority")?.map(|s| accrual::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
         backfill: root
             .section("backfill")?
             .map(|s| scheduling::backfill(&s, &backfill))
@@ -51,6 +56,8 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .map(|s| scheduling::placement(&s, &placement))
             .transpose()?
             .unwrap_or(placement),
+        fair_share: sharing::fair_share(&root, fair_share)?,
+        usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: each(&root, "queue", queue)?,
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
@@ -58,8 +65,12 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
         nodes: Vec::new(),
+        precedence,
     };
     let resources = config.resources();
+    if let Some(section) = root.section("priority")? {
+        config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
+    }
     config.nodes = each(&root, "node", |section| node(section, &resources))?;
     Ok(config)
 }
@@ -136,6 +147,7 @@ fn queue(section: &Section) -> Result<Queue, ConfigError> {
         enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
         started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
         backfill_depth: section.read("backfill_depth", scheduling::DEPTH, scheduling::depth)?,
+        charge: section.read("charge", BOOLEAN, boolean)?.unwrap_or(true),
     })
 }
 

@@ -1,6 +1,8 @@
 //! What `lanai.toml` accepts, and what it says of what it does not.
 
 use super::*;
+use crate::model::charge::Weights;
+use crate::model::decay::Decay;
 use crate::model::resource::{Kind, Value};
 use crate::model::response::{Action, Response, Responses, Retries};
 
@@ -220,4 +222,50 @@ fn what_would_break_later_is_refused_now() {
     }
     assert!(refusal("[server]\nshared = true\nshared = true").starts_with("line 3: duplicate key"));
     assert!(refusal("[server]\nhistory = \"99999999999y\"").contains("`history`"));
+}
+
+#[test]
+fn what_usage_counts_is_the_presets_unless_said() {
+    let usage = |text: &str| Config::parse(text).unwrap().policy().usage;
+    let week = Decay::WEEK;
+    for (preset, decay) in [
+        ("hybrid", Decay::Continuous { half_life: week }),
+        ("flux", Decay::Continuous { half_life: week }),
+        ("it4i", Decay::Step { half_life: week }),
+        ("maui", Decay::Window { length: Span::seconds(24 * 3600), count: 7, factor: 1.0 }),
+        ("qube", Decay::None),
+        ("ytsaurus", Decay::None),
+    ] {
+        assert_eq!(usage(&format!("preset = \"{preset}\"\n[usage]\n")).decay, decay, "{preset}");
+    }
+    let own = usage(
+        "preset = \"it4i\"\n[usage]\nhalf_life = \"24h\"\nreset = \"30d\"\nweights = { gpus = 10, mem = 0.25 }\n",
+    );
+    let expected = UsageRules {
+        decay: Decay::Step { half_life: Span::seconds(24 * 3600) },
+        reset: Some(Span::seconds(30 * 24 * 3600)),
+        weights: Weights { nodes: 0.0, cores: 1.0, gpus: 10.0, mem: 0.25 },
+    };
+    assert_eq!(own, expected);
+    let window = usage("[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n");
+    assert_eq!(window.decay, Decay::Window { length: Span::seconds(3600), count: 4, factor: 0.5 });
+    let queue = &Config::parse("[[queue]]\nname = \"qexp\"\ncharge = false\n").unwrap().queues()[0];
+    assert!(!queue.charge && Queue::named("workq").charge, "I5");
+    for bad in [
+        "half_life = \"0s\"",
+        "windows = 0",
+        "windows = 1001",
+        "factor = 1.5",
+        "factor = -1",
+        "reset = \"0s\"",
+        "weights = { cpus = 1 }",
+        "weights = { cores = -1 }",
+        "weights = { cores = inf }",
+        "weights = 1",
+        "decay = \"linear\"",
+    ] {
+        let key = bad.split(' ').next().unwrap();
+        let text = format!("[usage]\n{bad}\n");
+        assert!(refusal(&text).starts_with("line 2: ") && refusal(&text).contains(&format!("`{key}`")), "{bad}");
+    }
 }

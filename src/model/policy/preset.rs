@@ -1,7 +1,10 @@
 //! Presets: the settings that make Lanai behave like one of the schedulers it has learned from.
 //! Every key of `lanai.toml` overrides its preset.
 
-use super::{Accrual, Allocation, Availability, Backfill, Filling, Placement, Policy};
+use super::super::charge::UsageRules;
+use super::super::decay::Decay;
+use super::super::time::Span;
+use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -47,6 +50,17 @@ impl Preset {
             Preset::Flux => Accrual::Always,
             Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
         };
-        Policy { backfill, placement, accrual, ..Policy::default() }
+        let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
+        Policy { backfill, placement, fair_share: FairShare::of(self), usage, accrual, ..Policy::default() }
+    }
+
+    /// How usage is forgotten (X7).
+    fn decay(self) -> Decay {
+        match self {
+            Preset::Hybrid | Preset::Flux => Decay::default(),
+            Preset::It4i => Decay::Step { half_life: Decay::WEEK },
+            Preset::Maui => Decay::Window { length: Span::seconds(24 * 3600), count: 7, factor: 1.0 },
+            Preset::Qube | Preset::Ytsaurus => Decay::None,
+        }
     }
 }

@@ -1,13 +1,12 @@
-//! `[order]`: who goes first.
+//! `accrual` of `[priority]`: which of a job's waiting counts.
 
-use super::{keys, scheduling::named};
+use super::scheduling::named;
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::policy::Accrual;
 
 /// Which of a job's waiting counts as eligible time, if the section says so (I13, M17).
 pub fn accrual(section: &Section) -> Result<Option<Accrual>, ConfigError> {
-    section.only(keys("order"))?;
     named(section, "accrual", Accrual::ALL, Accrual::named)
 }
 
@@ -26,8 +25,8 @@ mod tests {
         assert_eq!(accrual(""), Accrual::Pbs);
         assert_eq!(accrual("preset = \"maui\""), Accrual::QueuePolicy);
         assert_eq!(accrual("preset = \"flux\""), Accrual::Always);
-        assert_eq!(accrual("preset = \"maui\"\n[order]\naccrual = \"full_policy\""), Accrual::FullPolicy);
-        let refused = Config::parse("[order]\naccrual = \"sometimes\"").unwrap_err().to_string();
+        assert_eq!(accrual("preset = \"maui\"\n[priority]\naccrual = \"full_policy\""), Accrual::FullPolicy);
+        let refused = Config::parse("[priority]\naccrual = \"sometimes\"").unwrap_err().to_string();
         assert!(refused.contains("line 2") && refused.contains("queue_policy"), "{refused}");
     }
 }

@@ -1,0 +1,229 @@
+//! Accounts: who owns which share of the machine.
+//!
+//! Accounts hang below one another; what an account has is divided among the accounts and users
+//! right below it, in proportion to their shares (F10).
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The deepest a tree may be.
+pub const DEEPEST: usize = 64;
+
+/// The root as an account: what it says is of those right below the root.
+pub const ROOT_NAME: &str = "root";
+
+/// `[[account]]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// By which jobs ask for it (`-A`); no two have the same.
+    pub name: String,
+    /// The account it is part of; None for the root.
+    #[serde(default)]
+    pub parent: Option<String>,
+    /// What it has of its parent's part.
+    #[serde(default)]
+    pub shares: Shares,
+    /// What it is to have by method `target`; None for what its shares give it.
+    #[serde(default)]
+    pub target: Option<Target>,
+    /// Who belongs to it, each with a share of its part; None for whoever charges it, with one
+    /// share each.
+    #[serde(default)]
+    pub users: Option<Vec<(String, Shares)>>,
+}
+
+/// A claim, in proportion to those beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shares {
+    /// So many, from 0 on.
+    Of(f64),
+    /// None of its own: it stands where its parent stands.
+    Parent,
+}
+
+impl Default for Shares {
+    fn default() -> Shares {
+        Shares::Of(1.0)
+    }
+}
+
+/// As it stands in the file: `30` or `parent`.
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Shares::Of(number) => write!(f, "{number}"),
+            Shares::Parent => f.write_str("parent"),
+        }
+    }
+}
+
+/// What somebody is to have of all that is used (M12).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Percent; seconds of weighted resources for [`Bound::Amount`].
+    pub value: f64,
+    /// Which way it counts.
+    pub bound: Bound,
+}
+
+/// Which way a target counts (M12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    /// `25`: both ways.
+    Target,
+    /// `25+`: only who is below gains.
+    Floor,
+    /// `25-`: only who is above loses.
+    Ceiling,
+    /// `25%`: who is above so many percent starts nothing; nobody's priority changes.
+    Percent,
+    /// `25^`: the same for an amount.
+    Amount,
+}
+
+impl Target {
+    /// Reads `25`, `25+`, `25-`, `25%` or `25^`; None for anything else, for numbers below 0, and
+    /// for percents above 100.
+    pub fn parse(text: &str) -> Option<Target> {
+        let signs =
+            [('+', Bound::Floor), ('-', Bound::Ceiling), ('%', Bound::Percent), ('^', Bound::Amount)].into_iter();
+        let signed = signs.filter_map(|(sign, bound)| Some((text.strip_suffix(sign)?, bound))).next();
+        let (number, bound) = signed.unwrap_or((text, Bound::Target));
+        let value: f64 = number.parse().ok().filter(|_| number.starts_with(|c: char| c.is_ascii_digit()))?;
+        let largest = if bound == Bound::Amount { f64::MAX } else { 100.0 };
+        (0.0..=largest).contains(&value).then_some(Target { value, bound })
+    }
+}
+
+/// As it stands in the file.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let sign = match self.bound {
+            Bound::Target => "",
+            Bound::Floor => "+",
+            Bound::Ceiling => "-",
+            Bound::Percent => "%",
+            Bound::Amount => "^",
+        };
+        write!(f, "{}{sign}", self.value)
+    }
+}
+
+/// Why accounts make no tree.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The parent is none of them.
+    #[error("there is no [[account]] named `{parent}`: add one, or correct the parent of `{name}`")]
+    Orphan {
+        /// Which.
+        name: String,
+        /// Whose parent is said to be.
+        parent: String,
+    },
+    /// The parents go round in a circle.
+    #[error("`{0}` is its own ancestor: remove one of the parents in {1}")]
+    Circle(String, String),
+    /// The root is part of nothing.
+    #[error("`{ROOT_NAME}` is the whole: it has users, but no parent, shares or target")]
+    Root,
+    /// More than [`DEEPEST`] below one another.
+    #[error("`{0}` lies more than {DEEPEST} accounts deep: hang it higher")]
+    Deep(String),
+}
+
+/// Whether accounts of different names make a tree: the first that does not fit, by its place, and
+/// why.
+pub fn check(accounts: &[Account]) -> Result<(), (usize, Fault)> {
+    let parents: BTreeMap<&str, Option<&str>> =
+        accounts.iter().map(|account| (account.name.as_str(), account.parent.as_deref())).collect();
+    let fault = |(place, account): (usize, &Account)| Some((place, fault_of(account, &parents)?));
+    accounts.iter().enumerate().find_map(fault).map_or(Ok(()), Err)
+}
+
+fn fault_of(account: &Account, parents: &BTreeMap<&str, Option<&str>>) -> Option<Fault> {
+    let is_bare = account.parent.is_none() && account.shares == Shares::default() && account.target.is_none();
+    match account.name == ROOT_NAME {
+        true => (!is_bare).then_some(Fault::Root),
+        false => climb(&account.name, parents).err(),
+    }
+}
+
+/// Goes from an account up to the root.
+fn climb(name: &str, parents: &BTreeMap<&str, Option<&str>>) -> Result<(), Fault> {
+    let mut path = vec![name];
+    let mut seen = BTreeSet::from([name]);
+    let mut at = name;
+    while let Some(Some(parent)) = parents.get(at).filter(|parent| **parent != Some(ROOT_NAME)) {
+        if !parents.contains_key(parent) {
+            return Err(Fault::Orphan { name: at.to_string(), parent: parent.to_string() });
+        }
+        path.push(parent);
+        if !seen.insert(parent) {
+            return Err(Fault::Circle(parent.to_string(), path.join(" -> ")));
+        }
+        if path.len() > DEEPEST {
+            return Err(Fault::Deep(name.to_string()));
+        }
+        at = parent;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(name: &str, parent: &str) -> Account {
+        let parent = Some(parent.to_string()).filter(|parent| !parent.is_empty());
+        Account { name: name.to_string(), parent, ..Account::default() }
+    }
+
+    fn fault(accounts: &[Account]) -> String {
+        let (place, fault) = check(accounts).unwrap_err();
+        format!("{place}: {fault}")
+    }
+
+    #[test]
+    fn accounts_in_any_order_make_a_tree() {
+        assert_eq!(check(&[account("b", "a"), account("a", ""), account("c", "b")]), Ok(()));
+    }
+
+    #[test]
+    fn what_makes_no_tree_is_refused_with_the_place() {
+        let said = fault(&[account("a", ""), account("b", "x")]);
+        assert_eq!(said, "1: there is no [[account]] named `x`: add one, or correct the parent of `b`");
+        let said = fault(&[account("a", "b"), account("b", "a")]);
+        assert_eq!(said, "0: `a` is its own ancestor: remove one of the parents in a -> b -> a");
+        assert!(fault(&[account("a", "a")]).contains("`a` is its own ancestor"));
+        assert!(fault(&[account("c", "a"), account("a", "b"), account("b", "a")]).contains("a -> b -> a"));
+        let mut chain = vec![account("0", "")];
+        chain.extend((1..DEEPEST).map(|n| account(&n.to_string(), &(n - 1).to_string())));
+        assert_eq!(check(&chain), Ok(()));
+        chain.push(account("64", "63"));
+        assert_eq!(fault(&chain), "64: `64` lies more than 64 accounts deep: hang it higher");
+    }
+
+    #[test]
+    fn the_root_may_be_named_but_is_part_of_nothing() {
+        assert_eq!(check(&[account("a", "root"), account("root", "")]), Ok(()));
+        assert_eq!(check(&[account("a", "root")]), Ok(()));
+        let said = "1: `root` is the whole: it has users, but no parent, shares or target";
+        assert_eq!(fault(&[account("a", ""), account("root", "a")]), said);
+        let target = Account { target: Target::parse("5"), ..account("root", "") };
+        assert_eq!(fault(&[account("a", ""), target]), said);
+    }
+
+    #[test]
+    fn targets_are_read_and_written() {
+        for text in ["50", "10+", "35-", "25%", "12.5", "86400^"] {
+            assert_eq!(Target::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Target::parse("10+").unwrap().bound, Bound::Floor);
+        for text in ["", "+", "-5", "101", "inf", "NaN", "10+-", "1e400^", "ten"] {
+            assert_eq!(Target::parse(text), None, "{text}");
+        }
+    }
+}

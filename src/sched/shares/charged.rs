@@ -1,0 +1,132 @@
+//! A tree with what everybody has used, summed up to the root.
+
+use super::tree::{ROOT, Tree};
+use crate::model::account::{Shares, Target};
+use crate::model::member::Member;
+use crate::model::policy::fair_share::Subject;
+use std::collections::BTreeMap;
+
+/// More than anybody can have used, in seconds of weighted resources: sums stay finite.
+const MOST: f64 = 1e200;
+
+/// A tree with usage. Who has no shares of their own, but stands where the parent stands, leaves
+/// no level: their children share with the parent's.
+pub struct Charged {
+    pub(super) tree: Tree,
+    usage: Vec<f64>,
+    /// In whose part each has a share.
+    above: Vec<usize>,
+    /// What is shared below each, in shares.
+    sums: Vec<f64>,
+    is_leaf: Vec<bool>,
+}
+
+impl Charged {
+    /// Charges each member's usage to those the subject names (X5).
+    pub fn new(tree: &Tree, subject: Subject, usage: &BTreeMap<Member, f64>) -> Charged {
+        let mut tree = match subject {
+            Subject::Member => tree.clone(),
+            Subject::Account | Subject::Pool => tree.of_accounts(),
+            Subject::User => Tree::bare(true),
+        };
+        let mut own: BTreeMap<usize, f64> = BTreeMap::new();
+        for (member, usage) in usage {
+            // A number that is none counts as 0.
+            *own.entry(place(&mut tree, subject, member)).or_default() += usage.max(0.0).min(MOST);
+        }
+        let mut usage = vec![0.0; tree.nodes.len()];
+        own.into_iter().for_each(|(place, own)| usage[place] = own);
+        Charged::summed(tree, usage)
+    }
+
+    fn summed(tree: Tree, mut usage: Vec<f64>) -> Charged {
+        let count = tree.nodes.len();
+        let mut above = vec![ROOT; count];
+        let mut sums = vec![0.0; count];
+        let mut is_leaf = vec![true; count];
+        for (place, node) in tree.nodes.iter().enumerate().skip(1) {
+            let has_level = node.parent == ROOT || tree.nodes[node.parent].shares != Shares::Parent;
+            above[place] = if has_level { node.parent } else { above[node.parent] };
+            if let Shares::Of(shares) = node.shares {
+                sums[above[place]] += shares;
+            }
+            is_leaf[node.parent] = false;
+        }
+        for place in (1..count).rev() {
+            usage[tree.nodes[place].parent] += usage[place];
+        }
+        if !tree.members.is_empty() {
+            is_leaf = tree.nodes.iter().map(|node| node.is_user).collect();
+        }
+        Charged { tree, usage, above, sums, is_leaf }
+    }
+
+    /// All places but the root's, parents first.
+    pub fn places(&self) -> std::ops::Range<usize> {
+        1..self.usage.len()
+    }
+
+    /// In whose part this one has a share.
+    pub fn above(&self, place: usize) -> usize {
+        self.above[place]
+    }
+
+    /// The part of what is [`above`](Self::above), from 0 to 1; None for who stands there itself.
+    pub fn part(&self, place: usize) -> Option<f64> {
+        match self.tree.nodes[place].shares {
+            Shares::Of(shares) => Some(ratio(shares, self.sums[self.above[place]])),
+            Shares::Parent => None,
+        }
+    }
+
+    /// What has been used there and below.
+    pub fn usage(&self, place: usize) -> f64 {
+        self.usage[place]
+    }
+
+    /// The part of all usage, from 0 to 1.
+    pub fn used(&self, place: usize) -> f64 {
+        ratio(self.usage[place], self.usage[ROOT])
+    }
+
+    /// Whether it is ranked: a user, or, where only accounts count, one without others below.
+    pub fn is_leaf(&self, place: usize) -> bool {
+        self.is_leaf[place]
+    }
+
+    /// What it is to have, if somebody said so.
+    pub fn target(&self, place: usize) -> Option<Target> {
+        self.tree.nodes[place].target
+    }
+
+    /// The part of the whole machine that each is owed, from 0 to 1, by place.
+    pub fn owed(&self) -> Vec<f64> {
+        let mut owed = vec![1.0; self.usage.len()];
+        for place in self.places() {
+            owed[place] = owed[self.above[place]] * self.part(place).unwrap_or(1.0);
+        }
+        owed
+    }
+}
+
+/// Where in the tree a member's usage counts.
+fn place(tree: &mut Tree, subject: Subject, member: &Member) -> usize {
+    match subject {
+        Subject::Account | Subject::Pool => tree.account(&member.account),
+        Subject::Member | Subject::User => {
+            let key = key(tree.is_flat(), member);
+            tree.seat(&key)
+        }
+    }
+}
+
+/// Under which name a member stands: without accounts to share between, inventing one gains
+/// nothing.
+pub fn key(is_flat: bool, member: &Member) -> Member {
+    if is_flat { Member::new("", &member.user) } else { member.clone() }
+}
+
+/// `part` of `whole`; 0 of nothing.
+pub fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

@@ -1,0 +1,72 @@
+//! The tree in words, before anybody has used anything: what an administrator has configured.
+
+use super::charged::Charged;
+use super::tree::{ROOT, Tree};
+use crate::model::account::{Account, ROOT_NAME};
+use crate::model::policy::FairShare;
+use crate::model::policy::fair_share::Subject;
+use std::collections::BTreeMap;
+
+/// How shares are divided, a line for the method and one for each account, those below others
+/// further to the right.
+pub fn outline(policy: &FairShare) -> String {
+    let head = format!("fairshare: {}, by {}\n", policy.method.name(), policy.subject.name());
+    if policy.accounts.is_empty() {
+        return format!("{head}  no accounts: every user has one share\n");
+    }
+    let tree = Charged::new(&Tree::of(&policy.accounts), Subject::Member, &BTreeMap::new());
+    let mut outline = Outline { tree: &tree, owed: tree.owed(), accounts: &policy.accounts, text: head };
+    outline.below(ROOT, 1);
+    outline.text
+}
+
+/// The text as far as it is written.
+struct Outline<'a> {
+    tree: &'a Charged,
+    owed: Vec<f64>,
+    accounts: &'a [Account],
+    text: String,
+}
+
+impl Outline<'_> {
+    /// Writes what lies right below `parent`, at so many steps to the right.
+    fn below(&mut self, parent: usize, depth: usize) {
+        let accounts = &self.tree.tree.accounts;
+        let below: Vec<(&String, usize)> = accounts
+            .iter()
+            .map(|(name, &place)| (name, place))
+            .filter(|(_, place)| self.tree.tree.nodes[*place].parent == parent)
+            .collect();
+        for (name, place) in below {
+            let shares = self.tree.tree.nodes[place].shares;
+            let line = format!(
+                "{:depth$}{name}: shares {shares}, {:.2}% of all",
+                "",
+                100.0 * self.owed[place],
+                depth = 2 * depth
+            );
+            self.line(&line, name);
+            self.below(place, depth + 1);
+        }
+        if parent == ROOT {
+            self.root();
+        }
+    }
+
+    fn root(&mut self) {
+        if self.accounts.iter().any(|account| account.name == ROOT_NAME) {
+            self.line("  beside the accounts", ROOT_NAME);
+        }
+    }
+
+    fn line(&mut self, line: &str, name: &str) {
+        let account = self.accounts.iter().find(|account| account.name == name);
+        let target = account.and_then(|account| account.target).map(|target| format!(", target {target}"));
+        let users = match account.and_then(|account| account.users.as_ref()) {
+            None => "whoever charges it".to_string(),
+            Some(users) => users.iter().map(|(user, shares)| format!("{user} {shares}")).collect::<Vec<_>>().join(", "),
+        };
+        let users = if users.is_empty() { String::new() } else { format!(": {users}") };
+        self.text += &format!("{line}{}{users}\n", target.unwrap_or_default());
+    }
+}

@@ -1,0 +1,119 @@
+//! The table that comes of it: how everybody stands.
+
+use super::charged::{Charged, key};
+use super::tree::Tree;
+use super::{classic, fair_tree, linear, target};
+use crate::model::account::Shares;
+use crate::model::member::Member;
+use crate::model::policy::FairShare;
+use crate::model::policy::fair_share::{Method, Subject};
+use std::collections::BTreeMap;
+
+/// How a user under an account, or an account, stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// As the file has them.
+    pub shares: Shares,
+    /// What is owed, from 0 to 1: of the whole machine; by `fairtree`, of what the siblings share.
+    pub normalised: f64,
+    /// Seconds of weighted resources, for an account with all below it.
+    pub usage: f64,
+    /// The same as a part of all usage, from 0 to 1.
+    pub used: f64,
+    /// What the method holds against the shares, from 0 to 1: by `classic` with a part of what the
+    /// siblings used, by `fairtree` as a part of what they used.
+    pub effective: f64,
+    /// What the method goes by before it scales: by `linear` 0 to 1,000,000; by `fairtree` shares
+    /// over usage among siblings, infinite where nothing was used; by `target` the distance.
+    pub level: Option<f64>,
+    /// Among members, or among accounts: 1 goes first, equal ones have the same.
+    pub rank: usize,
+    /// From 0 (served too much) to 1 (not at all).
+    pub factor: f64,
+    /// Whether it is above a cap and so to start nothing; this changes no factor (M12).
+    pub is_capped: bool,
+}
+
+/// What a method makes of one place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Weighed {
+    pub normalised: f64,
+    pub effective: f64,
+    pub level: Option<f64>,
+    pub factor: f64,
+    pub is_capped: bool,
+}
+
+/// How everybody stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standings {
+    /// Whose standing counts for a job.
+    pub subject: Subject,
+    /// The accounts, with all below them.
+    pub accounts: BTreeMap<String, Standing>,
+    /// Users under accounts; under no account where those do not count. None where only accounts do.
+    pub members: BTreeMap<Member, Standing>,
+    is_flat: bool,
+}
+
+impl Standings {
+    /// What counts for a job of a member; None if `usage` did not name them and the accounts do
+    /// not list them.
+    pub fn of(&self, member: &Member) -> Option<&Standing> {
+        match self.subject {
+            Subject::Account | Subject::Pool => self.accounts.get(&member.account),
+            Subject::Member | Subject::User => self.members.get(&key(self.is_flat, member)),
+        }
+    }
+}
+
+/// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources,
+/// must name all who have jobs, with 0 if nothing was charged: shares are divided among those
+/// that are known.
+pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
+    let charged = Charged::new(tree, policy.subject, usage);
+    let weighed = match policy.method {
+        Method::Classic => classic::weigh(&charged),
+        Method::Linear => linear::weigh(&charged),
+        Method::Tree => fair_tree::weigh(&charged, policy.ties),
+        Method::Target => target::weigh(&charged, policy.distance),
+        Method::Off => off(&charged),
+    };
+    let standing = |&place: &usize| standing(&charged, &weighed, place);
+    let is_flat = charged.tree.is_flat();
+    let accounts = charged.tree.accounts.iter().map(|(name, place)| (name.clone(), standing(place)));
+    let members = charged.tree.members.iter().map(|(member, place)| (member.clone(), standing(place)));
+    Standings { subject: policy.subject, accounts: ranked(accounts), members: ranked(members), is_flat }
+}
+
+fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {
+    let Weighed { normalised, effective, level, factor, is_capped } = weighed[place];
+    let shares = charged.tree.nodes[place].shares;
+    let (usage, used) = (charged.usage(place), charged.used(place));
+    Standing { shares, normalised, usage, used, effective, level, rank: 0, factor, is_capped }
+}
+
+/// Fills in the ranks: one more than there are with a larger factor.
+fn ranked<K: Ord>(all: impl Iterator<Item = (K, Standing)>) -> BTreeMap<K, Standing> {
+    let mut all: BTreeMap<K, Standing> = all.collect();
+    let mut rows: Vec<&mut Standing> = all.values_mut().collect();
+    rows.sort_by(|a, b| b.factor.total_cmp(&a.factor));
+    let (mut rank, mut last) = (0, f64::INFINITY);
+    for (before, row) in rows.into_iter().enumerate() {
+        if row.factor < last {
+            (rank, last) = (before + 1, row.factor);
+        }
+        row.rank = rank;
+    }
+    all
+}
+
+/// Without a method everybody is served perfectly.
+fn off(charged: &Charged) -> Vec<Weighed> {
+    let owed = charged.owed().into_iter().enumerate();
+    let weighed = |(place, normalised)| {
+        let effective = charged.used(place);
+        Weighed { normalised, effective, level: None, factor: 0.5, is_capped: false }
+    };
+    owed.map(weighed).collect()
+}

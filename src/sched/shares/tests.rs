@@ -1,0 +1,289 @@
+//! The numbers of the rules, and what happens at the edges.
+
+use super::*;
+use crate::model::account::{Account, ROOT_NAME, Shares, Target};
+use crate::model::member::Member;
+use crate::model::policy::FairShare;
+use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
+use std::collections::BTreeMap;
+
+/// `name<parent:shares user=shares ...`; without `<parent` under the root, without users open.
+fn account(text: &str) -> Account {
+    let mut words = text.split(' ');
+    let (name, shares) = words.next().unwrap().split_once(':').unwrap();
+    let (name, parent) = name.split_once('<').map_or((name, None), |(name, parent)| (name, Some(parent.to_string())));
+    let of = |text: &str| text.parse().map_or(Shares::Parent, Shares::Of);
+    let user = |word: &str| word.split_once('=').map(|(user, shares)| (user.to_string(), of(shares))).unwrap();
+    let users: Vec<(String, Shares)> = words.map(user).collect();
+    let users = Some(users).filter(|users| !users.is_empty());
+    Account { name: name.to_string(), parent, shares: of(shares), target: None, users }
+}
+
+fn accounts(texts: &[&str]) -> Vec<Account> {
+    texts.iter().map(|text| account(text)).collect()
+}
+
+/// `account/user` or `user`, with what was used.
+fn usage(all: &[(&str, f64)]) -> BTreeMap<Member, f64> {
+    all.iter().map(|&(name, used)| (member(name), used)).collect()
+}
+
+fn member(name: &str) -> Member {
+    let (account, user) = name.split_once('/').unwrap_or(("", name));
+    Member::new(account, user)
+}
+
+fn table(method: Method, all: &[&str], used: &[(&str, f64)]) -> Standings {
+    let policy = FairShare { method, accounts: accounts(all), ..FairShare::default() };
+    standings(&Tree::of(&policy.accounts), &policy, &usage(used))
+}
+
+fn factor(table: &Standings, name: &str) -> f64 {
+    table.of(&member(name)).unwrap().factor
+}
+
+fn six(number: f64) -> String {
+    format!("{number:.6}")
+}
+
+/// The hierarchy of the classic example (F10, F11).
+const HIERARCHY: &[&str] = &["A:40", "D:60", "B<A:30 1=1", "C<A:10 2=1 3=1", "E<D:25 4=1", "F<D:35 5=1"];
+
+#[test]
+fn f10_children_divide_what_their_parent_has() {
+    let table = table(Method::Classic, HIERARCHY, &[]);
+    let owed = |name: &str| six(table.accounts[name].normalised);
+    assert_eq!([owed("A"), owed("D"), owed("B"), owed("C")], ["0.400000", "0.600000", "0.300000", "0.100000"]);
+    assert_eq!(six(table.members[&member("C/3")].normalised), "0.050000");
+}
+
+#[test]
+fn f10_a_user_may_be_in_several_accounts_and_stands_in_each() {
+    let table = table(Method::Classic, &["a:1 ann=1", "b:1 ann=1 bob=1"], &[("a/ann", 50.0), ("b/bob", 50.0)]);
+    assert_eq!(factor(&table, "a/ann"), 0.5);
+    assert!(factor(&table, "b/ann") > factor(&table, "b/bob"));
+    let tree = Tree::of(&accounts(&["a:1 ann=1", "b:1 ann=1 bob=1"]));
+    assert_eq!(tree.member("ann", None), member("a/ann"));
+    assert_eq!(tree.member("ann", Some("b")), member("b/ann"));
+    assert_eq!(tree.member("eve", None), member("eve"));
+    assert_eq!(tree.member("eve", Some(ROOT_NAME)), member("eve"));
+}
+
+#[test]
+fn f11_the_classic_numbers_to_the_digit() {
+    let used = [("B/1", 20.0), ("C/2", 25.0), ("E/4", 25.0), ("x", 30.0)];
+    let table = table(Method::Classic, HIERARCHY, &used);
+    let factors = ["B/1", "C/2", "C/3", "E/4", "F/5"].map(|name| six(factor(&table, name)));
+    assert_eq!(factors, ["0.408479", "0.022097", "0.125000", "0.500000", "0.749154"]);
+    assert_eq!(six(table.members[&member("B/1")].effective), "0.387500");
+}
+
+#[test]
+fn f3_one_half_is_served_perfectly() {
+    let accounts = ["a:1 ann=1", "b:3 bob=1"];
+    let of =
+        |ann: f64, bob: f64| factor(&table(Method::Classic, &accounts, &[("a/ann", ann), ("b/bob", bob)]), "a/ann");
+    assert_eq!(of(25.0, 75.0), 0.5);
+    assert_eq!(of(0.0, 100.0), 1.0);
+    assert!(of(100.0, 0.0) < 0.07);
+}
+
+#[test]
+fn f12_the_walk_ranks_the_example() {
+    let accounts = [
+        "account1:1000 leaf.1.1=10000 leaf.1.2=1000 leaf.1.3=100000",
+        "account2:100 leaf.2.1=100000 leaf.2.2=10000",
+        "account3:10 leaf.3.1=100 leaf.3.2=10",
+    ];
+    let used = [
+        ("account1/leaf.1.1", 100.0),
+        ("account1/leaf.1.2", 11.0),
+        ("account1/leaf.1.3", 10.0),
+        ("account2/leaf.2.1", 8.0),
+        ("account2/leaf.2.2", 3.0),
+        ("account3/leaf.3.2", 1.0),
+    ];
+    for ties in [Ties::Slurm, Ties::Flux] {
+        let policy =
+            FairShare { method: Method::Tree, ties, accounts: self::accounts(&accounts), ..FairShare::default() };
+        let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&used));
+        let mut ranked: Vec<_> = table.members.iter().map(|(m, s)| (s.rank, m.user.as_str(), six(s.factor))).collect();
+        ranked.sort();
+        let text: Vec<String> = ranked.iter().map(|(rank, user, factor)| format!("{rank} {user} {factor}")).collect();
+        let expected = [
+            "1 leaf.3.1 1.000000",
+            "2 leaf.3.2 0.857143",
+            "3 leaf.2.1 0.714286",
+            "4 leaf.2.2 0.571429",
+            "5 leaf.1.3 0.428571",
+            "6 leaf.1.1 0.285714",
+            "7 leaf.1.2 0.142857",
+        ];
+        assert_eq!(text, expected);
+        assert_eq!(table.members[&member("account3/leaf.3.1")].level, Some(f64::INFINITY));
+        assert_eq!([1, 2, 3], ["account3", "account2", "account1"].map(|name| table.accounts[name].rank));
+        assert_eq!(table.accounts["account1"].factor, table.members[&member("account1/leaf.1.3")].factor);
+    }
+}
+
+#[test]
+fn i3_linear_is_of_the_project_and_shared_by_its_members() {
+    let policy = FairShare { method: Method::Linear, subject: Subject::Account, ..FairShare::default() };
+    let used =
+        usage(&[("P1/ann", 4000.0), ("P1/bob", 2000.0), ("P2/ann", 3000.0), ("P3/eve", 1000.0), ("P4/dan", 0.0)]);
+    let table = standings(&Tree::of(&[]), &policy, &used);
+    let value = |name: &str| table.of(&member(name)).unwrap().level.unwrap();
+    assert_eq!(["P1/ann", "P1/bob", "P2/ann", "P3/eve"].map(value), [400_000.0, 400_000.0, 700_000.0, 900_000.0]);
+    assert_eq!(value("P4/dan"), linear::MAX_FAIRSHARE);
+    assert_eq!(factor(&table, "P1/ann"), 0.4);
+    let nothing = standings(&Tree::of(&[]), &policy, &usage(&[("P1/ann", 0.0)]));
+    assert_eq!(nothing.of(&member("P1/ann")).unwrap().level, Some(1e6));
+    assert_eq!(linear::priority(0.0, 0.0), 1e6);
+}
+
+#[test]
+fn i16_pbs_comes_to_the_same_as_the_classic_numbers() {
+    let group = classic::effective(0.45, 0.45, 1.0);
+    let held = classic::effective(0.2, group, 0.75);
+    assert_eq!(six(classic::factor(held, 0.3)), "0.408479");
+}
+
+#[test]
+fn m12_distances_weigh_up_to_the_component() {
+    let named =
+        |weight: f64, target: &str, percent: f64| target::Named { weight, target: Target::parse(target), percent };
+    let names = [named(10.0, "50", 45.0), named(20.0, "", 65.0), named(30.0, "25", 35.0), named(40.0, "10+", 25.0)];
+    assert_eq!(target::component(100.0, &names, Distance::Difference), -25_000.0);
+    let delta = |text: &str, percent: f64| target::delta(Target::parse(text).unwrap(), percent, Distance::Difference);
+    assert_eq!([delta("10+", 4.0), delta("10+", 12.0)], [6.0, 0.0]);
+    assert_eq!([delta("10-", 4.0), delta("10-", 12.0)], [0.0, -2.0]);
+    assert_eq!([delta("10%", 90.0), delta("10^", 90.0)], [0.0, 0.0]);
+    let ratio = |text: &str, percent: f64| target::delta(Target::parse(text).unwrap(), percent, Distance::Ratio);
+    assert_eq!([ratio("50", 25.0), ratio("50", 50.0), ratio("50", 100.0), ratio("0", 0.0)], [0.5, 0.0, -1.0, 1.0]);
+}
+
+#[test]
+fn m12_a_cap_forbids_and_changes_no_factor() {
+    let mut capped = accounts(&["a:1", "b:1", "c:1"]);
+    capped[0].target = Target::parse("20%");
+    capped[1].target = Target::parse("10^");
+    let policy =
+        FairShare { method: Method::Target, subject: Subject::Account, accounts: capped, ..FairShare::default() };
+    let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&[("a/x", 30.0), ("b/x", 10.0), ("c/x", 60.0)]));
+    let row = |name: &str| (table.accounts[name].is_capped, table.accounts[name].factor);
+    assert_eq!([row("a"), row("b")], [(true, 0.5), (false, 0.5)]);
+    assert!(row("c").1 < 0.5 && !row("c").0);
+}
+
+#[test]
+fn m12_without_a_target_shares_are_the_target() {
+    let table = table(Method::Target, &["a:1 x=1", "b:3 y=1"], &[("a/x", 25.0), ("b/y", 75.0)]);
+    assert_eq!([factor(&table, "a/x"), factor(&table, "b/y")], [0.5, 0.5]);
+}
+
+#[test]
+fn f16_the_priority_of_flux_accounting() {
+    let weights = urgency::Weights { bank: 10.0, ..urgency::Weights::default() };
+    assert_eq!(urgency::priority(0.5, 0.0, 300.0, urgency::USUAL, &weights), Some(53_000.0));
+    assert_eq!(urgency::priority(0.5, 1.0, 300.0, 31, &urgency::Weights::default()), Some(75_000.0));
+    assert_eq!(urgency::priority(1.0, 1.0, 1.0, 0, &weights), None);
+    let may = |urgency| [urgency::may_give(urgency, false), urgency::may_give(urgency, true)];
+    assert_eq!([may(16), may(17), may(31), may(32)], [[true, true], [false, true], [false, true], [false, false]]);
+}
+
+#[test]
+fn f20_siblings_are_told_apart_by_how_much_they_were_served() {
+    for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target] {
+        let table = table(method, &[], &[("a", 10.0), ("b", 30.0), ("c", 60.0)]);
+        assert!(factor(&table, "a") > factor(&table, "b"), "{method:?}");
+        assert!(factor(&table, "b") > factor(&table, "c"), "{method:?}");
+        assert_eq!(["a", "b", "c"].map(|name| table.of(&member(name)).unwrap().rank), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn nothing_used_at_all_leaves_everybody_first() {
+    for method in [Method::Classic, Method::Linear, Method::Tree] {
+        let table = table(method, HIERARCHY, &[]);
+        assert!(table.members.values().all(|row| row.factor == 1.0 && row.rank == 1), "{method:?}");
+    }
+    assert!(table(Method::Target, &[], &[("a", 0.0)]).members.values().all(|row| row.factor == 1.0));
+    assert!(table(Method::Classic, &[], &[]).members.is_empty());
+}
+
+#[test]
+fn without_accounts_naming_one_gains_nothing() {
+    let table = table(Method::Classic, &[], &[("ann", 50.0), ("new/ann", 0.0), ("bob", 50.0)]);
+    assert_eq!(table.members.len(), 2);
+    assert_eq!([factor(&table, "new/ann"), factor(&table, "other/ann"), factor(&table, "bob")], [0.5, 0.5, 0.5]);
+}
+
+#[test]
+fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
+    let used = [("a/ann", 90.0), ("a/eve", 0.0), ("x/eve", 0.0), ("eve", 0.0), ("open/eve", 0.0)];
+    let table = table(Method::Classic, &["a:1 ann=1", "open:1"], &used);
+    assert!(factor(&table, "a/ann") > 0.0);
+    assert_eq!(["a/eve", "x/eve", "eve"].map(|name| factor(&table, name)), [0.0, 0.0, 0.0]);
+    assert_eq!(factor(&table, "open/eve"), 1.0);
+    assert_eq!(table.of(&member("a/nobody")), None);
+}
+
+#[test]
+fn users_of_the_root_stand_beside_the_accounts() {
+    let table = table(Method::Classic, &["a:3 ann=1", "root:1 bob=1"], &[("a/ann", 75.0), ("bob", 25.0), ("eve", 0.0)]);
+    assert_eq!([factor(&table, "a/ann"), factor(&table, "bob"), factor(&table, "eve")], [0.5, 0.5, 0.0]);
+}
+
+#[test]
+fn x5_the_subject_says_whose_usage_counts() {
+    let used = usage(&[("a/ann", 30.0), ("b/ann", 30.0), ("b/bob", 40.0)]);
+    let of = |subject: Subject, name: &str| {
+        let policy =
+            FairShare { method: Method::Linear, subject, accounts: accounts(&["a:1", "b:1"]), ..FairShare::default() };
+        standings(&Tree::of(&policy.accounts), &policy, &used).of(&member(name)).unwrap().level.unwrap().round()
+    };
+    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Member, name)), [700_000.0, 600_000.0]);
+    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::User, name)), [400_000.0, 600_000.0]);
+    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Account, name)), [700_000.0, 300_000.0]);
+    assert_eq!(["a/ann", "b/bob"].map(|name| of(Subject::Pool, name)), [700_000.0, 300_000.0]);
+}
+
+#[test]
+fn x5_accounts_alone_are_ranked_in_the_walk_too() {
+    let accounts = accounts(&["a:1", "b:1", "c<b:1", "d<b:1"]);
+    let policy = FairShare { method: Method::Tree, subject: Subject::Account, accounts, ..FairShare::default() };
+    let used = usage(&[("a/ann", 60.0), ("c/bob", 30.0), ("d/bob", 10.0)]);
+    let table = standings(&Tree::of(&policy.accounts), &policy, &used);
+    let factors = ["d", "b", "c", "a"].map(|name| six(table.accounts[name].factor));
+    assert_eq!(factors, ["1.000000", "1.000000", "0.666667", "0.333333"]);
+}
+
+#[test]
+fn numbers_that_are_none_do_no_harm() {
+    for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target, Method::Off] {
+        let used = [("a", f64::NAN), ("b", f64::INFINITY), ("c", -5.0), ("d", f64::MIN_POSITIVE)];
+        let table = table(method, &[], &used);
+        assert!(table.members.values().all(|row| (0.0..=1.0).contains(&row.factor)), "{method:?}: {table:?}");
+    }
+}
+
+#[test]
+fn off_makes_everybody_alike() {
+    let table = table(Method::Off, &[], &[("a", 10.0), ("b", 0.0)]);
+    assert!(table.members.values().all(|row| row.factor == 0.5 && row.rank == 1));
+}
+
+#[test]
+fn the_outline_shows_the_tree() {
+    let mut all = accounts(&["physics:40", "crystals<physics:30 ann=1 bob=2", "art:60", "root:1 eve=1"]);
+    all[1].target = Target::parse("25+");
+    let policy = FairShare { accounts: all, ..FairShare::default() };
+    let expected = "fairshare: classic, by user@account\n  \
+                      art: shares 60, 59.41% of all: whoever charges it\n  \
+                      physics: shares 40, 39.60% of all: whoever charges it\n    \
+                        crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
+                      beside the accounts: eve 1\n";
+    assert_eq!(outline(&policy), expected);
+    let none = "fairshare: classic, by user@account\n  no accounts: every user has one share\n";
+    assert_eq!(outline(&FairShare::default()), none);
+}

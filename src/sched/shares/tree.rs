@@ -1,0 +1,164 @@
+//! Accounts below accounts, and users in them, each with shares (F10).
+
+use crate::model::account::{Account, ROOT_NAME, Shares, Target};
+use crate::model::member::Member;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The accounts of a site and their users.
+///
+/// Where the site has no accounts, every user is a leaf under the root with one share, from the
+/// first job on. Where it has some, who is in none of them has no shares: their jobs run, last.
+/// An account without a list of users takes in whoever charges it, with one share each. The
+/// account [`ROOT_NAME`] is the root itself, its users stand beside the accounts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    /// The root first, and everybody after their parent; those right below one another in the
+    /// order of their names, so that sums do not depend on the order in the file.
+    pub(super) nodes: Vec<Node>,
+    pub(super) accounts: BTreeMap<String, usize>,
+    pub(super) members: BTreeMap<Member, usize>,
+    defaults: BTreeMap<String, String>,
+    is_flat: bool,
+}
+
+/// An account or a user under one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub parent: usize,
+    pub shares: Shares,
+    pub target: Option<Target>,
+    /// Whether whoever appears right below it has a share of it.
+    pub is_open: bool,
+    pub is_user: bool,
+}
+
+/// Where the root lies.
+pub(super) const ROOT: usize = 0;
+
+impl Node {
+    fn root(is_open: bool) -> Node {
+        Node { parent: ROOT, shares: Shares::default(), target: None, is_open, is_user: false }
+    }
+}
+
+impl Tree {
+    /// The tree of accounts that [`check`](crate::model::account::check) found good.
+    pub fn of(accounts: &[Account]) -> Tree {
+        let mut tree = Tree::bare(accounts.is_empty());
+        let mut below: BTreeMap<&str, BTreeMap<&str, &Account>> = BTreeMap::new();
+        for account in accounts {
+            for (user, _) in account.users.iter().flatten() {
+                tree.defaults.entry(user.clone()).or_insert_with(|| account.name.clone());
+            }
+            if account.name == ROOT_NAME {
+                tree.open_root(account);
+            } else {
+                below.entry(account.parent.as_deref().unwrap_or(ROOT_NAME)).or_default().insert(&account.name, account);
+            }
+        }
+        let mut next = VecDeque::from([(ROOT, ROOT_NAME)]);
+        while let Some((parent, name)) = next.pop_front() {
+            for (name, account) in below.remove(name).unwrap_or_default() {
+                next.push_back((tree.add_account(account, parent), name));
+            }
+        }
+        tree
+    }
+
+    fn open_root(&mut self, account: &Account) {
+        self.nodes[ROOT].is_open = account.users.is_none();
+        self.add_users(account, "", ROOT);
+    }
+
+    /// Nobody yet; `is_open` if whoever appears has a share.
+    pub(super) fn bare(is_open: bool) -> Tree {
+        let (accounts, members, defaults) = Default::default();
+        Tree { nodes: vec![Node::root(is_open)], accounts, members, defaults, is_flat: is_open }
+    }
+
+    /// Whether there are no accounts, so that every user is on their own.
+    pub fn is_flat(&self) -> bool {
+        self.is_flat
+    }
+
+    /// Whom a job of `user` is charged to: the account it asked for (`-A`), else the first in the
+    /// file that lists the user, else none.
+    pub fn member(&self, user: &str, asked: Option<&str>) -> Member {
+        let default = || self.defaults.get(user).map(String::as_str);
+        let account = asked.or_else(default).filter(|account| *account != ROOT_NAME);
+        Member::new(account.unwrap_or_default(), user)
+    }
+
+    fn add_account(&mut self, account: &Account, parent: usize) -> usize {
+        let node = Node {
+            parent,
+            shares: account.shares,
+            target: account.target,
+            is_open: account.users.is_none(),
+            is_user: false,
+        };
+        let place = self.push(node);
+        self.accounts.insert(account.name.clone(), place);
+        self.add_users(account, &account.name, place);
+        place
+    }
+
+    fn add_users(&mut self, account: &Account, name: &str, place: usize) {
+        let users: BTreeMap<&str, Shares> =
+            account.users.iter().flatten().map(|(user, shares)| (user.as_str(), *shares)).collect();
+        for (user, shares) in users {
+            self.add_user(Member::new(name, user), place, shares);
+        }
+    }
+
+    fn add_user(&mut self, member: Member, parent: usize, shares: Shares) -> usize {
+        let place = self.push(Node { shares, is_user: true, parent, ..Node::root(false) });
+        self.members.insert(member, place);
+        place
+    }
+
+    fn push(&mut self, node: Node) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    /// The place of an account, which appears if it is not there.
+    pub(super) fn account(&mut self, name: &str) -> usize {
+        if let Some(&place) = self.accounts.get(name) {
+            return place;
+        }
+        let place = self.push(Node { shares: self.strangers_shares(ROOT), ..Node::root(true) });
+        self.accounts.insert(name.to_string(), place);
+        place
+    }
+
+    /// The place of a member, who appears if they are not there.
+    pub(super) fn seat(&mut self, member: &Member) -> usize {
+        if let Some(&place) = self.members.get(member) {
+            return place;
+        }
+        let parent = if member.account.is_empty() { ROOT } else { self.account(&member.account) };
+        self.add_user(member.clone(), parent, self.strangers_shares(parent))
+    }
+
+    /// What somebody has who appears below `parent`.
+    fn strangers_shares(&self, parent: usize) -> Shares {
+        Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
+    }
+
+    /// The same without its users.
+    pub(super) fn of_accounts(&self) -> Tree {
+        let mut tree = Tree::bare(self.nodes[ROOT].is_open);
+        tree.is_flat = self.is_flat;
+        let mut places = BTreeMap::from([(ROOT, ROOT)]);
+        let names: BTreeMap<usize, &String> = self.accounts.iter().map(|(name, &place)| (place, name)).collect();
+        for (place, name) in names {
+            let node = &self.nodes[place];
+            let parent = places.get(&node.parent).copied().unwrap_or(ROOT);
+            let copy = tree.push(Node { parent, ..node.clone() });
+            tree.accounts.insert(name.clone(), copy);
+            places.insert(place, copy);
+        }
+        tree
+    }
+}

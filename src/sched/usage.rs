@@ -1,0 +1,219 @@
+//! What members have used: one sum each, with what their running jobs have used so far.
+//!
+//! A sum is brought forward by a multiplication, so that to know what is left of a year of charges costs
+//! no more than of one. It is what comes of all raw charges taken together, whatever the order in which
+//! they came: after a restart, or under other rules, it is made of them anew. A member has two numbers
+//! (X6): what is left of what was used, and what is in use now.
+
+mod balance;
+
+use crate::model::charge::{Charge, UsageRules, Used};
+use crate::model::job::JobId;
+use crate::model::member::Member;
+use crate::model::time::Time;
+use balance::Balance;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The usage of all members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct Usage {
+    rules: UsageRules,
+    members: BTreeMap<Member, Tally>,
+    /// The charges that go on.
+    open: BTreeMap<JobId, Charge>,
+}
+
+/// What there is of a member.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Tally {
+    /// What is over.
+    ended: Balance,
+    charges: u64,
+    /// The same, none of it forgotten.
+    total: f64,
+    /// What goes on, until the balance's moment.
+    running: Balance,
+    jobs: u64,
+    /// What that adds in a second from then on.
+    rate: f64,
+}
+
+impl Tally {
+    fn open(&mut self, charge: &Charge, rules: &UsageRules) {
+        let begun = self.running.at().max(charge.from);
+        self.go_on(begun, rules);
+        let stretch = rules.stretch(charge, begun);
+        self.running.add(stretch, 1.0, rules);
+        self.rate += stretch.rate;
+        self.jobs += 1;
+    }
+
+    fn close(&mut self, charge: &Charge, rules: &UsageRules) {
+        let stretch = rules.stretch(charge, self.running.at());
+        self.jobs -= 1;
+        match self.jobs {
+            // Nothing is left, and no rounding of what was.
+            0 => (self.running, self.rate) = (Balance::default(), 0.0),
+            _ => {
+                self.running.add(stretch, -1.0, rules);
+                self.rate -= stretch.rate;
+            }
+        }
+    }
+
+    fn go_on(&mut self, until: Time, rules: &UsageRules) {
+        let stretch = self.running.stretch_until(until, self.rate);
+        self.running.add(stretch, 1.0, rules);
+    }
+
+    fn add(&mut self, charge: &Charge, sign: f64, rules: &UsageRules) {
+        let Some(to) = charge.to else { return };
+        let stretch = rules.stretch(charge, to);
+        self.total += sign * rules.weights.rate(&charge.held) * (to.since(charge.from).0 as f64 / 1000.0);
+        self.ended.add(stretch, sign, rules);
+    }
+
+    fn decayed(&self, now: Time, rules: &UsageRules) -> f64 {
+        let going_on = rules.counted(self.running.stretch_until(now, self.rate), now);
+        let left = self.ended.left(now, rules) + self.running.left(now, rules) + rules.decay.left(going_on, now);
+        left.max(0.0)
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.charges == 0 && self.jobs == 0
+    }
+}
+
+impl Usage {
+    /// Nothing is used yet.
+    pub fn new(rules: UsageRules) -> Usage {
+        Usage { rules, ..Usage::default() }
+    }
+
+    /// What raw charges that are over come to.
+    pub fn of<'c>(rules: UsageRules, charges: impl IntoIterator<Item = &'c Charge>) -> Usage {
+        let mut usage = Usage::new(rules);
+        charges.into_iter().for_each(|charge| usage.add(charge));
+        usage
+    }
+
+    /// What charges count.
+    pub fn rules(&self) -> &UsageRules {
+        &self.rules
+    }
+
+    /// Adds a charge that is over; one that is not is nothing yet.
+    pub fn add(&mut self, charge: &Charge) {
+        if charge.to.is_some() && !charge.is_empty() {
+            let tally = self.members.entry(charge.member.clone()).or_default();
+            tally.add(charge, 1.0, &self.rules);
+            tally.charges += 1;
+        }
+    }
+
+    /// A charge that is over is no longer kept.
+    pub fn forget(&mut self, charge: &Charge) {
+        let Some(tally) = self.members.get_mut(&charge.member).filter(|tally| tally.charges > 0) else { return };
+        tally.add(charge, -1.0, &self.rules);
+        tally.charges -= 1;
+        self.drop_if_nothing(&charge.member);
+    }
+
+    /// A job's charge is this from now on: it goes on, or is over, in place of what went on for that job
+    /// before.
+    pub fn charge(&mut self, job: JobId, charge: &Charge) {
+        if self.is_charged(job, charge) {
+            return;
+        }
+        if let Some(open) = self.open.remove(&job) {
+            self.close(&open);
+        }
+        if charge.to.is_some() {
+            return self.add(charge);
+        }
+        self.members.entry(charge.member.clone()).or_default().open(charge, &self.rules);
+        self.open.insert(job, charge.clone());
+    }
+
+    fn close(&mut self, charge: &Charge) {
+        if let Some(tally) = self.members.get_mut(&charge.member) {
+            tally.close(charge, &self.rules);
+        }
+        self.drop_if_nothing(&charge.member);
+    }
+
+    fn drop_if_nothing(&mut self, member: &Member) {
+        if self.members.get(member).is_some_and(Tally::is_nothing) {
+            self.members.remove(member);
+        }
+    }
+
+    /// Whether just this charge goes on for a job.
+    pub fn is_charged(&self, job: JobId, charge: &Charge) -> bool {
+        self.open.get(&job) == Some(charge)
+    }
+
+    /// The charge that goes on for a job.
+    pub fn open(&self, job: JobId) -> Option<&Charge> {
+        self.open.get(&job)
+    }
+
+    /// What is left at `now` of what a member has used, its running jobs included, in seconds of weighted
+    /// resources: `usage_decayed` of X6.
+    pub fn decayed(&self, member: &Member, now: Time) -> f64 {
+        self.members.get(member).map_or(0.0, |tally| tally.decayed(now, &self.rules))
+    }
+
+    /// What a member has in use, in weighted resources: `usage_now` of X6.
+    pub fn in_use(&self, member: &Member) -> f64 {
+        self.members.get(member).map_or(0.0, |tally| tally.rate.max(0.0))
+    }
+
+    /// All members of whom there are charges.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.keys()
+    }
+
+    /// All that is known of each member.
+    pub fn all(&self, now: Time) -> Vec<Used> {
+        let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
+        for charge in self.open.values() {
+            let length = now.since(charge.from).0 as f64 / 1000.0;
+            *running.entry(&charge.member).or_default() += length * self.rules.weights.rate(&charge.held);
+        }
+        let used = |(member, tally): (&Member, &Tally)| Used {
+            member: member.clone(),
+            raw: (tally.total + running.get(member).unwrap_or(&0.0)).max(0.0),
+            decayed: tally.decayed(now, &self.rules),
+            now: tally.rate.max(0.0),
+        };
+        self.members.iter().map(used).collect()
+    }
+}
+
+/// How usage is written down: with lists, as members and jobs are no keys in JSON.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    rules: UsageRules,
+    members: Vec<(Member, Tally)>,
+    open: Vec<(JobId, Charge)>,
+}
+
+impl From<Usage> for Written {
+    fn from(usage: Usage) -> Written {
+        let (members, open) = (usage.members.into_iter().collect(), usage.open.into_iter().collect());
+        Written { rules: usage.rules, members, open }
+    }
+}
+
+impl From<Written> for Usage {
+    fn from(written: Written) -> Usage {
+        let (members, open) = (written.members.into_iter().collect(), written.open.into_iter().collect());
+        Usage { rules: written.rules, members, open }
+    }
+}
+
+#[cfg(test)]
+mod tests;

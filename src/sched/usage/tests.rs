@@ -1,0 +1,166 @@
+//! Sums against what raw charges come to one by one.
+
+use super::*;
+use crate::model::charge::{Held, Weights};
+use crate::model::decay::Decay;
+use crate::model::time::Span;
+use proptest::prelude::*;
+
+const HOUR: i64 = 3600;
+
+fn at(second: i64) -> Time {
+    Time(0) + Span::seconds(second)
+}
+
+fn member(name: &str) -> Member {
+    Member { account: format!("of-{name}"), user: name.into() }
+}
+
+fn charge(name: &str, from: i64, cores: u32) -> Charge {
+    Charge { member: member(name), from: at(from), to: None, held: Held { nodes: 1, cores, ..Held::default() } }
+}
+
+fn rules(decay: Decay) -> UsageRules {
+    UsageRules { decay, ..UsageRules::default() }
+}
+
+#[test]
+fn running_jobs_count_while_they_run() {
+    let mut usage = Usage::new(rules(Decay::None));
+    usage.charge(JobId::job(1), &charge("ann", 0, 4));
+    usage.charge(JobId::job(2), &charge("ann", 50, 1));
+    assert_eq!((usage.decayed(&member("ann"), at(100)), usage.in_use(&member("ann"))), (450.0, 5.0));
+    usage.charge(JobId::job(1), &charge("ann", 0, 4).until(at(60)));
+    assert_eq!((usage.decayed(&member("ann"), at(100)), usage.in_use(&member("ann"))), (290.0, 1.0));
+    assert_eq!(usage.decayed(&member("bob"), at(100)), 0.0);
+}
+
+#[test]
+fn i4_an_idle_job_of_16_cores_for_half_an_hour_is_8_core_hours() {
+    let mut usage = Usage::new(rules(Decay::Step { half_life: Decay::WEEK }));
+    usage.charge(JobId::job(1), &charge("ann", 0, 16));
+    usage.charge(JobId::job(1), &charge("ann", 0, 16).until(at(1800)));
+    let hours = |hour: i64| usage.decayed(&member("ann"), at(hour * HOUR)) / HOUR as f64;
+    assert_eq!([hours(1), hours(168), hours(336)], [8.0, 4.0, 2.0]);
+}
+
+#[test]
+fn a_charge_told_twice_counts_once() {
+    let mut usage = Usage::new(rules(Decay::default()));
+    usage.charge(JobId::job(1), &charge("ann", 0, 4));
+    let once = usage.clone();
+    usage.charge(JobId::job(1), &charge("ann", 0, 4));
+    assert_eq!(usage, once);
+    // Altered while it runs.
+    usage.charge(JobId::job(1), &charge("bob", 0, 4));
+    assert_eq!(
+        (usage.members().cloned().collect::<Vec<_>>(), usage.in_use(&member("bob"))),
+        (vec![member("bob")], 4.0)
+    );
+}
+
+#[test]
+fn a_member_of_whom_no_charge_is_kept_is_forgotten() {
+    let mut usage = Usage::new(rules(Decay::Window { length: Span::seconds(HOUR), count: 2, factor: 1.0 }));
+    let [first, second] = [charge("ann", 0, 4).until(at(60)), charge("ann", 0, 4).until(at(90))];
+    usage.add(&first);
+    usage.add(&second);
+    usage.forget(&first);
+    assert_eq!(usage.all(at(100))[0].raw, 360.0);
+    usage.forget(&second);
+    assert_eq!(usage, Usage::new(usage.rules));
+    usage.add(&charge("ann", 5, 4).until(at(5)));
+    assert_eq!(usage.members().count(), 0, "what never began is no charge");
+}
+
+#[test]
+fn usage_is_the_same_after_it_was_written_down() {
+    let mut usage = Usage::new(rules(Decay::default()));
+    usage.add(&charge("ann", 0, 4).until(at(777)));
+    usage.charge(JobId::job(3), &charge("bob", 333, 3));
+    usage.charge(JobId::job(4), &charge("bob", 334, 3));
+    let text = serde_json::to_string(&usage).unwrap();
+    assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
+}
+
+fn decay() -> impl Strategy<Value = Decay> {
+    let length = (1..2000i64).prop_map(Span::seconds);
+    prop_oneof![
+        Just(Decay::None),
+        length.clone().prop_map(|half_life| Decay::Step { half_life }),
+        length.clone().prop_map(|half_life| Decay::Continuous { half_life }),
+        (length, 1..9u32, 0..=4u32).prop_map(|(length, count, quarters)| Decay::Window {
+            length,
+            count,
+            factor: f64::from(quarters) / 4.0
+        }),
+    ]
+}
+
+fn usage_rules() -> impl Strategy<Value = UsageRules> {
+    let weights = (0..3u32, 0..3u32).prop_map(|(nodes, cores)| Weights {
+        nodes: f64::from(nodes) * 0.1,
+        cores: f64::from(cores),
+        ..Weights::default()
+    });
+    (decay(), prop::option::of((1..3000i64).prop_map(Span::seconds)), weights)
+        .prop_map(|(decay, reset, weights)| UsageRules { decay, reset, weights })
+}
+
+/// A job: whose, when it begins, how long it runs, when that is told, its processors.
+type Made = (bool, i64, i64, i64, u32);
+
+/// What the raw charges come to, one by one.
+fn raw(rules: &UsageRules, charges: &[Charge], whose: &Member, now: Time) -> f64 {
+    charges.iter().filter(|charge| charge.member == *whose).map(|charge| rules.left(charge, now)).sum()
+}
+
+proptest! {
+    /// F24, and "restarts change nothing": whatever begins and ends when, the sums are what the raw charges
+    /// come to under the rules, and under others once these are given.
+    #[test]
+    fn sums_are_what_raw_charges_come_to(
+        jobs in prop::collection::vec(any::<bool>().prop_flat_map(|bob| {
+            (Just(bob), 0..3000i64, 0..2000i64, 0..100i64, 1..9u32)
+        }), 1..20),
+        rules in usage_rules(), others in usage_rules(), now in 0..6000i64, later in 0..3000i64,
+    ) {
+        let (usage, charges) = lived(&jobs, rules, now);
+        let restarted = |rules: UsageRules| {
+            let ended = charges.iter().filter(|charge| charge.to.is_some());
+            let mut usage = Usage::of(rules, ended);
+            let open = charges.iter().enumerate().filter(|(_, charge)| charge.to.is_none());
+            open.for_each(|(id, charge)| usage.charge(JobId::job(id as u64), charge));
+            usage
+        };
+        for name in ["ann", "bob"] {
+            for moment in [at(now), at(now + later)] {
+                let close = |usage: &Usage, rules: &UsageRules| {
+                    let (sum, raw) = (usage.decayed(&member(name), moment), raw(rules, &charges, &member(name), moment));
+                    (sum - raw).abs() <= 1e-6 * raw.max(1.0)
+                };
+                prop_assert!(close(&usage, &rules), "{name}: {usage:?}");
+                prop_assert!(close(&restarted(rules), &rules));
+                prop_assert!(close(&restarted(others), &others));
+            }
+        }
+    }
+}
+
+/// Usage as it becomes until `now`, event by event, and the raw charges of then.
+fn lived(jobs: &[Made], rules: UsageRules, now: i64) -> (Usage, Vec<Charge>) {
+    let mut events = Vec::new();
+    let mut charges = Vec::new();
+    for (id, &(bob, from, lasts, late, cores)) in jobs.iter().enumerate().filter(|(_, job)| job.1 <= now) {
+        let begun = charge(if bob { "bob" } else { "ann" }, from, cores);
+        events.push((from, id, begun.clone()));
+        let told = from + lasts + late;
+        let ended = begun.clone().until(at(from + lasts));
+        charges.push(if told <= now { ended.clone() } else { begun });
+        events.extend((told <= now).then_some((told, id, ended)));
+    }
+    events.sort_by_key(|&(moment, id, ref charge)| (moment, id, charge.to.is_some()));
+    let mut usage = Usage::new(rules);
+    events.iter().for_each(|(_, id, charge)| usage.charge(JobId::job(*id as u64), charge));
+    (usage, charges)
+}

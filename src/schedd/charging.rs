@@ -1,0 +1,61 @@
+//! What attempts are charged: as long as they lasted by their shepherd's measure, and what they had
+//! in all that time. Nothing in queues that are free of charge.
+//!
+//! The row is written in the transaction of the attempt's end, and the scheduler's view learns of it when
+//! that is on disk, so a tick that is taken back has charged nobody.
+
+use super::ledger::Ledger;
+use super::setup::Setup;
+use super::timers;
+use crate::model::charge::{Charge, UsageRules};
+use crate::model::event::Event;
+use crate::model::job::Job;
+use crate::model::time::{Span, Time};
+use crate::sched::usage::Usage;
+use crate::spool::commit::Change as Row;
+use crate::spool::{Spool, SpoolError};
+
+/// What the charges of the spool come to.
+pub fn rebuild(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
+    let mut usage = Usage::new(rules);
+    spool.charges(|charge| usage.add(&charge))?;
+    Ok(usage)
+}
+
+/// The charge that goes on for a job; None if it does not run, or is not charged.
+pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
+    let run = job.life.open_run().filter(|_| is_charged(setup, job))?;
+    Some(Charge::of(job, run))
+}
+
+/// The charge for the attempt of a job that is over just now, and by which event, if by one. What no
+/// shepherd has measured to its end is charged as far as it was measured.
+pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
+    let run = job.life.run.as_ref().filter(|run| !run.open && is_charged(setup, job))?;
+    let lasted = match event {
+        Some(Event::Ended { outcome, .. }) if !outcome.how.ran() => Span(0),
+        Some(Event::Ended { outcome, .. }) => outcome.used.walltime.max(job.life.used.walltime),
+        _ => job.life.used.walltime,
+    };
+    Some(Charge::of(job, run).until((run.started + lasted).min(now)))
+}
+
+/// I5: in a queue of the configuration that is not free of charge, or in that of a reservation.
+fn is_charged(setup: &Setup, job: &Job) -> bool {
+    setup.queue(&job.spec.queue).is_none_or(|queue| queue.charge)
+}
+
+impl Ledger {
+    /// Charges that can count no more, and are as old as the history, are kept no longer.
+    pub fn forget_charges(&mut self, spool: &Spool) -> Result<(), SpoolError> {
+        let Some(counts) = self.setup.policy.usage.counts_for() else { return Ok(()) };
+        let before = self.now - counts.max(timers::kept(self.setup.config.server.history));
+        let mut old = Vec::new();
+        spool.charges_before(before, |charge| old.push(charge))?;
+        if !old.is_empty() {
+            self.also(Row::ForgetCharges(before));
+            self.uncharge(old);
+        }
+        Ok(())
+    }
+}

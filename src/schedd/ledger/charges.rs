@@ -1,0 +1,65 @@
+//! The charges of a tick: rows at once, the scheduler's view when these are on disk.
+
+use super::{Ledger, Tick};
+use crate::model::charge::Charge;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId};
+use crate::model::time::Time;
+use crate::sched::change::Change;
+use crate::sched::usage::Usage;
+use crate::schedd::charging;
+use crate::schedd::setup::Setup;
+use crate::spool::commit::Change as Row;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a tick charges, and what it no longer keeps.
+#[derive(Default)]
+pub(super) struct Charges {
+    ended: Vec<(JobId, Charge)>,
+    forgotten: Vec<Charge>,
+}
+
+impl Tick {
+    /// An attempt is over.
+    pub(super) fn charge(&mut self, setup: &Setup, job: &Job, event: Option<&Event>, now: Time) {
+        let charge = charging::of_ended(setup, job, event, now);
+        let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else { return };
+        if !charge.is_empty() {
+            self.changes.push(Row::Charge(job.id, run.attempt, Box::new(charge.clone())));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+}
+
+impl Ledger {
+    /// What has been used, as the spool has it; the jobs that run are charged besides.
+    pub fn load_usage(&mut self, usage: Usage) {
+        self.cluster.make(Change::Usage(Cow::Owned(usage)));
+        let jobs: Vec<Arc<Job>> = self.jobs.values().cloned().collect();
+        jobs.iter().for_each(|job| self.charge_running(job));
+    }
+
+    /// These charges are no longer kept.
+    pub fn uncharge(&mut self, charges: Vec<Charge>) {
+        self.tick.charges.forgotten.extend(charges);
+    }
+
+    /// A tick is on disk that has touched these jobs.
+    pub(super) fn settle_charges(&mut self, charges: Charges, touched: &[Arc<Job>]) {
+        for (id, charge) in charges.ended {
+            self.cluster.make(Change::Charged(id, Cow::Owned(charge)));
+        }
+        if !charges.forgotten.is_empty() {
+            self.cluster.make(Change::Forgotten(Cow::Owned(charges.forgotten)));
+        }
+        touched.iter().for_each(|job| self.charge_running(job));
+    }
+
+    fn charge_running(&mut self, job: &Job) {
+        let charge = charging::of_running(&self.setup, job);
+        if let Some(charge) = charge.filter(|charge| !self.cluster.usage().is_charged(job.id, charge)) {
+            self.cluster.make(Change::Charged(job.id, Cow::Owned(charge)));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What attempts were charged, raw: one row each, which outlives its job's. All that is known of usage can
+//! be made of these anew.
+
+use super::{Spool, SpoolError, load};
+use crate::model::charge::{Charge, Held};
+use crate::model::job::{Attempt, JobId};
+use crate::model::member::Member;
+use crate::model::time::Time;
+use rusqlite::{Row, Transaction, params};
+
+/// The table. `idx` is -1 for what is no element.
+pub(super) const SCHEMA: &str = "CREATE TABLE charge (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
+         account TEXT NOT NULL, user TEXT NOT NULL,
+         began INTEGER NOT NULL, ended INTEGER NOT NULL,
+         nodes INTEGER NOT NULL, cores INTEGER NOT NULL, gpus INTEGER NOT NULL, mem_kb INTEGER NOT NULL,
+         PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
+     CREATE INDEX charge_ended ON charge (ended);";
+
+const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb";
+
+impl Spool {
+    /// Hands on all charges, the oldest first.
+    pub fn charges(&self, each: impl FnMut(Charge)) -> Result<(), SpoolError> {
+        self.charges_before(Time::NEVER, each)
+    }
+
+    /// Hands on the charges for what was over before, the oldest first.
+    pub fn charges_before(&self, before: Time, mut each: impl FnMut(Charge)) -> Result<(), SpoolError> {
+        let sql = format!("SELECT {COLUMNS} FROM charge WHERE ended < ?1 ORDER BY ended, job, idx, attempt");
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([before.0])?;
+        while let Some(row) = rows.next()? {
+            each(charge(row)?);
+        }
+        Ok(())
+    }
+}
+
+fn charge(row: &Row) -> Result<Charge, SpoolError> {
+    let held = Held { nodes: row.get(4)?, cores: row.get(5)?, gpus: row.get(6)?, mem_kb: row.get(7)? };
+    let member = Member { account: row.get(0)?, user: row.get(1)? };
+    Ok(Charge { member, from: Time(row.get(2)?), to: Some(Time(row.get(3)?)), held })
+}
+
+/// Writes the charge for an attempt that is over, unless there is one already.
+pub(super) fn write(
+    transaction: &Transaction,
+    job: JobId,
+    attempt: Attempt,
+    charge: &Charge,
+) -> Result<(), SpoolError> {
+    let sql = format!(
+        "INSERT OR IGNORE INTO charge (job, idx, attempt, {COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+    );
+    let (Charge { member, from, to, held }, index) = (charge, load::index(job));
+    let to = to.unwrap_or(*from);
+    transaction.prepare_cached(&sql)?.execute(params![
+        job.number,
+        index,
+        attempt,
+        member.account,
+        member.user,
+        from.0,
+        to.0,
+        held.nodes,
+        held.cores,
+        held.gpus,
+        held.mem_kb
+    ])?;
+    Ok(())
+}
+
+/// Charges for what was over before are kept no longer.
+pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
+    transaction.prepare_cached("DELETE FROM charge WHERE ended < ?1")?.execute([before.0])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spool::commit::Change;
+
+    #[test]
+    fn a_charge_is_written_once_for_each_attempt_and_kept_until_it_is_too_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
+        let of = |user: &str, to: i64| {
+            let member = Member { account: "wave".into(), user: user.into() };
+            let held = Held { nodes: 1, cores: 2, gpus: 3, mem_kb: 4 };
+            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held })
+        };
+        let (job, element) = (JobId::job(7), JobId::element(7, 1));
+        let rows =
+            [(job, 1, of("ann", 9)), (job, 1, of("ann", 99)), (job, 2, of("bob", 5)), (element, 1, of("eve", 6))];
+        let changes = rows.map(|(job, attempt, charge)| Change::Charge(job, attempt, charge));
+        spool.commit(&changes).unwrap();
+        spool.commit(&changes).unwrap();
+        let kept = |spool: &Spool| {
+            let mut kept = Vec::new();
+            spool.charges(|charge| kept.push(charge)).unwrap();
+            kept
+        };
+        assert_eq!(kept(&spool), [*of("bob", 5), *of("eve", 6), *of("ann", 9)]);
+        let mut old = Vec::new();
+        spool.charges_before(Time(6), |charge| old.push(charge)).unwrap();
+        assert_eq!(old, [*of("bob", 5)]);
+        spool.commit(&[Change::ForgetCharges(Time(6)), Change::Forget(job)]).unwrap();
+        assert_eq!(kept(&spool), [*of("eve", 6), *of("ann", 9)], "a charge outlives its job");
+    }
+}

@@ -1,0 +1,328 @@
+//! Fair-share against the published figures of other systems, to the printed digit, and what holds
+//! of any tree.
+//!
+//! `fairshare_vectors.json` holds examples from the tests and manuals of other systems. Those of a
+//! method that Lanai offers must come out; [`ELSEWHERE`] says of each other kind why it is not one.
+
+use crate::support::cases;
+use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
+use lanai::model::member::Member;
+use lanai::model::policy::FairShare;
+use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
+use lanai::sched::shares::{Standing, Standings, Tree, classic, linear, standings, target, urgency};
+use proptest::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Kinds of vectors that no fair-share method answers, each with its reason.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("flux_usage", "how usage fades, not what it makes of anybody's place"),
+    ("maui_fs_usage", "how usage fades in windows, not what it makes of anybody's place"),
+    ("it4i_decay", "how usage fades by steps, not what it makes of anybody's place"),
+    ("slurm_decay", "how usage fades; stepping drifts, and Lanai's is exact"),
+    ("yt_fair_share", "divides what is free now between pools; Lanai has no such method"),
+    ("yt_hdrf", "divides what is free now between pools; Lanai has no such method"),
+    ("yt_guarantees", "guarantees of pools; Lanai has no such method"),
+    ("yt_starvation", "who preempts, not who goes first"),
+    ("yt_preemption_classes", "who is preempted, not who goes first"),
+];
+
+#[test]
+fn every_vector_of_a_method_on_offer_comes_out_to_the_printed_digit() {
+    let vectors: Vec<Value> = serde_json::from_str(include_str!("fairshare_vectors.json")).unwrap();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for vector in &vectors {
+        let (kind, name) = (text(&vector["kind"]), text(&vector["name"]));
+        *counts.entry(kind).or_default() += 1;
+        let (input, expected) = (&vector["input"], &vector["expected"]);
+        match kind {
+            "slurm_classic" => slurm(name, Method::Classic, input, expected),
+            "slurm_fair_tree" => slurm(name, Method::Tree, input, expected),
+            "flux_weighted_walk" => flux_walk(name, input, expected),
+            "flux_priority" => flux_priority(input, expected),
+            "openpbs_fairshare" => openpbs(input, expected),
+            "maui_fs_priority" => maui_priority(input, expected),
+            "it4i_priority" => it4i_priority(input, expected),
+            _ => assert!(ELSEWHERE.iter().any(|(other, _)| *other == kind), "what is {kind} ({name})?"),
+        }
+    }
+    let offered: usize =
+        counts.iter().filter(|(kind, _)| !ELSEWHERE.iter().any(|(e, _)| e == *kind)).map(|x| x.1).sum();
+    assert_eq!((vectors.len(), offered), (40, 17), "{counts:?}");
+    assert!(ELSEWHERE.iter().all(|(kind, _)| counts.contains_key(kind)), "ELSEWHERE names a kind that is not there");
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+fn shares(value: &Value) -> Shares {
+    if value == "parent" { Shares::Parent } else { Shares::Of(number(value)) }
+}
+
+/// Accounts, and what their users have used.
+#[derive(Default)]
+struct Site {
+    accounts: Vec<Account>,
+    usage: BTreeMap<Member, f64>,
+}
+
+impl Site {
+    fn add_account(&mut self, name: &str, parent: Option<&str>, shares: Shares) {
+        let parent = parent.map(str::to_string);
+        let account = Account { name: name.to_string(), parent, shares, users: Some(Vec::new()), ..Account::default() };
+        self.accounts.push(account);
+    }
+
+    fn add_user(&mut self, account: &str, user: &str, shares: Shares, usage: f64) {
+        let users = self.accounts.iter_mut().find(|known| known.name == account).and_then(|known| known.users.as_mut());
+        users.unwrap().push((user.to_string(), shares));
+        self.usage.insert(member(account, user), usage);
+    }
+
+    fn stand(self, method: Method, ties: Ties) -> Standings {
+        let policy = FairShare { method, ties, accounts: self.accounts, ..FairShare::default() };
+        assert_eq!(lanai::model::account::check(&policy.accounts), Ok(()));
+        standings(&Tree::of(&policy.accounts), &policy, &self.usage)
+    }
+}
+
+/// Users of the root stand under no account.
+fn member(account: &str, user: &str) -> Member {
+    Member::new(if account == ROOT_NAME { "" } else { account }, user)
+}
+
+/// Rows of Slurm's own tests: a user hangs below the row that is the parent.
+fn slurm(name: &str, method: Method, input: &Value, expected: &Value) {
+    let mut site = Site::default();
+    let mut names: BTreeMap<i64, &str> = BTreeMap::new();
+    for row in input.as_array().unwrap() {
+        let parent = names.get(&row["parent"].as_i64().unwrap()).copied();
+        if row["user"].is_string() {
+            site.add_user(parent.unwrap(), text(&row["user"]), shares(&row["shares"]), number(&row["usage"]));
+            continue;
+        }
+        let account = text(&row["account"]);
+        let account = if parent.is_none() { ROOT_NAME } else { account };
+        names.insert(row["id"].as_i64().unwrap(), account);
+        let shares = if parent.is_none() { Shares::default() } else { shares(&row["shares"]) };
+        site.add_account(account, parent, shares);
+    }
+    let table = site.stand(method, Ties::Slurm);
+    for (key, row) in expected.as_object().unwrap() {
+        let standing = find(&table, key).unwrap_or_else(|| panic!("{name}: nobody is {key}"));
+        for (column, printed) in row.as_object().unwrap() {
+            if let Some(ours) = slurm_column(standing, column, key.ends_with('/')) {
+                assert_eq!(&ours, printed, "{name}: {column} of {key}");
+            }
+        }
+    }
+}
+
+/// `account/user`, `account/`, or `user` in whatever account.
+fn find<'a>(table: &'a Standings, key: &str) -> Option<&'a Standing> {
+    match key.split_once('/') {
+        Some((account, "")) => table.accounts.get(account),
+        Some((account, user)) => table.members.get(&member(account, user)),
+        None => table.members.iter().find(|(member, _)| member.user == key).map(|(_, standing)| standing),
+    }
+}
+
+/// As Slurm prints it. It prints no factor for accounts.
+fn slurm_column(standing: &Standing, column: &str, is_account: bool) -> Option<Value> {
+    let six = |number: f64| Value::from(format!("{number:.6}"));
+    match column {
+        "shares" => Some(Value::from(standing.shares.to_string())),
+        "norm_shares" => Some(six(standing.normalised)),
+        "usage" => Some(Value::from(standing.usage.to_string())),
+        "norm_usage" => Some(six(standing.used)),
+        "eff_usage" => Some(six(standing.effective)),
+        "level_fs" => Some(standing.level.map_or(Value::Null, six)),
+        "fairshare" => (!is_account).then(|| six(standing.factor)),
+        other => panic!("what is {other}?"),
+    }
+}
+
+/// Rows of flux-accounting: level, account, user (or a mark for none), shares and usage.
+fn flux_walk(name: &str, input: &Value, expected: &Value) {
+    let mut site = Site::default();
+    for row in input.as_array().unwrap() {
+        let (account, user) = (text(&row[1]), text(&row[2]));
+        match (user.starts_with('%'), account) {
+            (true, ROOT_NAME) => site.add_account(ROOT_NAME, None, Shares::default()),
+            (true, _) => site.add_account(account, None, shares(&row[3])),
+            (false, _) => site.add_user(account, user, shares(&row[3]), number(&row[4])),
+        }
+    }
+    let table = site.stand(Method::Tree, Ties::Flux);
+    let factor = |user: &str| format!("{:.6}", find(&table, user).unwrap().factor);
+    for figures in [&expected["fairshare"], &expected["published"]].into_iter().filter_map(Value::as_object) {
+        for (user, figure) in figures {
+            assert_eq!(factor(user), format!("{:.6}", number(figure)), "{name}: {user}");
+        }
+    }
+    let order: Vec<String> = expected["order"].as_array().unwrap().iter().map(|user| factor(text(user))).collect();
+    assert!(order.is_sorted_by(|before, after| before >= after), "{name}: {order:?}");
+}
+
+fn flux_priority(input: &Value, expected: &Value) {
+    let usual = urgency::Weights::default();
+    let given = |place: usize, usual: f64| input[place].as_f64().unwrap_or(usual);
+    let weights = urgency::Weights {
+        fair_share: given(4, usual.fair_share),
+        queue: given(5, usual.queue),
+        bank: given(6, usual.bank),
+    };
+    let urgency = u8::try_from(input[3].as_u64().unwrap()).unwrap();
+    let priority = urgency::priority(number(&input[0]), number(&input[1]), number(&input[2]), urgency, &weights);
+    assert_eq!(priority, Some(number(expected)), "{input}");
+}
+
+/// PBS counts from one second for everybody and adds to all above what `pbsfs` sets: with such
+/// usage the classic formulas give its numbers. (How it fades, and the sum with walltime over
+/// ncpus, are of decay and of a formula.)
+fn openpbs(input: &Value, expected: &Value) {
+    let tree = input["tree"].as_object().unwrap();
+    let parent = |name: &str| text(&tree[name][0]).to_string();
+    let least = number(&input["min_usage"]);
+    let set = |name: &str| input["pbsfs_set"].get(name).map(number);
+    let below = |above: &str| -> f64 {
+        let is_below = |name: &str| above == "root" || parent(name) == above;
+        tree.keys().filter(|name| is_below(name)).filter_map(|name| set(name)).sum()
+    };
+    let total = least + below("root");
+    let part = |name: &str| {
+        let siblings = tree.keys().filter(|other| parent(other) == parent(name));
+        number(&tree[name][1]) / siblings.map(|other| number(&tree[other][1])).sum::<f64>()
+    };
+    for (user, printed) in expected["tree_usage"].as_object().unwrap() {
+        let group = (least + below(&parent(user))) / total;
+        let held = classic::effective(set(user).unwrap_or(least) / total, group, part(user));
+        let owed = part(&parent(user)) * part(user);
+        assert_eq!(&Value::from(format!("{held:.4}")), printed, "usage of {user}");
+        assert_eq!(format!("{owed:.4}"), format!("{:.4}", number(&expected["perc"][user])), "perc of {user}");
+        let factor = format!("{:.4}", classic::factor(held, owed));
+        assert_eq!(Value::from(factor), expected["factor"][user], "factor of {user}");
+    }
+}
+
+fn maui_priority(input: &Value, expected: &Value) {
+    let target = |value: &Value| match value {
+        Value::String(text) => Target::parse(text.split(' ').next()?),
+        other => Target::parse(&other.as_f64()?.to_string()),
+    };
+    let named = |(name, weight): (&String, &Value)| target::Named {
+        weight: number(weight),
+        target: target(&input["target"][name]),
+        percent: number(&input["usage"][name]),
+    };
+    let names: Vec<target::Named> = input["weights"].as_object().unwrap().iter().map(named).collect();
+    assert_eq!(target::component(number(&input["FSWEIGHT"]), &names, Distance::Difference), number(expected));
+}
+
+/// The fair-share part, and with queue and eligible time by the published formula the whole.
+fn it4i_priority(input: &Value, expected: &Value) {
+    let value = linear::priority(number(&input["usage_project"]), number(&input["usage_total"]));
+    assert_eq!(format!("{value:.6}"), format!("{:.6}", number(&expected["fairshare_priority"])));
+    let whole =
+        1000.0 * number(&input["queue_priority"]) + value / 1000.0 + number(&input["eligible_time"]) / 864_000.0;
+    assert_eq!(format!("{whole:.6}"), format!("{:.6}", number(&expected["priority"])));
+}
+
+// ---------------------------------------------------------------- what holds of any tree
+
+/// A tree of up to so many accounts: each with a place for its parent among those before it, its
+/// shares, and users with shares and usage.
+type Made = Vec<(usize, u32, Vec<(u32, u32)>)>;
+
+fn made() -> impl Strategy<Value = Made> {
+    let users = prop::collection::vec((0..5u32, 0..1000u32), 0..5);
+    prop::collection::vec((0..8usize, 0..5u32, users), 1..8)
+}
+
+/// Shares of 4 stand for those of the parent.
+fn made_shares(number: u32) -> Shares {
+    if number == 4 { Shares::Parent } else { Shares::Of(f64::from(number)) }
+}
+
+fn site(made: &Made) -> Site {
+    let mut site = Site::default();
+    for (place, (parent, shares, users)) in made.iter().enumerate() {
+        let parent = (*parent < place).then(|| format!("a{parent}"));
+        site.add_account(&format!("a{place}"), parent.as_deref(), made_shares(*shares));
+        for (number, (shares, usage)) in users.iter().enumerate() {
+            site.add_user(&format!("a{place}"), &format!("u{number}"), made_shares(*shares), f64::from(*usage));
+        }
+    }
+    site
+}
+
+fn method() -> impl Strategy<Value = Method> {
+    prop::sample::select(Method::ALL.iter().map(|(_, method)| *method).collect::<Vec<_>>())
+}
+
+fn ties() -> impl Strategy<Value = Ties> {
+    prop_oneof![Just(Ties::Slurm), Just(Ties::Flux)]
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn factors_lie_between_nothing_and_one_and_ranks_follow_them(made in made(), method in method(), ties in ties()) {
+        let table = site(&made).stand(method, ties);
+        let rows: Vec<&Standing> = table.accounts.values().chain(table.members.values()).collect();
+        for row in &rows {
+            prop_assert!((0.0..=1.0).contains(&row.factor), "{row:?}");
+            let numbers = [row.normalised, row.effective, row.used, row.usage, row.level.unwrap_or(0.0)];
+            prop_assert!(!numbers.iter().any(|number| number.is_nan()), "{row:?}");
+        }
+        for row in table.members.values() {
+            let better = table.members.values().filter(|other| other.factor > row.factor).count();
+            prop_assert_eq!(row.rank, better + 1);
+        }
+    }
+
+    #[test]
+    fn the_order_in_the_file_changes_nothing(made in made(), method in method(), ties in ties(), turn in 0..8usize) {
+        let straight = site(&made).stand(method, ties);
+        let mut turned = site(&made);
+        let middle = turn % turned.accounts.len();
+        turned.accounts.rotate_left(middle);
+        for account in &mut turned.accounts {
+            account.users.iter_mut().for_each(|users| users.reverse());
+        }
+        prop_assert_eq!(straight, turned.stand(method, ties));
+    }
+
+    /// F20.
+    #[test]
+    fn of_equal_siblings_who_used_less_goes_first(uses in prop::collection::vec(0..1000u32, 2..6), method in method()) {
+        prop_assume!(method != Method::Off);
+        let users: Vec<(u32, u32)> = uses.iter().map(|&usage| (1, usage)).collect();
+        let table = site(&vec![(0, 1, users), (0, 1, vec![(1, 500)])]).stand(method, Ties::Slurm);
+        let factor = |number: usize| table.members[&Member::new("a0", &format!("u{number}"))].factor;
+        for (one, used) in uses.iter().enumerate() {
+            for (other, others) in uses.iter().enumerate() {
+                prop_assert_eq!(used < others, factor(one) > factor(other), "{} {}", used, others);
+            }
+        }
+    }
+
+    /// A member has a standing whatever job they come with, in a tree or without one.
+    #[test]
+    fn whoever_is_named_stands(made in made(), account in 0..10usize, user in 0..6u32, subject in 0..4usize) {
+        let mut site = site(&made);
+        let member = Member::new(&format!("a{account}"), &format!("u{user}"));
+        site.usage.entry(member.clone()).or_insert(0.0);
+        let subject = Subject::ALL[subject].1;
+        for accounts in [site.accounts, Vec::new()] {
+            let policy = FairShare { subject, accounts, ..FairShare::default() };
+            prop_assert!(standings(&Tree::of(&policy.accounts), &policy, &site.usage).of(&member).is_some());
+        }
+    }
+}

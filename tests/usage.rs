@@ -1,0 +1,132 @@
+//! What is charged is what jobs themselves have stamped, whoever dies meanwhile.
+
+use crate::support::sandbox::Sandbox;
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+/// A script that stamps its start, its processors, and its end once `file` is there.
+fn stamps(name: &str, file: &str) -> String {
+    format!(
+        "date +%s.%N > {name}.start; echo $NCPUS > {name}.cores\n\
+         while [ ! -e {file} ]; do sleep 0.02; done\ndate +%s.%N > {name}.end\n"
+    )
+}
+
+fn stamp(sandbox: &Sandbox, name: &str) -> f64 {
+    sandbox.read(name).trim().parse().unwrap()
+}
+
+/// What a job has had by its own stamps, in seconds of processors, and how many it had.
+fn stamped(sandbox: &Sandbox, name: &str) -> (f64, f64) {
+    let cores = stamp(sandbox, &format!("{name}.cores"));
+    ((stamp(sandbox, &format!("{name}.end")) - stamp(sandbox, &format!("{name}.start"))) * cores, cores)
+}
+
+/// What `qstat --usage` tells of an account; `Null` for nothing.
+fn used(sandbox: &Sandbox, account: &str) -> Value {
+    let text = sandbox.run("qstat", &["--usage", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let of = |used: &&Value| used["account"] == account;
+    document["Usage"].as_array().unwrap().iter().find(of).cloned().unwrap_or(Value::Null)
+}
+
+/// Waits until nothing of an account runs any more; what it has used then.
+fn settled(sandbox: &Sandbox, account: &str) -> f64 {
+    sandbox.until("the charge", || {
+        let used = used(sandbox, account);
+        (used["in_use"] == 0.0).then(|| used["seconds"].as_f64().unwrap())
+    })
+}
+
+/// Within a second of each processor.
+#[track_caller]
+fn is_as_stamped(sandbox: &Sandbox, account: &str, names: &[&str]) {
+    let stamped = names.iter().map(|name| stamped(sandbox, name));
+    let (seconds, cores) = stamped.fold((0.0, 0.0), |sum, each| (sum.0 + each.0, sum.1 + each.1));
+    let charged = settled(sandbox, account);
+    assert!((charged - seconds).abs() <= cores, "{account}: charged {charged}, stamped {seconds} on {cores}");
+}
+
+const NODE: &str = "[[queue]]\nname = \"qexp\"\ncharge = false\n[usage]\ndecay = \"none\"\n";
+
+fn sandbox(config: &str) -> Sandbox {
+    let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = node.split('.').next().unwrap();
+    Sandbox::configured(&format!("{config}[[node]]\nname = \"{node}\"\nncpus = 8\n"))
+}
+
+fn touch(sandbox: &Sandbox, name: &str) {
+    fs::write(sandbox.file(name), "").unwrap();
+}
+
+#[test]
+fn usage_is_what_jobs_have_stamped_though_schedd_dies_and_starts_again() {
+    let sandbox = sandbox(NODE);
+    let submit = |name: &str, account: &str, cores: &str, file: &str, more: &[&str]| {
+        let cores = format!("ncpus={cores}");
+        let id = sandbox.submit(&[&["-A", account, "-l", &cores], more].concat(), &stamps(name, file));
+        sandbox.running(&id);
+        id
+    };
+    let first = submit("first", "wave", "2", "first.go", &[]);
+    let second = submit("second", "tide", "1", "second.go", &[]);
+    let third = submit("third", "wave", "3", "third.go", &[]);
+    let free = submit("free", "wave", "1", "first.go", &["-q", "qexp"]);
+    std::thread::sleep(Duration::from_millis(1500));
+    touch(&sandbox, "first.go");
+    sandbox.ended(&first);
+    sandbox.ended(&free);
+    // Nobody is there when the second ends, and for a while after that.
+    sandbox.kill("schedd");
+    touch(&sandbox, "second.go");
+    std::thread::sleep(Duration::from_millis(2500));
+    sandbox.run("schedd", &[]).ok();
+    sandbox.ended(&second);
+    is_as_stamped(&sandbox, "tide", &["second"]);
+    assert_eq!(used(&sandbox, "wave")["in_use"], 3.0, "it counts while it runs");
+    touch(&sandbox, "third.go");
+    sandbox.ended(&third);
+    // I5: what ran in qexp is not there.
+    is_as_stamped(&sandbox, "wave", &["first", "third"]);
+    let before = ["wave", "tide"].map(|account| used(&sandbox, account));
+    for stop in [true, false] {
+        if stop {
+            sandbox.run("schedd", &["--stop"]).ok();
+        } else {
+            sandbox.kill("schedd");
+        }
+        sandbox.run("schedd", &[]).ok();
+        assert_eq!(["wave", "tide"].map(|account| used(&sandbox, account)), before);
+    }
+    let text = sandbox.run("qstat", &["--usage"]).ok();
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert!(text.lines().nth(3).unwrap().starts_with("wave "), "{text}");
+    assert_eq!(sandbox.run("qstat", &["--usage", "1"]).code, 2);
+    assert_eq!(sandbox.run("qstat", &["--usage", "--start"]).code, 2);
+}
+
+#[test]
+fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past() {
+    let sandbox = sandbox("[usage]\ndecay = \"none\"\n");
+    let script = "date +%s.%N > start.$LANAI_ATTEMPT\nwhile [ ! -e go ]; do sleep 0.02; done\ndate +%s.%N > end\n";
+    let id = sandbox.submit(&["-A", "wave", "-l", "ncpus=2"], script);
+    sandbox.running(&id);
+    std::thread::sleep(Duration::from_millis(1200));
+    sandbox.run("qrerun", &[&id]).ok();
+    sandbox.until("the second start", || sandbox.file("start.2").exists().then_some(()));
+    std::thread::sleep(Duration::from_millis(600));
+    touch(&sandbox, "go");
+    sandbox.ended(&id);
+    let seconds = stamp(&sandbox, "end") - stamp(&sandbox, "start.1");
+    let charged = settled(&sandbox, "wave");
+    assert!((charged - 2.0 * seconds).abs() <= 2.0, "charged {charged}, stamped {seconds} on 2");
+    sandbox.run("qdel", &["-x", &id]).ok();
+    sandbox.run("schedd", &["--stop"]).ok();
+    let file = sandbox.home().join("lanai.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("[usage]", "[usage]\nweights = { cores = 0, nodes = 3 }")).unwrap();
+    sandbox.run("schedd", &[]).ok();
+    let again = settled(&sandbox, "wave");
+    assert!((again - charged * 1.5).abs() < 1e-6, "F24: {again} of {charged}");
+}
