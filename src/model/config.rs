@@ -62,7 +62,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("priority", &["order", "formula"]),
+    ("priority", &["order", "formula", "weights", "max_wait", "favor_small", "slowdown_cap", "qos", "queues"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",

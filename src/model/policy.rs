@@ -16,7 +16,7 @@ mod order;
 mod preset;
 
 pub use fair_share::FairShare;
-pub use order::{Order, Precedence};
+pub use order::{Order, Precedence, Weights};
 pub use preset::Preset;
 
 /// The policy of a cycle.
