@@ -232,6 +232,7 @@ fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
 fn users_of_the_root_stand_beside_the_accounts() {
     let table = table(Method::Classic, &["a:3 ann=1", "root:1 bob=1"], &[("a/ann", 75.0), ("bob", 25.0), ("eve", 0.0)]);
     assert_eq!([factor(&table, "a/ann"), factor(&table, "bob"), factor(&table, "eve")], [0.5, 0.5, 0.0]);
+    assert_eq!(factor(&table, "root/bob"), 0.5);
 }
 
 #[test]
