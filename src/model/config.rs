@@ -10,7 +10,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::node::Terms;
-use super::policy::{Backfill, FairShare, Placement, Policy, Preset};
+use super::policy::{Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -61,6 +61,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
+    ("priority", &["order", "formula"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -138,6 +139,8 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[priority]`.
+    pub precedence: Precedence,
     /// `[fairshare]` and `[[account]]`.
     pub fair_share: FairShare,
     /// `[[node]]`, in the order given.
@@ -397,9 +400,9 @@ impl Config {
         Policy {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
+            precedence: self.precedence.clone(),
             fair_share: self.fair_share.clone(),
             default_walltime: self.cycle.default_walltime,
-            ..self.preset.policy()
         }
     }
 

@@ -100,6 +100,7 @@ mod calendar;
 
 mod measure;
 pub mod memory;
+mod merit;
 
 mod tally;
 
