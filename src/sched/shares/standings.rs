@@ -1,6 +1,6 @@
 //! The table that comes of it: how everybody stands.
 
-use super::charged::{Charged, key};
+use super::charged::{Charged, account_of, key};
 use super::tree::Tree;
 use super::{classic, fair_tree, linear, target};
 use crate::model::account::Shares;
@@ -61,7 +61,7 @@ impl Standings {
     /// not list them.
     pub fn of(&self, member: &Member) -> Option<&Standing> {
         match self.subject {
-            Subject::Account | Subject::Pool => self.accounts.get(&member.account),
+            Subject::Account | Subject::Pool => self.accounts.get(account_of(member)),
             Subject::Member | Subject::User => self.members.get(&key(self.is_flat, member)),
         }
     }
