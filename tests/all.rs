@@ -9,6 +9,7 @@ mod clocks;
 mod commands;
 mod dependencies;
 mod disk_full;
+mod eligible_time;
 mod fair_share;
 mod faults;
 mod first_light;

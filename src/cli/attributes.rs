@@ -325,6 +325,10 @@ impl<'a> View<'a> {
         if life.run_count > 0 {
             self.out.number("run_count", life.run_count);
         }
+        self.out.text("eligible_time", life.eligibility.at(self.server.now).to_string());
+        if self.server.privileged {
+            self.out.number("accrue_type", life.eligibility.accrues.number());
+        }
         match &spec.reservation {
             Some(id) if *id == spec.queue => self.out.text("reserve_ID", format!("{id}.{}", self.server.name)),
             other => self.out.text_if("resv", other.as_deref()),

@@ -111,8 +111,7 @@ impl Args {
         if !states_of_ours {
             return Ok(());
         }
-        let meets_all =
-            |record: &&_| conditions.iter().all(|condition: &Condition| condition.is_met(record, &server.clock));
+        let meets_all = |record: &&_| conditions.iter().all(|condition: &Condition| condition.is_met(record, &server));
         feed(&Question::Jobs(filter, Detail::Whole), &mut |part| {
             let Answer::Jobs(jobs) = part else { return Ok(()) };
             let ids = jobs.iter().filter(meets_all).map(|record| format!("{}\n", record.job.id.full(&server.name)));

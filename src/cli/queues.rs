@@ -179,7 +179,7 @@ pub fn of_server<'a>(
         out.resource("resources_assigned", name, &assigned(name, *amount, &server.resources));
     }
     out.text("pbs_version", server.version.as_str());
-    out.boolean("eligible_time_enable", false);
+    out.boolean("eligible_time_enable", true);
     out.boolean("job_history_enable", server.history);
     out
 }

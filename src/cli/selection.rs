@@ -8,7 +8,7 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::{Resources, Value};
 use crate::model::state::{Holds, State};
 use crate::model::time::{ClockTable, Span, Wall};
-use crate::wire::message::Record;
+use crate::wire::message::{Record, ServerFacts};
 use std::cmp::Ordering;
 
 /// How a value is compared: `.eq.`, `.ge.` and so on.
@@ -209,7 +209,7 @@ pub fn rerunnable(text: &str) -> Result<Condition, Failure> {
 
 impl Condition {
     /// Whether a job meets it. A job without the value meets no comparison.
-    pub fn is_met(&self, record: &Record, clock: &ClockTable) -> bool {
+    pub fn is_met(&self, record: &Record, server: &ServerFacts) -> bool {
         let (job, spec) = (&record.job, &record.job.spec);
         match self {
             Condition::Owner(owners) => owners.iter().any(|owner| owner.owns(record)),
@@ -223,10 +223,12 @@ impl Condition {
                 operator.holds(compare_checkpoints(has, wanted))
             }
             Condition::Moment(moment, operator, wanted) => {
-                moment.of(record, clock).is_some_and(|at| operator.holds(at.cmp(wanted)))
+                moment.of(record, &server.clock).is_some_and(|at| operator.holds(at.cmp(wanted)))
             }
-            // Eligible time is not kept yet: nothing can be compared with it.
-            Condition::Eligible(..) => false,
+            Condition::Eligible(operator, wanted) => {
+                let has = job.life.eligibility.at(server.now);
+                operator.holds(has.as_seconds().cmp(&wanted.as_seconds()))
+            }
             Condition::Holds(holds) => job.life.shown_holds() == *holds,
             Condition::Rerunnable(rerunnable) => spec.rerunnable == *rerunnable,
             Condition::Name(name) => spec.name == *name,

@@ -232,6 +232,7 @@ impl Answers {
             version: env!("CARGO_PKG_VERSION").to_string(),
             default_queue: None,
             clock: ClockTable::default(),
+            now: Time::default(),
             resources: Default::default(),
             managers: Vec::new(),
             operators: Vec::new(),

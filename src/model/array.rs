@@ -1,6 +1,7 @@
 //! Arrays of jobs: how each of their elements stands, in sets of runs, so that a million elements
 //! that stand alike cost no more than one.
 
+use super::accrual::Accrues;
 use super::depend::Bars;
 pub use super::indices::{Indices, NotIndices};
 use super::job::{Attempt, Exit, Job, JobId, Life, Want};
@@ -211,6 +212,7 @@ impl Job {
                 life.state = State::Finished;
                 life.exit = Some(Exit { status, deleted: true });
                 life.obittime = self.life.obittime.or(Some(self.life.mtime));
+                life.eligibility.turn(Accrues::Exiting, life.obittime.unwrap_or(life.mtime));
             }
             _ if self.life.state == State::Begun => life.state = State::Queued,
             _ => {}
@@ -281,6 +283,7 @@ impl Job {
             (_, true) if elements.are_deleted() => self.finish(DELETED, true, moment),
             (_, true) => self.finish(i32::from(!elements.are_ok()), false, moment),
         }
+        self.accrue(moment);
     }
 }
 

@@ -11,7 +11,7 @@ pub use table::ConfigError;
 
 use super::charge::UsageRules;
 use super::node::Terms;
-use super::policy::{Backfill, FairShare, Placement, Policy, Precedence, Preset};
+use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -62,7 +62,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("priority", &["order", "formula", "weights", "max_wait", "favor_small", "slowdown_cap", "qos", "queues"]),
+    (
+        "priority",
+        &["order", "formula", "weights", "accrual", "max_wait", "favor_small", "slowdown_cap", "qos", "queues"],
+    ),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -137,6 +140,8 @@ pub struct Config {
     pub preset: Preset,
     /// `[cycle]`.
     pub cycle: CycleConfig,
+    /// Which of a job's waiting counts as eligible time.
+    pub accrual: Accrual,
     /// `[backfill]`.
     pub backfill: Backfill,
     /// `[placement]`.
@@ -406,6 +411,7 @@ impl Config {
             placement: self.placement.clone(),
             precedence: self.precedence.clone(),
             fair_share: self.fair_share.clone(),
+            accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
         }

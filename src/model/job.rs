@@ -1,5 +1,6 @@
 //! A job: who submitted it, what was asked for, and what became of it.
 
+use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
 use super::depend::Bars;
 use super::limits::Bound;
@@ -328,6 +329,9 @@ pub struct Life {
     /// Of an array: the highest attempt of its elements that have ended.
     #[serde(default)]
     pub highest: Attempt,
+    /// What it accrues while it waits, and its eligible time so far.
+    #[serde(default)]
+    pub eligibility: Eligibility,
 }
 
 /// One attempt: where it runs and what is known of it.

@@ -7,6 +7,7 @@
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::policy::Accrual;
 use super::response::Rules;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
@@ -20,6 +21,8 @@ pub struct Moment {
     pub wall: Wall,
     /// What is done about failed starts and jobs over their limits.
     pub rules: Rules,
+    /// Which of a job's waiting counts as eligible time.
+    pub accrual: Accrual,
 }
 
 /// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
@@ -57,6 +60,7 @@ impl Life {
             rank: None,
             began: None,
             highest: 0,
+            eligibility: Default::default(),
         }
     }
 
@@ -135,6 +139,7 @@ impl Job {
             | Event::Slipped { .. }
             | Event::Messaged { .. } => {}
         }
+        self.accrue(moment);
     }
 
     fn hear_from_node(&mut self, heard: bool) {
@@ -345,7 +350,12 @@ mod tests {
 
     /// A job that has been started for the `attempt`th time, at that many hours.
     fn started(job: &mut Job, attempt: Attempt) -> Moment {
-        let moment = Moment { now: Time(3_600_000 * i64::from(attempt)), wall: Wall(0), rules: Rules::default() };
+        let moment = Moment {
+            now: Time(3_600_000 * i64::from(attempt)),
+            wall: Wall(0),
+            rules: Rules::default(),
+            accrual: Default::default(),
+        };
         job.apply(&Event::Started { attempt, shares: Vec::new() }, moment);
         moment
     }
@@ -358,7 +368,10 @@ mod tests {
     fn queued() -> Job {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: true, ..(*job.spec).clone() });
-        job.apply(&Event::Submitted, Moment { now: Time(0), wall: Wall(0), rules: Rules::default() });
+        job.apply(
+            &Event::Submitted,
+            Moment { now: Time(0), wall: Wall(0), rules: Rules::default(), accrual: Default::default() },
+        );
         job
     }
 
@@ -428,7 +441,10 @@ mod tests {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(wait, Moment { now: Time(now), wall: Wall(0), rules: Rules::default() });
+            job.put_off(
+                wait,
+                Moment { now: Time(now), wall: Wall(0), rules: Rules::default(), accrual: Default::default() },
+            );
             let until = job.life.not_before.unwrap();
             assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
             until

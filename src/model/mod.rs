@@ -69,6 +69,7 @@ pub mod policy;
 
 pub mod decay;
 
+pub mod accrual;
 pub mod charge;
 
 pub mod geometry;

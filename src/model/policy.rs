@@ -10,11 +10,13 @@ use std::path::PathBuf;
 #[macro_use]
 mod named;
 
+mod accrual;
 pub mod fair_share;
 mod order;
 
 mod preset;
 
+pub use accrual::Accrual;
 pub use fair_share::FairShare;
 pub use order::{Order, Precedence, Weights};
 pub use preset::Preset;
@@ -37,6 +39,9 @@ pub struct Policy {
     /// What usage counts, and for how long.
     #[serde(default)]
     pub usage: UsageRules,
+    /// Which of a job's waiting counts as eligible time.
+    #[serde(default)]
+    pub accrual: Accrual,
 }
 
 impl Default for Policy {
@@ -48,6 +53,7 @@ impl Default for Policy {
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
             fair_share: FairShare::default(),
             usage: UsageRules::default(),
+            accrual: Accrual::default(),
         }
     }
 }

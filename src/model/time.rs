@@ -97,6 +97,25 @@ impl Sub<Span> for Time {
     }
 }
 
+/// Where schedd's clock stood when the spool was last written, so that a restart goes on from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// schedd's clock.
+    pub time: Time,
+    /// Beside it, the time since boot.
+    pub since_boot: Span,
+    /// The boot.
+    pub boot: String,
+}
+
+impl Saved {
+    /// Where it stands so long after a boot; None for another boot, of which it knows nothing.
+    pub fn at(&self, since_boot: Span, boot: &str) -> Option<Time> {
+        let same = self.boot == boot && since_boot >= self.since_boot;
+        same.then(|| self.time + Span(since_boot.0 - self.since_boot.0))
+    }
+}
+
 /// How the wall clock stood beside schedd's clock, and since when: one entry for each step of the
 /// wall clock, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

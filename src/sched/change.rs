@@ -3,6 +3,7 @@
 
 use super::snapshot::{ClassId, State, Tenant};
 use super::usage::Usage;
+use crate::model::accrual::Eligibility;
 use crate::model::charge::Charge;
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Share};
@@ -49,6 +50,8 @@ pub enum Change<'a> {
     SiteTime(Cow<'a, SiteTime>),
     /// A job is a candidate and holds nothing.
     Waits(Cow<'a, Job>),
+    /// A candidate accrues something else than before.
+    Accrues(JobId, Eligibility),
     /// A job holds its allocation.
     Holds {
         /// Which.
@@ -137,6 +140,7 @@ impl State {
                 self.vacate(job.id);
                 self.enqueue(job);
             }
+            Change::Accrues(job, eligibility) => self.set_eligibility(*job, *eligibility),
             Change::NoQueue(name) => self.remove_queue(name),
             Change::Window(window) => self.set_window(Window::clone(window)),
             Change::NoWindow(id) => self.remove_window(id),
@@ -220,7 +224,7 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
-        let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
+        let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
         job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
         let change = Change::of(job.id, Some(&job), &Policy::default());
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
@@ -258,7 +262,8 @@ mod tests {
             let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")].into_iter().filter(|(_, node)| !nodes.contains(node));
             let other = elsewhere.fold(other, |other, (id, node)| other.running(id, "select=1:ncpus=4", node, 60));
             let shares = other.plan().starts.remove(0).shares;
-            let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default() };
+            let moment =
+                Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
             job.apply(&Event::Started { attempt: 1, shares }, moment);
             scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
         };
@@ -298,6 +303,7 @@ mod tests {
         for change in [
             Change::of(job.id, Some(&job), &Policy::default()),
             Change::NoNode("n1".into()),
+            Change::Accrues(job.id, job.life.eligibility),
             Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
             Change::Gone(job.id),
         ] {

@@ -418,5 +418,6 @@ fn life() -> Life {
         ending: None,
         began: None,
         highest: 0,
+        eligibility: Default::default(),
     }
 }

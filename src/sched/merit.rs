@@ -87,9 +87,9 @@ impl<'s> Merits<'s> {
         Factors::of(&self.policy.precedence, class, waited, self.walltime(class), self.nodes, fair_share)
     }
 
-    /// How long a job has been waiting.
+    /// How long a job has been waiting, as far as that counts.
     fn waited(&self, job: JobId) -> Span {
-        self.state.waits_since(job).map_or(Span(0), |since| self.now.since(since).max(Span(0)))
+        self.state.eligible_time(job, self.now).unwrap_or(Span(0)).max(Span(0))
     }
 
     fn walltime(&self, class: &ClassKey) -> Span {

@@ -115,6 +115,8 @@ mod timeline;
 
 mod standing;
 
+mod limited;
+
 // Who may use what reservations set aside?
 mod admission;
 

@@ -9,12 +9,14 @@ use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::choice::Answer;
 use super::cluster::{Cluster, Hold, NodeIx};
+use super::limited::Limited;
 use super::plan::Plan;
 use super::pools::Pool;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
 use super::usage::Usage;
+use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
@@ -22,7 +24,7 @@ use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::site_time::SiteTime;
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,8 +57,19 @@ pub struct State {
     pub(super) answers: BTreeMap<ClassId, Answer>,
     /// What has been used, and by whom.
     pub(super) usage: Arc<Usage>,
-    /// Since when each waits.
-    since: BTreeMap<JobId, Time>,
+    /// How long each waits.
+    pub(super) waits: BTreeMap<JobId, Wait>,
+    /// Which candidates a limit of their own bars.
+    pub(super) limited: Limited,
+}
+
+/// How long a candidate waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// Since when, as people count.
+    since: Time,
+    /// What of that counts.
+    pub eligibility: Eligibility,
 }
 
 /// A job's place in the order: by rank, then by id.
@@ -140,7 +153,8 @@ impl State {
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
             usage: Arc::default(),
-            since: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            limited: Limited::default(),
         }
     }
 
@@ -151,7 +165,22 @@ impl State {
 
     /// Since when a candidate waits; an element as long as its array.
     pub fn waits_since(&self, id: JobId) -> Option<Time> {
-        self.since.get(&id).or_else(|| self.since.get(&id.parent()?)).copied()
+        self.wait(id).map(|wait| wait.since)
+    }
+
+    /// The eligible time of a candidate (I6); an element has that of its array.
+    pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
+        self.wait(id).map(|wait| wait.eligibility.at(now))
+    }
+
+    /// Since when a candidate would have been eligible, had it been so without a break: what orders jobs
+    /// by eligible time. It stands still while the job accrues any.
+    pub fn eligible_since(&self, id: JobId, now: Time) -> Option<Time> {
+        self.eligible_time(id, now).map(|time| now - time)
+    }
+
+    fn wait(&self, id: JobId) -> Option<&Wait> {
+        self.waits.get(&id).or_else(|| self.waits.get(&id.parent()?))
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
@@ -264,7 +293,9 @@ impl State {
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
         self.file(job.id, job.rank(), id, array, |state| state.class_key(job));
-        self.since.insert(job.id, job.life.etime.unwrap_or(job.life.qtime));
+        let since = job.life.etime.unwrap_or(job.life.qtime);
+        self.waits.insert(job.id, Wait { since, eligibility: job.life.eligibility });
+        self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
 
@@ -272,7 +303,8 @@ impl State {
     /// of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         self.file(id, rank, class.id, None, |_| class.clone());
-        self.since.insert(id, since);
+        let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
+        self.waits.insert(id, Wait { since, eligibility });
     }
 
     fn file(
@@ -299,7 +331,8 @@ impl State {
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
-        self.since.remove(&id);
+        self.waits.remove(&id);
+        self.limited.forget(id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {

@@ -4,8 +4,8 @@
 //! kept in a [`ClockTable`]: a step becomes a new row there, so that moments recorded before it
 //! are still shown as watches showed them.
 
+pub use crate::model::time::Saved;
 use crate::model::time::{ClockTable, Span, Time, Wall};
-use serde::{Deserialize, Serialize};
 
 /// The three clocks of the machine, read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,17 +15,6 @@ pub struct Reading {
     /// The wall clock, in milliseconds since the Unix epoch.
     pub wall: i64,
     /// Which boot.
-    pub boot: String,
-}
-
-/// What the spool keeps of the clock, so that a restart goes on where the last tick was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Saved {
-    /// schedd's clock.
-    pub time: Time,
-    /// Beside it, the time since boot.
-    pub since_boot: Span,
-    /// The boot.
     pub boot: String,
 }
 
@@ -49,11 +38,8 @@ impl Clock {
     /// The clock of a spool that has been used: within one boot it has run on; after another boot
     /// the wall clock tells how long the machine was off, but never that time ran backwards.
     pub fn resume(saved_last: Saved, table: ClockTable, reading: &Reading) -> Clock {
-        let time = if saved_last.boot == reading.boot && reading.since_boot >= saved_last.since_boot {
-            saved_last.time + Span(reading.since_boot.0 - saved_last.since_boot.0)
-        } else {
-            saved_last.time.max(Time(reading.wall - table.offset()))
-        };
+        let elsewise = || saved_last.time.max(Time(reading.wall - table.offset()));
+        let time = saved_last.at(reading.since_boot, &reading.boot).unwrap_or_else(elsewise);
         Clock { anchor: saved(time, reading), table }
     }
 

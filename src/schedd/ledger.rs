@@ -4,6 +4,8 @@
 //! that has happened the tick can be taken back whole ([`Ledger::roll_back`]), as if nobody had
 //! asked.
 
+mod accrual;
+
 mod arrays;
 
 mod charges;
@@ -17,6 +19,7 @@ use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
 use super::view::View;
+use crate::model::accrual::Accrues;
 use crate::model::bonds;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
@@ -156,7 +159,8 @@ impl Ledger {
 
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
-        Moment { now: self.now, wall: self.wall(), rules: self.setup.config.launch.rules }
+        let (rules, accrual) = (self.setup.config.launch.rules, self.setup.policy.accrual);
+        Moment { now: self.now, wall: self.wall(), rules, accrual }
     }
 
     /// A job that is not over, or whose last attempt is not.
@@ -266,7 +270,9 @@ impl Ledger {
         cluster.expect_no_answers();
         for (begin, id) in &self.waiting {
             let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
-            job.life.not_before = Some(self.clock.table().time(*begin));
+            let begin = self.clock.table().time(*begin);
+            job.life.not_before = Some(begin);
+            job.life.eligibility.turn(Accrues::Eligible, begin);
             cluster.enqueue(&job);
         }
         cluster

@@ -61,6 +61,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
     ledger.begin(&reading);
+    ledger.accrue_anew();
     ledger.load_reservations(reservations);
     ledger.load_usage(charging::rebuild(ledger.setup.policy.usage, &spool)?);
     ledger.recall(&promises);

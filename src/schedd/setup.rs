@@ -4,7 +4,7 @@ use crate::model::config::{Config, ServerConfig};
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
-use crate::model::time::{ClockTable, Span};
+use crate::model::time::{ClockTable, Span, Time};
 use crate::sys::home::Home;
 use crate::sys::{record, user};
 use crate::wire::message::ServerFacts;
@@ -86,6 +86,7 @@ impl Setup {
             version: env!("CARGO_PKG_VERSION").to_string(),
             default_queue: Some(self.config.server.default_queue.clone()),
             clock: ClockTable::default(),
+            now: Time::default(),
             resources: self.resources.clone(),
             managers: names(&self.config.server.managers),
             operators: names(&self.config.server.operators),

@@ -338,7 +338,7 @@ mod tests {
 
     fn happen(job: &mut Job, event: Event) {
         let wall = Wall(0);
-        job.apply(&event, Moment { now: Time(5), wall, rules: Default::default() });
+        job.apply(&event, Moment { now: Time(5), wall, rules: Default::default(), accrual: Default::default() });
     }
 
     fn ended(status: i32) -> Event {

@@ -266,10 +266,11 @@ impl Schedd {
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
-        if plan.starts.is_empty() && !makes_way {
+        self.take_starts(&plan);
+        let judged = self.ledger.judge_limits(&plan);
+        if plan.starts.is_empty() && !makes_way && !judged {
             return false;
         }
-        self.take_starts(&plan);
         let committed = self.commit();
         let carried_out = committed.is_ok();
         match committed {

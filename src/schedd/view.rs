@@ -3,6 +3,8 @@
 
 use super::recorder::Recorder;
 use super::setup::Setup;
+use crate::model::accrual::Limit;
+use crate::model::job::JobId;
 use crate::model::time::Time;
 use crate::sched::change::{Change, Entry};
 use crate::sched::plan::Plan;
@@ -33,6 +35,11 @@ impl View {
     pub fn make(&mut self, change: Change) {
         self.state.make(&change);
         self.record(|| Entry::Change(change));
+    }
+
+    /// Who may be barred by a limit of his own otherwise than before. Plans go by nothing of that.
+    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
+        self.state.judge_limits(plan)
     }
 
     /// Takes note of what a cycle has made of the view, and of what it promises.

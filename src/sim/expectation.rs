@@ -25,6 +25,7 @@ const KEYS: &[&str] = &[
     "booked",
     "booked_on",
     "foreseen",
+    "eligible_time",
     "never",
     "via",
     "exit",
@@ -36,7 +37,8 @@ const KEYS: &[&str] = &[
 ];
 
 /// What is claimed of a moment, not of the whole course.
-const OF_A_MOMENT: &[&str] = &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "running", "usage"];
+const OF_A_MOMENT: &[&str] =
+    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "running", "usage"];
 
 /// What is claimed of the course, not of one job.
 const OF_NO_JOB: &[&str] = &["order", "cycles", "running", "usage"];
@@ -81,6 +83,8 @@ pub enum Claim {
     BookedOn(Vec<String>),
     /// The start that `qstat --start` tells, if any.
     Foreseen(Option<Span>),
+    /// Its eligible time.
+    EligibleTime(Span),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -158,6 +162,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "booked" => (|v| start_or_none(v).map(Claim::Booked), "the start promised, as 3600, or false for none"),
         "foreseen" => (|v| start_or_none(v).map(Claim::Foreseen), "the start foreseen, as 3600, or false for none"),
         "booked_on" => (|v| values::list(values::words)(v).map(Claim::BookedOn), "a list of nodes, as [\"n1\"]"),
+        "eligible_time" => (|v| values::moment(v).map(Claim::EligibleTime), "a time, as 600 or \"10m\""),
         "never" => {
             (|v| values::boolean(v).filter(|never| *never).map(|_| Claim::Never), "true: else say when it starts")
         }
@@ -267,6 +272,9 @@ impl Course<'_> {
             Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
             Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
             Claim::Foreseen(at) => ("foreseen start", at.map_or_else(none, seconds), self.foreseen(id)),
+            Claim::EligibleTime(time) => {
+                ("eligible time", seconds(*time), self.eligible_time(id, at.unwrap_or_default()))
+            }
             Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
             Claim::Filler(filler) => {
                 ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
@@ -327,6 +335,10 @@ impl Course<'_> {
 
     fn foreseen(&self, id: JobId) -> String {
         self.world.foreseen(id).map_or_else(none, |at| seconds(self.since(at)))
+    }
+
+    fn eligible_time(&self, id: JobId, at: Span) -> String {
+        self.world.eligible_time(id, self.zero + at).map_or_else(none, seconds)
     }
 
     fn booked_on(&self, id: JobId) -> String {

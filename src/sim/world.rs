@@ -36,7 +36,7 @@ use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
 use crate::model::ties::Ties;
-use crate::model::time::{Time, Wall};
+use crate::model::time::{Span, Time, Wall};
 use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
@@ -137,6 +137,8 @@ impl World {
         self.config = config;
         self.set_queues();
         self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
+        let moment = self.moment();
+        self.jobs.values_mut().for_each(|job| job.life.eligibility = job.eligibility(moment));
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             self.charge(id);
@@ -239,6 +241,7 @@ impl World {
             self.cycles.push(self.now);
             self.state.take_over(&plan);
             let freed = self.carry_out(&plan);
+            self.judge_limits(&plan);
             self.plan = plan;
             // What was started leaves a cycle nothing to decide, unless it was lost or freed others.
             self.is_due = freed || self.ties.stirred;
@@ -258,6 +261,24 @@ impl World {
             freed |= self.start(start);
         }
         freed
+    }
+
+    /// Takes note of whom a limit of his own bars.
+    fn judge_limits(&mut self, plan: &Plan) {
+        let moment = self.moment();
+        for (id, limit) in self.state.judge_limits(plan) {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let Some(eligibility) = job.judged(limit, moment) else { continue };
+            job.life.eligibility = eligibility;
+            self.state.make(&Change::Accrues(id, eligibility));
+        }
+    }
+
+    /// The eligible time of a job at a moment since the last change, an element's with its array's.
+    pub fn eligible_time(&self, id: JobId, at: Time) -> Option<Span> {
+        let element = || self.jobs.get(&id.parent()?)?.unrecorded(id.index()?);
+        let job = self.jobs.get(&id).cloned().or_else(element)?;
+        Some(job.life.eligibility.at(at))
     }
 
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
@@ -359,7 +380,7 @@ impl World {
     }
 
     fn moment(&self) -> Moment {
-        Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules }
+        Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules, accrual: self.policy.accrual }
     }
 
     /// Charges what a job has; nothing, in a queue that is free of charge (I5).

@@ -94,7 +94,7 @@ mod tests {
     /// A spool with an array of so many elements that is over, and the last of them.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-        let moment = Moment { now: Time(5), wall: Wall(0), rules: Default::default() };
+        let moment = Moment { now: Time(5), wall: Wall(0), rules: Default::default(), accrual: Default::default() };
         let mut array = cluster("1 x ncpus=1").job(7, &format!("array=1-{count}"));
         let mut changes = Vec::new();
         let mut last = None;

@@ -4,6 +4,8 @@
 use super::load;
 use super::{Reader, SpoolError};
 use crate::model::state::State;
+use crate::model::time::Saved;
+use crate::sys::clock;
 use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::Search;
@@ -61,7 +63,12 @@ impl Reader {
 fn server(connection: &Connection, viewer: Viewer) -> Result<ServerFacts, SpoolError> {
     let facts: Option<ServerFacts> = load::meta(connection, "server")?;
     let facts = facts.ok_or_else(|| std::io::Error::other("the spool is new: no schedd has finished its start yet"))?;
-    Ok(ServerFacts { clock: load::clock(connection)?, privileged: viewer.privileged, ..facts })
+    let table = load::clock(connection)?;
+    let saved: Option<Saved> = load::meta(connection, "clock")?;
+    // A machine that has been started anew, with no schedd yet.
+    let by_wall = || table.time(clock::wall());
+    let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
+    Ok(ServerFacts { now: now.unwrap_or_else(by_wall), clock: table, privileged: viewer.privileged, ..facts })
 }
 
 fn state_of(letter: &str) -> State {

@@ -465,6 +465,9 @@ pub struct ServerFacts {
     pub default_queue: Option<String>,
     /// How to show times.
     pub clock: ClockTable,
+    /// schedd's clock when it was asked.
+    #[serde(default)]
+    pub now: Time,
     /// All resources known.
     pub resources: Resources,
     /// Users (`name@host`, `*`) who may do anything.

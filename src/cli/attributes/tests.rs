@@ -100,6 +100,8 @@ Job Id: 1001.head
     comment = Job run at <day> on (head:ncpus=2:mem=524288kb) and failed
     etime = <0>
     run_count = 1
+    eligible_time = 00:00:00
+    accrue_type = 0
     Stageout_status = 1
     Exit_status = 3
     Submit_arguments = -N bench job.sh
@@ -126,7 +128,7 @@ fn what_is_given_seldom_stands_in_its_place() {
     for line in [
         "Output_Path = head:/tmp/out\n",
         "Mail_Points = a\n    Mail_Users = 5\n    mtime",
-        "umask = 22\n    block = True\n    Submit_arguments = job.sh\n    \
+        "umask = 22\n    block = True\n    eligible_time = 00:00:00\n    accrue_type = 0\n    Submit_arguments = job.sh\n    \
          executable = <jsdl-hpcpa:Executable>/bin/echo</jsdl-hpcpa:Executable>\n    \
          argument_list = <jsdl-hpcpa:Argument>b c</jsdl-hpcpa:Argument>\
          <jsdl-hpcpa:Argument>&lt;&amp;&gt;</jsdl-hpcpa:Argument>\n    \

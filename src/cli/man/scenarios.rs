@@ -141,6 +141,7 @@ pub(super) const CLAIMS: Extra = Extra {
         ),
         Term("comment", "Of a moment: a part of the comment."),
         Term("booked", "Of a moment: the start it is promised, or false for none; booked_on: on which nodes."),
+        Term("eligible_time", "Of a moment: the eligible time that the job has then."),
         Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),
         Term(

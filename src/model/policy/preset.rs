@@ -4,7 +4,7 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::{Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
+use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -45,7 +45,17 @@ impl Preset {
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
-        Policy { backfill, placement, fair_share: FairShare::of(self), usage, ..Policy::default() }
+        let (fair_share, accrual) = (FairShare::of(self), self.accrual());
+        Policy { backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
+    fn accrual(self) -> Accrual {
+        match self {
+            Preset::Maui => Accrual::QueuePolicy,
+            Preset::Flux => Accrual::Always,
+            Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
+        }
     }
 
     /// How usage is forgotten (X7).

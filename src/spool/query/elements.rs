@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn moment() -> Moment {
-        Moment { now: Time(1), wall: Wall(1), rules: Default::default() }
+        Moment { now: Time(1), wall: Wall(1), rules: Default::default(), accrual: Default::default() }
     }
 
     fn facts() -> ServerFacts {
@@ -174,6 +174,7 @@ mod tests {
             host: "head".into(),
             version: "0".into(),
             default_queue: None,
+            now: Time(1),
             clock: ClockTable::default(),
             resources: Resources::builtin(),
             managers: vec![],

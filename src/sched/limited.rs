@@ -1,0 +1,102 @@
+//! Which candidates a limit of their own bars, as the last plan has it: that costs them eligible time
+//! under most policies (I13, M17).
+//!
+//! A verdict is on a class and stands for many cycles, so only what may be news is looked at: classes of
+//! which a plan says otherwise than the one before, and jobs that have come since.
+
+use super::plan::Plan;
+use super::shape::ClassId;
+use super::snapshot::State;
+use crate::model::accrual::{Eligibility, Limit};
+use crate::model::job::JobId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the last plan said, and who was not there then.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limited {
+    classes: BTreeMap<ClassId, Limit>,
+    new: BTreeSet<JobId>,
+}
+
+impl Limited {
+    /// A job has become a candidate, or is another than before.
+    pub fn note_new(&mut self, id: JobId) {
+        self.new.insert(id);
+    }
+
+    /// A job is no candidate any more.
+    pub fn forget(&mut self, id: JobId) {
+        self.new.remove(&id);
+    }
+}
+
+impl State {
+    /// The candidates of which a plan may say otherwise than the one before whether a limit of their own
+    /// bars them, and what it says; asked once of each plan. An array is there once.
+    pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
+        // Such a limit is told of a class, never of all that ask for the same.
+        let limits = plan.verdicts.iter().filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
+        let classes: BTreeMap<ClassId, Limit> = limits.collect();
+        let before = std::mem::replace(&mut self.limited.classes, classes);
+        let new = std::mem::take(&mut self.limited.new);
+        let now = &self.limited.classes;
+        let known: BTreeSet<ClassId> = before.keys().chain(now.keys()).copied().collect();
+        let changed = known.into_iter().filter(|class| before.get(class) != now.get(class));
+        let of_changed = changed.flat_map(|class| self.jobs_in(class).map(move |job| (job, class)));
+        let of_new = new.into_iter().filter_map(|job| Some((job, self.class_of(job)?)));
+        of_changed.chain(of_new).map(|(job, class)| (job, now.get(&class).copied())).collect()
+    }
+
+    /// A candidate accrues this; nothing else of it has changed.
+    pub fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
+        if let Some(wait) = self.waits.get_mut(&id) {
+            wait.eligibility = eligibility;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::accrual::Accrues;
+    use crate::model::reason::Reason;
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::cluster;
+    use std::sync::Arc;
+
+    const RUNNING: Option<Limit> = Some(Limit::Running);
+
+    #[test]
+    fn only_what_may_be_news_is_judged() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8").queued(2, "select=1:ncpus=8");
+        let class = scene.state.class_of(JobId::job(1)).unwrap();
+        let (free, mut barred) = (Plan::new(Time(0)), Plan::new(Time(0)));
+        barred.verdicts.push((class, Arc::new(Reason::ArrayLimit { limit: 1 })));
+        let [one, two, three] = [1, 2, 3].map(JobId::job);
+        assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None)]);
+        assert_eq!(scene.state.judge_limits(&free), []);
+        assert_eq!(scene.state.judge_limits(&barred), [(one, RUNNING), (two, RUNNING)]);
+        let mut scene = scene.queued(3, "select=1:ncpus=8").queued(4, "select=1:ncpus=8");
+        scene.state.withdraw(JobId::job(4));
+        assert_eq!(scene.state.judge_limits(&barred), [(three, RUNNING)]);
+        assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None), (three, None)]);
+    }
+
+    /// I6: what a job accrues runs on without anybody's help, and an element has what its array has.
+    #[test]
+    fn eligible_time_runs_while_it_is_accrued_and_stands_still_else() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8 array=0-9");
+        let (array, element) = (JobId::array(1), JobId::element(1, 3));
+        let eligible =
+            Eligibility { accrues: Accrues::Eligible, since: Time(5_000), had: Span::seconds(2), limit: None };
+        scene.state.set_eligibility(array, eligible);
+        let at = |scene: &crate::sched::fixture::Scene, id, now| {
+            (scene.state.eligible_time(id, Time(now)), scene.state.eligible_since(id, Time(now)))
+        };
+        assert_eq!(at(&scene, array, 9_000), (Some(Span::seconds(6)), Some(Time(3_000))));
+        assert_eq!(at(&scene, element, 19_000), (Some(Span::seconds(16)), Some(Time(3_000))));
+        scene.state.set_eligibility(array, Eligibility { accrues: Accrues::Ineligible, ..eligible });
+        assert_eq!(at(&scene, array, 9_000), (Some(Span::seconds(2)), Some(Time(7_000))));
+        assert_eq!(scene.state.eligible_time(JobId::job(7), Time(0)), None);
+    }
+}
