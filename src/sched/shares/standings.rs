@@ -68,8 +68,8 @@ impl Standings {
 }
 
 /// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources,
-/// must name all who have jobs, with 0 if nothing was charged: shares are divided among those
-/// that are known.
+/// must name all who have jobs, as [`Tree::member`] names them, with 0 if nothing was charged: shares
+/// are divided among those that are known.
 pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = match policy.method {
