@@ -277,3 +277,31 @@ fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
     scene.policy.placement.allocation = Allocation::CpuLoad;
     assert_eq!(scene.queued(2, "select=1:ncpus=2+1:ncpus=1").booked(), "2 at 100 on n2");
 }
+
+/// M31: what starts between two promises comes back to the second.
+#[test]
+fn promises_stand_on_what_starts_after_the_first_of_them() {
+    let scene = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    let scene = scene.queued(2, "select=1:ncpus=4:vnode=n1 walltime=100");
+    let scene = scene.queued(3, "select=1:ncpus=4:vnode=n2 walltime=50");
+    let scene = scene.queued(4, "select=1:ncpus=4:vnode=n2 walltime=50");
+    assert_eq!((scene.starts().as_str(), times(&scene)), ("3 on n2", vec![(2, 100), (4, 50)]));
+}
+
+/// Behind what nobody can tell the end of, nobody is promised anything.
+#[test]
+fn no_promise_stands_on_a_promise_without_an_end() {
+    let mut scene = all_promised(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    scene.policy.default_walltime = Span(i64::MAX);
+    let scene = scene.queued(2, "select=1:ncpus=4").queued(3, "select=1:ncpus=4 walltime=60");
+    assert_eq!(times(&scene), [(2, 100)]);
+}
+
+/// A job that ends on a node that is down leaves it down.
+#[test]
+fn a_promise_takes_no_node_that_is_down_though_its_job_ends() {
+    let scene = pinned(cluster("3 x ncpus=4, 1 x ncpus=1")).running(9, "select=1:ncpus=4", "n1", 100);
+    let scene = scene.running(8, "select=1:ncpus=4", "n2", 200).node("n1", "ncpus=4", false);
+    let scene = scene.queued(1, "select=1:ncpus=1 walltime=9:00:00").queued(2, "select=2:ncpus=4");
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("1 on n4", "2 at 200 on n2,n3"));
+}
