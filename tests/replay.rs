@@ -17,8 +17,15 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Our names of policies, and those of the references.
-const POLICIES: [(&str, &str); 4] =
-    [("fcfs", "FCFS"), ("easy", "EASY"), ("easy-sjbf", "EASY-SJBF"), ("conservative", "CONS")];
+const POLICIES: [(&str, &str); 7] = [
+    ("fcfs", "FCFS"),
+    ("easy", "EASY"),
+    ("easy-sjbf", "EASY-SJBF"),
+    ("conservative", "CONS"),
+    ("lxf+easy", "LXF+EASY"),
+    ("lxf+easy-sjbf", "LXF+EASY-SJBF"),
+    ("wfp3+easy", "WFP3+EASY"),
+];
 
 /// What is compared of a job: number, submission, start, end, processors.
 type Row = [i64; 5];
@@ -90,6 +97,17 @@ fn conservative_starts_every_job_when_the_reference_does() {
     compare(POLICIES[3]);
 }
 
+#[test]
+fn the_largest_expansion_first_starts_every_job_when_the_reference_does() {
+    compare(POLICIES[4]);
+    compare(POLICIES[5]);
+}
+
+#[test]
+fn wfp3_starts_every_job_when_the_reference_does() {
+    compare(POLICIES[6]);
+}
+
 fn qsim(arguments: &[&str]) -> (i32, String, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_qsim")).args(arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -142,9 +160,12 @@ fn qsim_says_what_is_wrong_with_a_trace_and_where() {
     assert!(told(job, &[]).contains("say with --nodes and --cores-per-node how large the machine is"));
     let wanted = format!("qsim: {path}: 8 processors do not divide by 3: give both --nodes and --cores-per-node\n");
     assert_eq!(told(&format!("{head}{job}"), &["--nodes", "3"]), wanted);
-    let (code, _, err) = qsim(&["replay", &path, "--policy", "lxf+easy"]);
+    let (code, _, err) = qsim(&["replay", &path, "--policy", "sjf"]);
     assert_eq!(code, 2);
-    assert!(err.contains("[possible values: fcfs, easy, easy-sjbf, conservative]"), "{err}");
+    assert!(
+        err.contains("[possible values: fcfs, easy, easy-sjbf, conservative, lxf+easy, lxf+easy-sjbf, wfp3+easy]"),
+        "{err}"
+    );
     let (code, _, err) = qsim(&["replay", "/nosuch.swf"]);
     assert_eq!((code, err.as_str()), (1, "qsim: /nosuch.swf: No such file or directory (os error 2)\n"));
 }

@@ -45,7 +45,10 @@ complete -c qsim -n "__fish_qsim_using_subcommand replay" -l config -d 'Decide a
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l policy -d 'Set order and backfill as a policy of the literature does, whatever preset or configuration say' -r -f -a "fcfs\t''
 easy\t''
 easy-sjbf\t''
-conservative\t''"
+conservative\t''
+lxf+easy\t''
+lxf+easy-sjbf\t''
+wfp3+easy\t''"
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l from -d 'Begin with the job at this place in the trace, counted from 0' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l first -d 'Run only so many jobs' -r
 complete -c qsim -n "__fish_qsim_using_subcommand replay" -l jobs-out -d 'Write the starts to this file, as comma-separated values: job,submit,start,end,procs,nodes,via' -r -F

@@ -10,7 +10,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::node::Terms;
-use super::policy::{Backfill, Placement, Policy, Preset};
+use super::policy::{Backfill, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -61,6 +61,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
+    ("priority", &["order", "formula"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -136,6 +137,8 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[priority]`.
+    pub precedence: Precedence,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
     /// `[[reservation]]`, in the order given.
@@ -393,8 +396,8 @@ impl Config {
         Policy {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
+            precedence: self.precedence.clone(),
             default_walltime: self.cycle.default_walltime,
-            ..self.preset.policy()
         }
     }
 

@@ -9,15 +9,19 @@ use std::path::PathBuf;
 #[macro_use]
 mod named;
 
+mod order;
+
 mod preset;
 
+pub use order::{Order, Precedence};
 pub use preset::Preset;
 
 /// The policy of a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     /// Who goes first.
-    pub order: Order,
+    #[serde(default)]
+    pub precedence: Precedence,
     /// How lower jobs may start around blocked ones.
     pub backfill: Backfill,
     /// Which nodes a job gets.
@@ -29,19 +33,11 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            order: Order::Fcfs,
+            precedence: Precedence::default(),
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
         }
-    }
-}
-
-named! {
-    /// Who goes first; ties end in the job's number.
-    Order {
-        /// First come, first served.
-        Fcfs = "fcfs",
     }
 }
 

@@ -88,6 +88,16 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// An amount of the resource with this index as a number: bytes, seconds, plain numbers.
+    pub fn number(&self, index: usize, amount: i64) -> f64 {
+        match self.kinds[index] {
+            Kind::Float | Kind::Time => amount as f64 / 1000.0,
+            _ => amount as f64,
+        }
+    }
+}
+
 /// The counted amount of a value, never below zero; None for text and booleans.
 pub fn counted(value: &Value) -> Option<i64> {
     let amount = match value {

@@ -41,7 +41,7 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
-    let mut ranking = priority::rank(state, policy.order, resolved);
+    let mut ranking = priority::rank(state, policy, resolved, now);
 
     while let Some(job) = ranking.next() {
         ledger.consider();

@@ -91,8 +91,8 @@ struct Course {
     state: State,
     starts: Vec<Foreseen>,
     looks: usize,
-    /// What started on borrowed room, with its rank and class.
-    fillers: BTreeMap<JobId, (u64, ClassKey)>,
+    /// What started on borrowed room, with its rank and class, and since when it had waited.
+    fillers: BTreeMap<JobId, (u64, ClassKey, Time)>,
 }
 
 impl Course {
@@ -117,14 +117,15 @@ impl Course {
     fn note_filler(&mut self, job: JobId) {
         let rank = [Some(job), job.parent()].into_iter().flatten().find_map(|id| self.state.jobs.get(&id));
         let class = self.state.waiting_class(job).cloned();
-        self.fillers.extend(rank.zip(class).map(|(&(_, rank), class)| (job, (rank, class))));
+        let since = self.state.waits_since(job);
+        self.fillers.extend(rank.zip(class).zip(since).map(|((&(_, rank), class), since)| (job, (rank, class, since))));
     }
 
     /// A job goes back into the queue, if it was seen to come from there.
     fn make_way(&mut self, job: JobId) {
         self.state.vacate(job);
-        if let Some((rank, class)) = self.fillers.remove(&job) {
-            self.state.enqueue_as(job, rank, &class);
+        if let Some((rank, class, since)) = self.fillers.remove(&job) {
+            self.state.enqueue_as(job, rank, &class, since);
         }
     }
 

@@ -98,6 +98,7 @@ mod calendar;
 
 mod measure;
 pub mod memory;
+mod merit;
 
 mod tally;
 

@@ -5,6 +5,7 @@
 //! goes on there is asked of each node that would do.
 
 use super::cluster::{Cluster, Kind, KindIx, NodeIx};
+use super::merit::highest_first;
 use super::shape::Shape;
 use super::space::Space;
 use super::viewpoint::NodeView;
@@ -26,10 +27,7 @@ impl Rank {
 
     /// Highest first.
     fn highest(score: f64) -> Rank {
-        // Finite numbers in their order, as integers.
-        let bits = (score + 0.0).to_bits() as i64;
-        let ascending = if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits };
-        Rank(ascending.wrapping_neg())
+        Rank(highest_first(score))
     }
 }
 

@@ -4,11 +4,13 @@
 //! refusals for want of room.
 
 use super::alike::{Group, Members};
+use super::merit::{Merit, Merits};
 use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
 use crate::model::job::JobId;
-use crate::model::policy::Order;
+use crate::model::policy::Policy;
+use crate::model::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, btree_map, btree_set};
 use std::iter::Peekable;
@@ -29,40 +31,47 @@ pub struct Candidate<'s> {
 pub struct Ranking<'s> {
     state: &'s State,
     resolved: &'s Resolved,
+    merits: Option<Merits<'s>>,
     lines: Vec<Line<'s>>,
     rows: Vec<Row<'s>>,
     /// The best job of each row that is still of interest.
     heads: BinaryHeap<Reverse<(Head, usize)>>,
 }
 
-/// A job's place among others: its merit where that goes before the rank (negated), then that.
-type Head = (i64, Place);
+/// A job's place among others: what goes before its merit (negated), its merit, its rank.
+type Head = (i64, Merit, Place);
 
 /// The classes of a shape.
 struct Row<'s> {
     members: &'s Members,
-    /// Those of which no job was drawn yet, by their first jobs.
-    fresh: Peekable<btree_set::Iter<'s, (Place, ClassId)>>,
-    /// What goes before their ranks.
-    merit: i64,
+    /// Those of which no job was drawn yet.
+    fresh: Fresh<'s>,
+    /// What goes before their merits.
+    ahead: i64,
     /// The next jobs of the others, with their lines.
     begun: BinaryHeap<Reverse<(Head, usize)>>,
 }
 
+/// Classes of which no job was drawn yet, by their best jobs.
+enum Fresh<'s> {
+    /// Who came first is best.
+    ByRank(Peekable<btree_set::Iter<'s, (Place, ClassId)>>),
+    /// Who is worth most.
+    ByMerit(BinaryHeap<Reverse<(Merit, Place, ClassId)>>),
+}
+
 /// Ranks the queue.
-pub fn rank<'s>(state: &'s State, order: Order, resolved: &'s Resolved) -> Ranking<'s> {
-    // The one order there is: numbers are given as jobs come, `qorder` may change two of them, and a
-    // class keeps its jobs in this order.
-    let Order::Fcfs = order;
-    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members)).collect();
-    let mut ranking = Ranking { state, resolved, lines: Vec::new(), rows, heads: BinaryHeap::new() };
+pub fn rank<'s>(state: &'s State, policy: &Policy, resolved: &'s Resolved, now: Time) -> Ranking<'s> {
+    let merits = Merits::new(state, policy, now);
+    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members, state, merits.as_ref())).collect();
+    let mut ranking = Ranking { state, resolved, merits, lines: Vec::new(), rows, heads: BinaryHeap::new() };
     ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
     ranking
 }
 
 /// Jobs that ask for a reservation come before all others (M1): they take nothing from these.
-fn merit_of(asks_for_window: bool, merit: i64) -> i64 {
-    if asks_for_window { i64::MAX } else { merit }
+fn ahead_of(asks_for_window: bool, ahead: i64) -> i64 {
+    if asks_for_window { i64::MAX } else { ahead }
 }
 
 impl<'s> Candidate<'s> {
@@ -104,12 +113,11 @@ impl<'s> Ranking<'s> {
         self.heads.retain(|&Reverse((_, row))| !is_over(self.rows[row].members));
     }
 
-    /// From here on the jobs of the classes with most merit come first, and rank decides between
-    /// equals.
-    pub fn prefer(&mut self, merit: impl Fn(&ClassKey) -> i64) {
+    /// From here on the jobs of the classes worth most come first; between equals it stays as it was.
+    pub fn prefer(&mut self, worth: impl Fn(&ClassKey) -> i64) {
         self.reorder(|line| {
             let key = &line.class.key;
-            line.merit = merit_of(key.asks_for.is_some(), merit(key));
+            line.ahead = ahead_of(key.asks_for.is_some(), worth(key));
         });
     }
 
@@ -123,10 +131,10 @@ impl<'s> Ranking<'s> {
         let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
         rows.iter().for_each(|&row| self.open_all(row));
         let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
-        let mut heads: Vec<_> = begun.map(|&Reverse(((_, place), line))| (place, line)).collect();
+        let mut heads: Vec<_> = begun.map(|&Reverse(((_, merit, place), line))| (merit, place, line)).collect();
         heads.sort_unstable();
-        let of = |((_, first), line): (Place, usize)| {
-            let later = self.lines[line].clone().map(|(_, job)| job);
+        let of = |(_, (_, first), line): (Merit, Place, usize)| {
+            let later = self.lines[line].clone().map(|(_, (_, job))| job);
             (self.lines[line].key, std::iter::once(first).chain(later).take(most).collect())
         };
         heads.into_iter().map(of).collect()
@@ -136,9 +144,9 @@ impl<'s> Ranking<'s> {
     fn reorder(&mut self, change: impl Fn(&mut Line)) {
         for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
             self.open_all(row);
-            for Reverse(((_, place), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
+            for Reverse(((_, merit, place), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
                 change(&mut self.lines[line]);
-                let head = (self.lines[line].spend(), place);
+                let head = (self.lines[line].spend(), merit, place);
                 self.rows[row].begun.push(Reverse((head, line)));
             }
             let head = self.head(row);
@@ -152,29 +160,30 @@ impl<'s> Ranking<'s> {
         if self.rows[row].first_fresh().is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
             self.open(row);
         }
-        let Reverse(((_, place), line)) = self.rows[row].begun.pop()?;
+        let Reverse(((_, _, place), line)) = self.rows[row].begun.pop()?;
         Some((place, line))
     }
 
     /// Begins with the first class of a row of which no job was drawn yet.
     fn open(&mut self, row: usize) {
-        let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
+        let class = self.rows[row].fresh.next().and_then(|class| self.state.classes.get(&class));
         let Some(class) = class else { return };
-        let merit = self.rows[row].merit;
+        let ahead = self.rows[row].ahead;
         let key = self.resolved.of(&class.key);
-        self.lines.push(Line { row, class, key, jobs: class.jobs.iter(), array: None, merit, chosen: 0 });
+        let jobs = Jobs::of(class, self.merits.as_ref());
+        self.lines.push(Line { row, class, key, jobs, array: None, ahead, chosen: 0 });
         self.advance(self.lines.len() - 1);
     }
 
     fn open_all(&mut self, row: usize) {
-        while self.rows[row].fresh.peek().is_some() {
+        while self.rows[row].fresh.best().is_some() {
             self.open(row);
         }
     }
 
     fn advance(&mut self, line: usize) {
-        if let Some(place) = self.lines[line].next() {
-            let head = (self.lines[line].spend(), place);
+        if let Some((merit, place)) = self.lines[line].next() {
+            let head = (self.lines[line].spend(), merit, place);
             self.rows[self.lines[line].row].begun.push(Reverse((head, line)));
         }
     }
@@ -188,14 +197,66 @@ impl<'s> Ranking<'s> {
 }
 
 impl<'s> Row<'s> {
-    fn new(group: &Group, members: &'s Members) -> Row<'s> {
-        let merit = merit_of(group.asks_for_window, 0);
-        Row { members, fresh: members.classes.iter().peekable(), merit, begun: BinaryHeap::new() }
+    fn new(group: &Group, members: &'s Members, state: &State, merits: Option<&Merits>) -> Row<'s> {
+        let ahead = ahead_of(group.asks_for_window, 0);
+        Row { members, fresh: Fresh::of(members, state, merits), ahead, begun: BinaryHeap::new() }
     }
 
-    /// The place of the first job of the classes that have not begun.
+    /// The place of the best job of the classes that have not begun.
     fn first_fresh(&mut self) -> Option<Head> {
-        self.fresh.peek().map(|&&(place, _)| (self.merit.saturating_neg(), place))
+        self.fresh.best().map(|(merit, place)| (self.ahead.saturating_neg(), merit, place))
+    }
+}
+
+impl<'s> Fresh<'s> {
+    fn of(members: &'s Members, state: &State, merits: Option<&Merits>) -> Fresh<'s> {
+        let Some(merits) = merits else { return Fresh::ByRank(members.classes.iter().peekable()) };
+        let best = |&(_, id): &(Place, ClassId)| {
+            let class = state.classes.get(&id)?;
+            let (merit, place) = class.jobs.keys().map(|&place| (merits.of(&class.key, place.1), place)).min()?;
+            Some(Reverse((merit, place, id)))
+        };
+        Fresh::ByMerit(members.classes.iter().filter_map(best).collect::<Vec<_>>().into())
+    }
+
+    /// What the best job of them is worth, and its place.
+    fn best(&mut self) -> Option<(Merit, Place)> {
+        match self {
+            Fresh::ByRank(classes) => classes.peek().map(|&&(place, _)| (Merit::default(), place)),
+            Fresh::ByMerit(classes) => classes.peek().map(|&Reverse((merit, place, _))| (merit, place)),
+        }
+    }
+
+    /// The class of that job, which is none of them any longer.
+    fn next(&mut self) -> Option<ClassId> {
+        match self {
+            Fresh::ByRank(classes) => classes.next().map(|&(_, class)| class),
+            Fresh::ByMerit(classes) => classes.pop().map(|Reverse((_, _, class))| class),
+        }
+    }
+}
+
+/// The jobs of a class, the best first.
+#[derive(Clone)]
+enum Jobs<'s> {
+    ByRank(btree_map::Iter<'s, Place, Option<Array>>),
+    ByMerit(std::vec::IntoIter<(Merit, &'s Place, &'s Option<Array>)>),
+}
+
+impl<'s> Jobs<'s> {
+    fn of(class: &'s Class, merits: Option<&Merits>) -> Jobs<'s> {
+        let Some(merits) = merits else { return Jobs::ByRank(class.jobs.iter()) };
+        let worth = |(place, array): (&'s Place, &'s Option<Array>)| (merits.of(&class.key, place.1), place, array);
+        let mut jobs: Vec<_> = class.jobs.iter().map(worth).collect();
+        jobs.sort_unstable_by_key(|&(merit, place, _)| (merit, place));
+        Jobs::ByMerit(jobs.into_iter())
+    }
+
+    fn next(&mut self) -> Option<(Merit, Place, &'s Option<Array>)> {
+        match self {
+            Jobs::ByRank(jobs) => jobs.next().map(|(place, array)| (Merit::default(), *place, array)),
+            Jobs::ByMerit(jobs) => jobs.next().map(|(merit, place, array)| (merit, *place, array)),
+        }
     }
 }
 
@@ -206,38 +267,38 @@ struct Line<'s> {
     class: &'s Class,
     /// As the policy has it.
     key: &'s ClassKey,
-    jobs: btree_map::Iter<'s, (u64, JobId), Option<Array>>,
-    /// The array whose elements come next with its rank, and the position to go on from.
-    array: Option<((u64, JobId), &'s Array, u32)>,
-    /// What goes before the rank.
-    merit: i64,
+    jobs: Jobs<'s>,
+    /// The array whose elements come next with its merit and rank, and the position to go on from.
+    array: Option<((Merit, Place), &'s Array, u32)>,
+    /// What goes before the merit.
+    ahead: i64,
     /// How many of its jobs were chosen to come before all others.
     chosen: usize,
 }
 
 impl Line<'_> {
-    /// What goes before the rank of its next job, lowest first.
+    /// What goes before the merit of its next job, lowest first.
     fn spend(&mut self) -> i64 {
         let is_chosen = self.chosen > 0;
         self.chosen -= usize::from(is_chosen);
-        if is_chosen { i64::MIN } else { self.merit.saturating_neg() }
+        if is_chosen { i64::MIN } else { self.ahead.saturating_neg() }
     }
 }
 
 impl Iterator for Line<'_> {
-    type Item = (u64, JobId);
+    type Item = (Merit, Place);
 
-    fn next(&mut self) -> Option<(u64, JobId)> {
+    fn next(&mut self) -> Option<(Merit, Place)> {
         loop {
-            if let Some(((rank, id), array, from)) = self.array.take()
+            if let Some(((merit, (rank, id)), array, from)) = self.array.take()
                 && let Some(position) = array.elements.waiting().next(from)
             {
-                self.array = Some(((rank, id), array, position + 1));
-                return Some((rank, JobId::element(id.number, array.indices.at(position))));
+                self.array = Some(((merit, (rank, id)), array, position + 1));
+                return Some((merit, (rank, JobId::element(id.number, array.indices.at(position)))));
             }
             match self.jobs.next()? {
-                (head, None) => return Some(*head),
-                (head, Some(array)) => self.array = Some((*head, array, 0)),
+                (merit, place, None) => return Some((merit, place)),
+                (merit, place, Some(array)) => self.array = Some(((merit, place), array, 0)),
             }
         }
     }

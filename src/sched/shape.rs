@@ -381,6 +381,8 @@ pub struct ClassKey {
     pub who: Arc<Credentials>,
     /// Their user, by number.
     pub user: User,
+    /// Their `-p`.
+    pub priority: i32,
     /// The reservation they ask for, and run nowhere else.
     pub asks_for: Option<String>,
     /// Not to be started before.
@@ -405,7 +407,8 @@ impl ClassKey {
             (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
         };
         // What cannot be run again is given nothing on loan.
-        if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) }
+        let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
+        if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) }
     }
 
     /// The class of a job, with a shape of its own.
@@ -421,6 +424,7 @@ impl ClassKey {
             walltime: job.spec.walltime(),
             who: Arc::new(Credentials::of(job)),
             user: User::of(&job.owner.user),
+            priority: job.spec.priority,
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),

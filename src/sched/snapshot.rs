@@ -260,9 +260,10 @@ impl State {
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
-    /// of a class, the lower rank goes first. Not for arrays.
-    pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey) {
+    /// of a class, the lower rank goes first. It waits since then. Not for arrays.
+    pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         self.file(id, rank, class.id, None, |_| class.clone());
+        self.since.insert(id, since);
     }
 
     fn file(

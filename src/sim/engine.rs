@@ -63,7 +63,7 @@ impl World {
 
     /// A job is submitted. Of equal rank the lower number goes first, and ranks are numbers here.
     pub fn submit(&mut self, job: JobId, class: &ClassKey) {
-        self.state.enqueue_as(job, job.number, class);
+        self.state.enqueue_as(job, job.number, class, self.now);
         self.waiting += 1;
     }
 

@@ -1,26 +1,41 @@
 //! Policies of the literature by name: settings of the one cycle, not algorithms of their own.
 
-use crate::model::policy::{Backfill, FillOrder, Filling, Keep, Order, Policy};
+use crate::model::policy::{Backfill, FillOrder, Filling, Keep, Policy, Precedence};
 
-/// A name, and how it sets backfill; the order is first come, first served.
-type Shorthand = (&'static str, fn() -> Backfill);
+/// A name, how it orders the queue, and how it sets backfill.
+type Shorthand = (&'static str, fn() -> Precedence, fn() -> Backfill);
 
 const SHORTHANDS: &[Shorthand] = &[
-    ("fcfs", || Backfill { policy: Filling::None, ..Backfill::default() }),
-    ("easy", Backfill::default),
-    ("easy-sjbf", || Backfill { order: FillOrder::Shortest, ..Backfill::default() }),
-    ("conservative", || Backfill { depth: Backfill::ALL, keep: Keep::Highest, ..Backfill::default() }),
+    ("fcfs", Precedence::default, || Backfill { policy: Filling::None, ..Backfill::default() }),
+    ("easy", Precedence::default, Backfill::default),
+    ("easy-sjbf", Precedence::default, shortest_first),
+    ("conservative", Precedence::default, || Backfill {
+        depth: Backfill::ALL,
+        keep: Keep::Highest,
+        ..Backfill::default()
+    }),
+    ("lxf+easy", largest_expansion_first, Backfill::default),
+    ("lxf+easy-sjbf", largest_expansion_first, shortest_first),
+    ("wfp3+easy", || Precedence::by_formula("(eligible_time / walltime) ** 3 * ncpus"), Backfill::default),
 ];
+
+fn shortest_first() -> Backfill {
+    Backfill { order: FillOrder::Shortest, ..Backfill::default() }
+}
+
+fn largest_expansion_first() -> Precedence {
+    Precedence::by_formula("(eligible_time + walltime) / walltime")
+}
 
 /// All names.
 pub fn names() -> Vec<&'static str> {
-    SHORTHANDS.iter().map(|(name, _)| *name).collect()
+    SHORTHANDS.iter().map(|(name, ..)| *name).collect()
 }
 
 /// A policy with what a shorthand sets laid over it; None for a name that is none.
 pub fn applied(name: &str, policy: Policy) -> Option<Policy> {
-    let (_, backfill) = SHORTHANDS.iter().find(|(known, _)| *known == name)?;
-    Some(Policy { order: Order::Fcfs, backfill: backfill(), ..policy })
+    let (_, precedence, backfill) = SHORTHANDS.iter().find(|(known, ..)| *known == name)?;
+    Some(Policy { precedence: precedence(), backfill: backfill(), ..policy })
 }
 
 #[cfg(test)]
@@ -35,7 +50,7 @@ mod tests {
         assert_eq!(set("fcfs").unwrap().backfill.policy, Filling::None);
         let conservative = set("conservative").unwrap();
         assert_eq!((conservative.backfill.depth, conservative.default_walltime.0), (u32::MAX, 7));
-        assert_eq!(set("lxf"), None);
+        assert_eq!(set("sjf"), None);
         assert!(names().iter().all(|name| set(name).is_some()));
     }
 }

@@ -2,6 +2,7 @@
 
 mod launch;
 
+mod precedence;
 mod reserving;
 
 mod scheduling;
@@ -29,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -55,8 +56,12 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
         nodes: Vec::new(),
+        precedence,
     };
     let resources = config.resources();
+    if let Some(section) = root.section("priority")? {
+        config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
+    }
     config.nodes = each(&root, "node", |section| node(section, &resources))?;
     Ok(config)
 }

@@ -52,7 +52,7 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
 }
 
 /// The text of an expression that can be read.
-fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<String>, ConfigError> {
+pub(super) fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<String>, ConfigError> {
     let Some(text) = section.read(key, wanted, text)? else { return Ok(None) };
     let fault = Expression::parse(&text).err();
     fault.map_or(Ok(Some(text)), |fault| Err(section.wrong_at(key, format!("`{key}` cannot be read: {fault}"))))
@@ -65,7 +65,7 @@ const SETS: &str = "a table, as { choice = \"oneof\", by = \"switch\", values = 
 const AVAILABILITY: &str = "\"dedicated\", \"utilized\" or \"combined\", or a table of these by resource, with \
                             \"default\" for the others, as { default = \"dedicated\", mem = \"combined\" }";
 
-fn named<T: Copy>(
+pub(super) fn named<T: Copy>(
     section: &Section,
     key: &str,
     all: &[(&str, T)],
