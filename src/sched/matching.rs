@@ -328,9 +328,10 @@ mod tests {
 
     #[test]
     fn nodes_that_are_down_or_gone_get_nothing() {
-        let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false).queued(1, "select=1:ncpus=8");
+        let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
+        assert_eq!(scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(), "");
+        scene = scene.queued(1, "select=1:ncpus=8");
         assert_eq!(scene.starts(), "1 on n2");
-        assert_eq!(scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(), "1 on n2");
         scene.state.remove_node("n2");
         assert_eq!(scene.starts(), "");
         assert_eq!(scene.node("n1", "ncpus=8", true).starts(), "1 on n1");
