@@ -5,6 +5,7 @@
 //! method that Lanai offers must come out; [`ELSEWHERE`] says of each other kind why it is not one.
 
 use crate::support::cases;
+use crate::support::sandbox::Sandbox;
 use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
 use lanai::model::member::Member;
 use lanai::model::policy::FairShare;
@@ -231,6 +232,16 @@ fn it4i_priority(input: &Value, expected: &Value) {
     let whole =
         1000.0 * number(&input["queue_priority"]) + value / 1000.0 + number(&input["eligible_time"]) / 864_000.0;
     assert_eq!(format!("{whole:.6}"), format!("{:.6}", number(&expected["priority"])));
+}
+
+#[test]
+fn schedd_shows_how_shares_are_divided() {
+    let config = "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
+    let sandbox = Sandbox::configured(config);
+    let said = sandbox.run("schedd", &["--check"]).ok();
+    let expected = "fairshare: classic, by user@account\n  a: shares 3, 75.00% of all: ann 1\n  \
+                      b: shares 1, 25.00% of all: whoever charges it\n";
+    assert!(said.ends_with(expected), "{said}");
 }
 
 // ---------------------------------------------------------------- what holds of any tree

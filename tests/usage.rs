@@ -130,3 +130,43 @@ fn a_rerun_job_is_charged_for_each_attempt_and_other_weights_hold_for_the_past()
     let again = settled(&sandbox, "wave");
     assert!((again - charged * 1.5).abs() < 1e-6, "F24: {again} of {charged}");
 }
+
+#[test]
+fn steps_of_the_wall_clock_charge_nobody() {
+    let mut sandbox = sandbox("[usage]\ndecay = \"none\"\n");
+    sandbox.set("LANAI_TEST_CLOCK", sandbox.file("clock").display());
+    let set = |off: i64| {
+        let new = sandbox.file("clock.new");
+        fs::write(&new, off.to_string()).unwrap();
+        fs::rename(new, sandbox.file("clock")).unwrap();
+    };
+    set(0);
+    let id = sandbox.submit(&["-A", "wave", "-l", "ncpus=2"], &stamps("job", "go"));
+    sandbox.running(&id);
+    let before = used(&sandbox, "wave")["seconds"].as_f64().unwrap();
+    for hours in [1, -1, 48] {
+        set(hours * 3_600_000);
+        std::thread::sleep(Duration::from_millis(1100));
+        let now = used(&sandbox, "wave")["seconds"].as_f64().unwrap();
+        assert!((before..before + 120.0).contains(&now), "{hours} h: {now} after {before}");
+    }
+    sandbox.kill("schedd");
+    set(-24 * 3_600_000);
+    sandbox.run("schedd", &[]).ok();
+    touch(&sandbox, "go");
+    sandbox.ended(&id);
+    is_as_stamped(&sandbox, "wave", &["job"]);
+}
+
+#[test]
+fn charges_that_count_no_more_are_kept_as_long_as_the_history_alone() {
+    let sandbox = sandbox("[server]\nhistory = \"2s\"\n[usage]\ndecay = \"window\"\nwindow = \"1s\"\nwindows = 1\n");
+    let id = sandbox.submit(&["-A", "wave"], "sleep 0.3\n");
+    sandbox.ended(&id);
+    let kept = sandbox.until("the charge", || Some(used(&sandbox, "wave")).filter(|used| used["in_use"] == 0.0));
+    assert!(kept["seconds"].as_f64().unwrap() > 0.2, "{kept}");
+    sandbox.until("the end of its charge", || used(&sandbox, "wave").is_null().then_some(()));
+    sandbox.run("schedd", &["--stop"]).ok();
+    sandbox.run("schedd", &[]).ok();
+    assert!(used(&sandbox, "wave").is_null());
+}

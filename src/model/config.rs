@@ -62,7 +62,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("priority", &["order", "formula", "accrual"]),
+    (
+        "priority",
+        &["order", "formula", "weights", "accrual", "max_wait", "favor_small", "slowdown_cap", "qos", "queues"],
+    ),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -406,9 +409,9 @@ impl Config {
         Policy {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
-            accrual: self.accrual,
             precedence: self.precedence.clone(),
             fair_share: self.fair_share.clone(),
+            accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
         }

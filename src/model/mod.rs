@@ -67,10 +67,9 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
-pub mod accrual;
-
 pub mod decay;
 
+pub mod accrual;
 pub mod charge;
 
 pub mod geometry;

@@ -11,16 +11,14 @@ use std::path::PathBuf;
 mod named;
 
 mod accrual;
-
 pub mod fair_share;
-
 mod order;
 
 mod preset;
 
 pub use accrual::Accrual;
 pub use fair_share::FairShare;
-pub use order::{Order, Precedence};
+pub use order::{Order, Precedence, Weights};
 pub use preset::Preset;
 
 /// The policy of a cycle.
@@ -35,15 +33,15 @@ pub struct Policy {
     pub placement: Placement,
     /// What a job without walltime is planned with (PBS: five years).
     pub default_walltime: Span,
-    /// Which of a job's waiting counts as eligible time.
-    #[serde(default)]
-    pub accrual: Accrual,
     /// How usage makes jobs go later.
     #[serde(default)]
     pub fair_share: FairShare,
     /// What usage counts, and for how long.
     #[serde(default)]
     pub usage: UsageRules,
+    /// Which of a job's waiting counts as eligible time.
+    #[serde(default)]
+    pub accrual: Accrual,
 }
 
 impl Default for Policy {
@@ -53,9 +51,9 @@ impl Default for Policy {
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),
-            accrual: Accrual::default(),
             fair_share: FairShare::default(),
             usage: UsageRules::default(),
+            accrual: Accrual::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Fillers on borrowed room make way when a promise is due (M34).
 
+use super::allocation;
 use super::matching;
 use super::plan::Preemption;
 use super::shape::Shape;
@@ -45,6 +46,10 @@ impl<'s> Borrowed<'s> {
             is_needed
         });
         self.left.retain(|job| !gone.contains(job));
+        // What this one gets is not there for the next.
+        if let Ok(placement) = matching::fit(&trial, shape) {
+            trial.claim(&allocation::claim(trial.cluster, shape, &placement));
+        }
         self.space = trial;
         gone.into_iter().map(|job| Preemption { job, by }).collect()
     }
@@ -57,5 +62,69 @@ impl<'s> Borrowed<'s> {
                 None => (),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::policy::{Backfill, Filling};
+    use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::window;
+
+    /// Three fillers have what job 1 leaves of a node, until long after it ends.
+    fn lent(waiting: &[(u64, &str)]) -> Scene {
+        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
+        for filler in [3, 4, 5] {
+            scene = scene.queued(filler, "select=1:ncpus=2 walltime=1:00:00");
+        }
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        waiting.iter().fold(scene, |scene, &(id, text)| scene.queued(id, text)).at(50)
+    }
+
+    /// Who makes way for whom.
+    fn preempted(scene: &Scene) -> Vec<(u64, u64)> {
+        scene.plan().preempts.iter().map(|preemption| (preemption.job.number, preemption.by.number)).collect()
+    }
+
+    /// M34: what one of them gets is not there for the next.
+    #[test]
+    fn promises_that_are_due_together_claim_back_room_for_each() {
+        let small = "select=1:ncpus=2 walltime=100";
+        assert_eq!(preempted(&lent(&[(12, small), (13, small), (14, small)])), [(5, 12), (4, 13), (3, 14)]);
+        let larger = lent(&[(12, small), (13, "select=1:ncpus=4 walltime=100")]);
+        assert_eq!(preempted(&larger), [(5, 12), (4, 13), (3, 13)]);
+    }
+
+    #[test]
+    fn a_promise_that_takes_what_nobody_has_leaves_the_next_one_less() {
+        let mut scene = lent(&[(12, "select=1:ncpus=3 walltime=100"), (13, "select=1:ncpus=2 walltime=100")]);
+        scene.state.vacate(crate::model::job::JobId::job(1));
+        assert_eq!(preempted(&scene), [(5, 12), (4, 13)]);
+    }
+
+    /// M34, M37: what waits for a window to close waits for nobody to make way.
+    #[test]
+    fn fillers_stay_until_a_promise_is_due() {
+        let mut scene = lent(&[(12, "select=1:ncpus=6 walltime=100")]);
+        assert_eq!(preempted(&scene), [(5, 12), (4, 12), (3, 12)]);
+        scene.state.set_window(Window {
+            id: "R1".into(),
+            from: Time(0),
+            to: Time(90_000),
+            shares: window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Access { users: vec!["bob".to_string()], ..Access::default() },
+            by_name: false,
+            owner_preempts: false,
+        });
+        assert_eq!((scene.booked().as_str(), preempted(&scene)), ("12 at 90 on n1", vec![]));
     }
 }

@@ -280,9 +280,7 @@ impl<'s> Ledger<'s> {
             self.plan.look_again(change);
         }
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
-        // Others of the class may borrow what this one may not.
-        let differs = self.backfill().policy == Filling::Preempt && !self.may_borrow;
-        let goes_on = counts || differs || (at.is_some() && self.promises.goes_on(candidate.class));
+        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
         let refused = match goes_on {
             true => Refused::Job,
             false if self.is_for_all(candidate, &reason) => Refused::Shape,

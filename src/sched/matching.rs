@@ -5,7 +5,7 @@
 //! asked is tried, then the most demanding first, then a bounded search (see [`search`]).
 
 use super::candidates::{Candidates, bucket_rank, fitting_buckets, fitting_nodes, rank, ranks_kinds, welcomes};
-use super::cluster::{Condition, NodeIx};
+use super::cluster::NodeIx;
 use super::dealing::deal;
 use super::preference::Rank;
 use super::shape::{ChunkShape, Shape};
@@ -188,16 +188,13 @@ fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
 fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
     let asked: Vec<(usize, i64)> = shape.total.iter().copied().enumerate().filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.needs.iter().cloned()).collect();
-    let wants_idle = shape.chunks.iter().any(ChunkShape::wants_idle);
     let fitting = space.with_free(&asked).filter(|&place| {
         let head = space.head(place);
         let is_suitable = space.meets(head.kind, &needs) && screen::suits_kind(space, shape, head.kind);
-        let is_open = welcomes(space, &space.buckets()[place].key, shape.tenant())
-            && (!wants_idle || head.condition == Condition::Idle);
         head.solo
-            && is_open
+            && welcomes(space, &space.buckets()[place].key, shape.tenant())
             && is_suitable
-            && (shape.instances == 1 || !shape.is_one_to_a_node(space.cluster.kind(head.kind)))
+            && !shape.is_one_to_a_node(space.cluster.kind(head.kind))
     });
     let is_pinned = needs.iter().any(|need| need.is_pinned());
     let node = match is_pinned || screen::asks_nodes(space, shape) || !ranks_kinds(space, shape) {
@@ -235,7 +232,8 @@ fn in_order(space: &Space, shape: &Shape, within: Option<&[NodeIx]>, order: &[us
 
 #[cfg(test)]
 mod tests {
-    use crate::model::policy::Allocation;
+    use crate::model::node::Terms;
+    use crate::model::policy::{Access, Allocation};
     use crate::sched::fixture::{Scene, cluster};
 
     fn starts(nodes: &str, request: &str) -> String {
@@ -310,6 +308,7 @@ mod tests {
     fn kinds_of_chunks_are_not_in_each_others_way() {
         assert_eq!(starts("1 x ncpus=4, 1 x ncpus=2", "select=1:ncpus=2+1:ncpus=4"), "1 on n2,n1");
         assert_eq!(starts("2 x ncpus=6", "select=2:ncpus=3+3:ncpus=2"), "1 on n1,n1,n2,n2,n2");
+        assert_eq!(starts("2 x ncpus=4", "select=1:ncpus=1+1:ncpus=4"), "1 on n1,n2", "as asked where that works");
         assert_eq!(starts("1 x ncpus=5, 1 x ncpus=7", "select=1:ncpus=4+1:ncpus=3+1:ncpus=5"), "1 on n2,n2,n1");
     }
 
@@ -329,7 +328,9 @@ mod tests {
 
     #[test]
     fn nodes_that_are_down_or_gone_get_nothing() {
-        let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false).queued(1, "select=1:ncpus=8");
+        let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
+        assert_eq!(scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(), "");
+        scene = scene.queued(1, "select=1:ncpus=8");
         assert_eq!(scene.starts(), "1 on n2");
         scene.state.remove_node("n2");
         assert_eq!(scene.starts(), "");
@@ -368,5 +369,45 @@ mod tests {
         assert_eq!(parts_last.starts(), "1 on n2,n3", "nodes that have the least come first");
         parts_last.policy.placement.allocation = Allocation::FirstAvailable;
         assert_eq!(parts_last.starts(), "1 on n1,n1");
+    }
+    /// M46: a node that takes one task is passed over for one that will do.
+    #[test]
+    fn packed_chunks_pass_over_nodes_that_take_one_only() {
+        let alone = Terms { access: Access::SingleTask, ..Terms::default() };
+        let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", alone);
+        assert_eq!(scene.queued(1, "select=2:ncpus=1 place=pack").starts(), "1 on n2,n2");
+    }
+
+    /// Q22: what wants a host for itself is not packed with others.
+    #[test]
+    fn chunks_of_which_one_wants_a_whole_host_are_not_packed() {
+        for request in ["select=1:ncpus=1*+1:ncpus=0", "select=1:ncpus=0+1:ncpus=1*", "select=2:ncpus=1*"] {
+            assert!(cluster("3 x ncpus=4").queued(1, request).starts().starts_with("1 on"), "{request}");
+            let scene = cluster("3 x ncpus=4").running(9, "select=1:ncpus=1", "n1", 60);
+            assert_eq!(scene.queued(1, &format!("{request} place=pack")).starts(), "", "{request}");
+        }
+    }
+
+    /// M8: where nodes are ranked one by one, or looked at one by one.
+    #[test]
+    fn packed_chunks_go_on_the_node_that_ranks_first() {
+        let packed = "select=2:ncpus=1 place=pack";
+        let mut scene = cluster("").measured("n1", "ncpus=4", "", 3000).measured("n2", "ncpus=4", "", 0);
+        assert_eq!(scene.clone().queued(1, packed).starts(), "1 on n1,n1");
+        scene.policy.placement.allocation = Allocation::CpuLoad;
+        assert_eq!(scene.queued(1, packed).starts(), "1 on n2,n2");
+        assert_eq!(starts("4 x ncpus=4", &format!("{packed} omit_hosts=n1")), "1 on n2,n2");
+        let mut hosts = cluster("").on_host("h", "1 x ncpus=8, 1 x ncpus=2").on_host("i", "2 x ncpus=4");
+        assert_eq!(hosts.clone().queued(1, packed).starts(), "1 on n2,n2");
+        hosts.policy.placement.allocation = Allocation::Fastest;
+        let fast = hosts.on_host("j", "1 x ncpus=1:speed=1, 1 x ncpus=1:speed=3");
+        assert_eq!(fast.queued(1, packed).starts(), "1 on n6,n5");
+    }
+
+    #[test]
+    fn a_chunk_that_names_its_host_goes_there_whatever_else_it_asks_for() {
+        let nodes = "3 x ncpus=8:color=red";
+        assert_eq!(starts(nodes, "select=1:ncpus=1:color=red:host=n2"), "1 on n2");
+        assert_eq!(starts(nodes, "select=2:ncpus=1:vnode=n3:color=red"), "1 on n3,n3");
     }
 }

@@ -131,6 +131,7 @@ fn is_plain(cluster: &Cluster) -> bool {
 mod tests {
     use super::*;
     use crate::model::job::JobId;
+    use crate::model::node::Terms;
     use crate::sched::cycle;
     use crate::sched::fixture::{Scene, cluster};
     use std::num::Wrapping;
@@ -188,5 +189,32 @@ mod tests {
             scene.apply(&plan);
         }
         assert!(believed > 100, "it had something to go by {believed} times");
+    }
+    /// A cycle before a job ends and one after it, which says the same with a memory as without.
+    fn again(mut scene: Scene, ends: u64) -> [&'static str; 2] {
+        let mut memory = Memory::default();
+        [true, false].map(|is_first| {
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
+            let code = scene.state.verdict(&plan, JobId::job(3)).unwrap().code();
+            if is_first {
+                scene.apply(&plan);
+                scene.state.vacate(JobId::job(ends));
+            }
+            code
+        })
+    }
+
+    #[test]
+    fn what_is_to_blame_besides_want_of_places_is_found_each_time() {
+        let terms = Terms { restrictions: Some("/post/+".parse().unwrap()), ..Terms::default() };
+        let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", terms).queued(2, "select=1:ncpus=4 rank=0");
+        let scene = scene.running(8, "select=1:ncpus=2", "n1", 600).running(9, "select=1:ncpus=2", "n2", 600);
+        assert_eq!(again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8), ["scattered", "restriction"]);
+        let scene = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside("n1", "ncpus=4:ngpus=4", &[3]);
+        let scene = scene.running(7, "select=1:ngpus=1", "n1", 600).running(8, "select=1:ngpus=1", "n1", 600);
+        let scene = scene.running(6, "select=1:ncpus=4", "n2", 600).queued(2, "select=2:ncpus=4 rank=0");
+        let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
+        assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["scattered", "used_outside"]);
     }
 }

@@ -1,6 +1,8 @@
 //! What jobs are worth under the order of the policy: who is worth most goes first (X18), and who came
 //! first of those worth the same.
 
+use super::factors::Factors;
+use super::fair_shares::Shares;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use crate::model::expression::{Expression, Scope, Value};
@@ -30,36 +32,68 @@ pub fn highest_first(value: f64) -> i64 {
 /// The yardstick of a cycle.
 pub struct Merits<'s> {
     state: &'s State,
+    policy: &'s Policy,
     now: Time,
-    formula: Option<Expression>,
-    default_walltime: Span,
+    by: By,
+    shares: Shares<'s>,
+    /// How many nodes there are.
+    nodes: usize,
+}
+
+/// What the highest of is first.
+enum By {
+    /// `-p`.
+    Priority,
+    /// The value of a formula; of none where it cannot be read.
+    Formula(Option<Expression>),
+    /// The weighted sum of the factors.
+    Factors,
 }
 
 impl<'s> Merits<'s> {
     /// None where who came first goes first.
-    pub fn new(state: &'s State, policy: &Policy, now: Time) -> Option<Merits<'s>> {
+    pub fn new(state: &'s State, policy: &'s Policy, now: Time) -> Option<Merits<'s>> {
         let precedence = &policy.precedence;
-        let formula = match precedence.order {
+        let by = match precedence.order {
             Order::Fcfs => return None,
-            Order::Priority => None,
+            Order::Priority => By::Priority,
             // A formula that cannot be read is refused with the configuration.
-            Order::Formula => precedence.formula.as_deref().and_then(|text| Expression::parse(text).ok()),
+            Order::Formula => By::Formula(precedence.formula.as_deref().and_then(|text| Expression::parse(text).ok())),
+            Order::Multifactor => By::Factors,
         };
-        Some(Merits { state, now, formula, default_walltime: policy.default_walltime })
+        let shares = match by {
+            By::Factors if precedence.weights.fair_share != 0.0 => Shares::of(state, &policy.fair_share, now),
+            _ => Shares::default(),
+        };
+        Some(Merits { state, policy, now, by, shares, nodes: state.cluster.present().count() })
     }
 
     /// What a job of a class is worth.
     pub fn of(&self, class: &ClassKey, job: JobId) -> Merit {
-        Merit::of(match &self.formula {
+        Merit::of(match &self.by {
+            By::Priority => f64::from(class.priority),
             // I15: what cannot be told, or makes no sense, counts as 0.
-            Some(formula) => formula.number(&Worth { merits: self, class, job }).ok().flatten().unwrap_or(0.0),
-            None => f64::from(class.priority),
+            By::Formula(Some(formula)) => {
+                formula.number(&Worth { merits: self, class, job }).ok().flatten().unwrap_or(0.0)
+            }
+            By::Formula(None) => 0.0,
+            By::Factors => self.factors(class, job).sum(&self.policy.precedence.weights),
         })
     }
 
-    /// Its eligible time, in seconds (I6).
-    fn waited(&self, job: JobId) -> i64 {
-        self.state.eligible_time(job, self.now).map_or(0, Span::as_seconds)
+    /// What a job of a class has of each factor.
+    pub fn factors(&self, class: &ClassKey, job: JobId) -> Factors {
+        let (waited, fair_share) = (self.waited(job), self.shares.factor(class));
+        Factors::of(&self.policy.precedence, class, waited, self.walltime(class), self.nodes, fair_share)
+    }
+
+    /// How long a job has been waiting, as far as that counts.
+    fn waited(&self, job: JobId) -> Span {
+        self.state.eligible_time(job, self.now).unwrap_or(Span(0)).max(Span(0))
+    }
+
+    fn walltime(&self, class: &ClassKey) -> Span {
+        class.walltime.unwrap_or(self.policy.default_walltime)
     }
 }
 
@@ -74,12 +108,12 @@ impl Scope for Worth<'_> {
     fn value(&self, name: &str) -> Option<Value<'_>> {
         let Worth { merits, class, job } = *self;
         let number = match name {
-            "eligible_time" => merits.waited(job) as f64,
+            "eligible_time" => merits.waited(job).as_seconds() as f64,
             "job_priority" => f64::from(class.priority),
             "queue_priority" => {
                 merits.state.queues.get(&class.who.queue).map_or(0.0, |queue| f64::from(queue.priority))
             }
-            "walltime" => class.walltime.unwrap_or(merits.default_walltime).as_seconds() as f64,
+            "walltime" => merits.walltime(class).as_seconds() as f64,
             "nodect" => class.shape.instances as f64,
             resource => self.amount(resource)?,
         };

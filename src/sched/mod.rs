@@ -39,6 +39,8 @@ pub mod cycle;
 mod ledger;
 
 // Could it ever run?
+mod factors;
+mod fair_shares;
 mod feasibility;
 
 // Who goes first?

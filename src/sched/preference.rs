@@ -256,8 +256,22 @@ mod tests {
     }
 
     #[test]
+    fn m8c_each_resource_counts_as_a_share_of_the_most_there_is() {
+        let mut scene = cluster("1 x ncpus=4:mem=32gb, 1 x ncpus=8:mem=2gb");
+        scene.policy.placement.allocation = Allocation::MinResource;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
+    }
+
+    #[test]
     fn m8d_cpuload_takes_the_idlest() {
         assert_eq!(order(&four(Allocation::CpuLoad)), "n4,n1,n2,n3");
+    }
+
+    #[test]
+    fn m8d_what_is_given_away_is_not_idle_whatever_the_load() {
+        let mut scene = cluster("1 x ncpus=8, 1 x ncpus=4").running(9, "select=1:ncpus=6", "n1", 60);
+        scene.policy.placement.allocation = Allocation::CpuLoad;
+        assert_eq!(scene.queued(1, "select=1:ncpus=1").starts(), "1 on n2");
     }
 
     #[test]

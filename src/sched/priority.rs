@@ -61,7 +61,7 @@ enum Fresh<'s> {
 }
 
 /// Ranks the queue.
-pub fn rank<'s>(state: &'s State, policy: &Policy, resolved: &'s Resolved, now: Time) -> Ranking<'s> {
+pub fn rank<'s>(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ranking<'s> {
     let merits = Merits::new(state, policy, now);
     let rows = state.alike.groups().map(|(group, members)| Row::new(group, members, state, merits.as_ref())).collect();
     let mut ranking = Ranking { state, resolved, merits, lines: Vec::new(), rows, heads: BinaryHeap::new() };

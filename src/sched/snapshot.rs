@@ -152,9 +152,9 @@ impl State {
             site_time: SiteTime::default(),
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
+            usage: Arc::default(),
             waits: BTreeMap::new(),
             limited: Limited::default(),
-            usage: Arc::default(),
         }
     }
 
@@ -300,8 +300,7 @@ impl State {
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
-    /// of a class, the lower rank goes first. It waits since then, and all of that
-    /// counts. Not for arrays.
+    /// of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         self.file(id, rank, class.id, None, |_| class.clone());
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };

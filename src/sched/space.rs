@@ -72,8 +72,6 @@ pub struct Head {
     pub kind: KindIx,
     /// Who may join.
     pub condition: Condition,
-    /// Whether there are users that may not.
-    pub has_barred: bool,
     /// Whether each is the only node of its host.
     pub solo: bool,
 }
@@ -81,7 +79,7 @@ pub struct Head {
 impl Head {
     fn of(bucket: &Bucket) -> Head {
         let Key { kind, solo, condition, .. } = *bucket.key;
-        Head { nodes: bucket.len(), kind, condition, has_barred: !bucket.key.barred.is_empty(), solo }
+        Head { nodes: bucket.len(), kind, condition, solo }
     }
 }
 

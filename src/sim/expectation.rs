@@ -33,14 +33,15 @@ const KEYS: &[&str] = &[
     "order",
     "cycles",
     "running",
+    "usage",
 ];
 
 /// What is claimed of a moment, not of the whole course.
 const OF_A_MOMENT: &[&str] =
-    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "running"];
+    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "running", "usage"];
 
 /// What is claimed of the course, not of one job.
-const OF_NO_JOB: &[&str] = &["order", "cycles", "running"];
+const OF_NO_JOB: &[&str] = &["order", "cycles", "running", "usage"];
 
 /// Something expected.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +99,9 @@ pub enum Claim {
     Cycles(Vec<Span>),
     /// These jobs run and no others.
     Running(Vec<JobId>),
+    /// What is left of what these accounts have used, to as many digits as are given; others do not
+    /// matter.
+    Usage(BTreeMap<String, String>),
 }
 
 /// An expectation that was not met.
@@ -167,6 +171,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "refused" => (|v| values::words(v).map(Claim::Refused), "a part of what qsub says"),
         "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
+        "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
         _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
     };
     claim(value.get_ref()).ok_or_else(|| section.refuse(key, value, wanted))
@@ -181,6 +186,19 @@ fn nodes(value: &DeValue) -> Option<Claim> {
         return table.iter().map(count).collect::<Option<_>>().map(Claim::Chunks);
     }
     values::list(values::words)(value).map(Claim::Nodes)
+}
+
+fn usage(value: &DeValue) -> Option<Claim> {
+    let seconds = |value: &DeValue| match value {
+        DeValue::Integer(_) => values::whole::<i64>(value).map(|seconds| seconds.to_string()),
+        DeValue::Float(number) => Some(number.as_str().to_string()),
+        _ => None,
+    };
+    let account = |(account, value): (&toml::Spanned<_>, &toml::Spanned<_>)| {
+        let account: &std::borrow::Cow<str> = account.get_ref();
+        Some((account.to_string(), seconds(value.get_ref())?))
+    };
+    value.as_table()?.iter().map(account).collect::<Option<_>>().map(Claim::Usage)
 }
 
 fn state(value: &DeValue) -> Option<State> {
@@ -268,6 +286,7 @@ impl Course<'_> {
             Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
+            Claim::Usage(all) => ("usage", amounts(all), amounts(&self.usage(all, at.unwrap_or_default()))),
         };
         (expected != found).then_some((what, expected, found))
     }
@@ -342,12 +361,29 @@ impl Course<'_> {
         listed(&moments)
     }
 
+    /// What is left of what each of these accounts has used, to as many digits as are expected.
+    fn usage(&self, expected: &BTreeMap<String, String>, at: Span) -> BTreeMap<String, String> {
+        let usage = self.world.usage();
+        let left = |account: &str| -> f64 {
+            let members = usage.members().filter(|member| member.account == account);
+            members.map(|member| usage.decayed(member, self.zero + at)).sum()
+        };
+        let digits = |text: &str| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        let shown =
+            |(account, text): (&String, &String)| (account.clone(), format!("{:.*}", digits(text), left(account)));
+        expected.iter().map(shown).collect()
+    }
+
     fn running(&self) -> String {
         let mut running: Vec<JobId> =
             self.world.past().iter().filter(|past| past.end.is_none()).map(|past| past.job).collect();
         running.sort_unstable();
         ids(&running)
     }
+}
+
+fn amounts(all: &BTreeMap<String, String>) -> String {
+    all.iter().map(|(account, seconds)| format!("{account}={seconds}")).collect::<Vec<_>>().join(" ")
 }
 
 fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static str, String, String)> {

@@ -88,6 +88,8 @@ pub struct World {
     memory: Memory,
     is_due: bool,
     past: Vec<Past>,
+    /// Those that are over, raw: under other rules they come to something else.
+    charges: Vec<Charge>,
     cycles: Vec<Time>,
 }
 
@@ -110,6 +112,7 @@ impl World {
             memory: Memory::default(),
             is_due: false,
             past: Vec::new(),
+            charges: Vec::new(),
             cycles: Vec::new(),
         };
         world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
@@ -133,10 +136,19 @@ impl World {
         self.policy = config.policy();
         self.config = config;
         self.set_queues();
+        self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
         let moment = self.moment();
         self.jobs.values_mut().for_each(|job| job.life.eligibility = job.eligibility(moment));
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.view(id));
+        for id in ids {
+            self.charge(id);
+            self.view(id);
+        }
+    }
+
+    /// What has been used, and by whom.
+    pub fn usage(&self) -> &Used {
+        self.state.usage()
     }
 
     /// Groups have these numbers.
@@ -380,6 +392,7 @@ impl World {
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
         };
         if let Some(charge) = charge {
+            self.charges.extend(charge.to.map(|_| charge.clone()));
             self.state.make(&Change::Charged(id, Cow::Owned(charge)));
         }
     }

@@ -144,6 +144,11 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("eligible_time", "Of a moment: the eligible time that the job has then."),
         Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),
+        Term(
+            "usage",
+            "Of a moment, of no job: what of these accounts' usage counts, in seconds, to as many digits as are given: \
+             { P1 = 3600, P2 = 4242.64 }.",
+        ),
         Term("order", "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"]."),
         Term("cycles", "Of no job: the moments at which the scheduler looks: [0, 600]."),
         Text(

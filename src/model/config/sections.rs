@@ -1,12 +1,12 @@
 //! The sections of `lanai.toml`, one reader each, and the kinds of values they hold.
 
-mod accrual;
-
 mod charging;
 
 mod launch;
 
+mod eligibility;
 mod precedence;
+
 mod reserving;
 
 mod scheduling;
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let root = Section::root(text, table.get_ref());
     root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, accrual, precedence, fair_share, usage, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, fair_share, usage, accrual, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         },
         cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
         preset,
-        accrual: root.section("priority")?.map(|s| accrual::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
+        accrual: root.section("priority")?.map(|s| eligibility::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
         backfill: root
             .section("backfill")?
             .map(|s| scheduling::backfill(&s, &backfill))

@@ -1,6 +1,8 @@
 //! Who goes first.
 
+use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 named! {
     /// Who goes first; ties end in the job's number.
@@ -11,21 +13,77 @@ named! {
         Priority = "priority",
         /// The highest value of a formula first (I15).
         Formula = "formula",
+        /// The highest sum of weighted factors first (F1).
+        Multifactor = "multifactor",
     }
 }
 
 /// `[priority]`: who goes first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Precedence {
     /// By what.
     pub order: Order,
     /// What [`Order::Formula`] goes by, an expression over what is known of a job.
     pub formula: Option<String>,
+    /// What the factors count for with [`Order::Multifactor`].
+    pub weights: Weights,
+    /// Who has waited for so long has a wait factor of 1 (F2); above zero.
+    pub max_wait: Span,
+    /// Whether small jobs have a high size factor, rather than large ones (F6).
+    pub favor_small: bool,
+    /// A slowdown above this counts as this; above 1.
+    pub slowdown_cap: f64,
+    /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
+    pub qos: BTreeMap<String, f64>,
+    /// The factors of queues (F5); of others 0.
+    pub queues: BTreeMap<String, f64>,
+}
+
+/// What factors count for; one that counts 0 does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// How long a job has been waiting.
+    pub wait_time: f64,
+    /// What its owner has had of what is theirs (F3).
+    pub fair_share: f64,
+    /// Its quality of service.
+    pub qos: f64,
+    /// Its queue.
+    pub queue: f64,
+    /// How many nodes it asks for.
+    pub job_size: f64,
+    /// How many times its walltime it will have taken, its wait included.
+    pub slowdown: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 }
+    }
+}
+
+impl Default for Precedence {
+    fn default() -> Precedence {
+        let qos = [("expedite", 1.0), (Precedence::NORMAL, 0.5), ("standby", 0.0)];
+        Precedence {
+            order: Order::Fcfs,
+            formula: None,
+            weights: Weights::default(),
+            max_wait: Span::seconds(7 * 24 * 3600),
+            favor_small: false,
+            slowdown_cap: 100.0,
+            qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
+            queues: BTreeMap::new(),
+        }
+    }
 }
 
 impl Precedence {
+    /// The quality of service of a job that says nothing of it.
+    pub const NORMAL: &str = "normal";
+
     /// By the value of a formula.
     pub fn by_formula(formula: &str) -> Precedence {
-        Precedence { order: Order::Formula, formula: Some(formula.to_string()) }
+        Precedence { order: Order::Formula, formula: Some(formula.to_string()), ..Precedence::default() }
     }
 }

@@ -44,14 +44,18 @@ impl Preset {
             }
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
-        // M17, X9: Maui's own default; Flux counts from the submission on.
-        let accrual = match self {
+        let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
+        let (fair_share, accrual) = (FairShare::of(self), self.accrual());
+        Policy { backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
+    fn accrual(self) -> Accrual {
+        match self {
             Preset::Maui => Accrual::QueuePolicy,
             Preset::Flux => Accrual::Always,
             Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
-        };
-        let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
-        Policy { backfill, placement, fair_share: FairShare::of(self), usage, accrual, ..Policy::default() }
+        }
     }
 
     /// How usage is forgotten (X7).

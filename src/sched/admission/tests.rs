@@ -313,3 +313,14 @@ fn i23_prime_time_holds_in_the_cycle() {
     assert_eq!(scene.clone().plan().next, Some(at(HOUR)));
     assert_eq!(scene.queued(3, "walltime=1:00:00").starts(), "2 on n1; 3 on n1");
 }
+
+/// M39: who may use part of a node may still not enter it where a window has the whole of it.
+#[test]
+fn a_node_is_closed_where_one_of_its_windows_has_the_whole_of_it() {
+    let scene = cluster("1 x ncpus=4");
+    let (whole, part) =
+        (window(&scene, "a", &["john"], &["n1"], (0, 8)), window(&scene, "b", &["bob"], &["n1:2"], (0, 8)));
+    let nothing = "select=1:ncpus=0 walltime=60";
+    assert_eq!(job(with(scene.clone(), part.clone()), 1, "mary", None, nothing).starts(), "1 on n1");
+    assert_eq!(job(with(with(scene, whole), part), 1, "mary", None, nothing).starts(), "");
+}

@@ -232,3 +232,76 @@ fn a_promise_is_filled_up_on_the_first_nodes() {
     scene.policy.placement.allocation = crate::model::policy::Allocation::FirstAvailable;
     assert_eq!(promised(&scene.queued(2, "select=7:ncpus=1")), "n1,n1,n1,n1,n1,n1,n1");
 }
+
+/// X4: one of each host, also where part of a host comes free and part of it is.
+#[test]
+fn a_promise_of_scattered_chunks_is_filled_up_on_other_hosts() {
+    let scene = pinned(cluster("").on_host("h", "2 x ncpus=4").on_host("i", "1 x ncpus=4").on_host("j", "1 x ncpus=4"));
+    let scene = scene.running(1, "select=2:ncpus=4", "n1,n4", 100).queued(2, "select=3:ncpus=4 place=scatter");
+    assert_eq!(scene.booked(), "2 at 100 on n1,n4,n3");
+}
+
+/// M31: of several that were promised what there is less of now, the first keep it, to their end.
+#[test]
+fn a_kept_promise_of_what_the_whole_system_has_lasts_until_its_job_ends() {
+    let scene = with_licences(cluster("4 x ncpus=4"), 2).running(9, "select=1:ncpus=1 site_lic=2", "n1", 50);
+    let scene = scene.running(8, "select=2:ncpus=4", "n3,n4", 100);
+    let scene = scene.queued(2, "select=1:ncpus=1:vnode=n1 site_lic=1 walltime=200");
+    let mut scene = later(scene.queued(3, "select=3:ncpus=4 place=scatter site_lic=1 walltime=100"));
+    assert_eq!(times(&scene), [(2, 50), (3, 100)]);
+    scene.state.set_total("site_lic", 1, 0);
+    assert_eq!(times(&scene), [(2, 50), (3, 250)]);
+}
+
+/// M32: what a newcomer was promised before it is not given twice.
+#[test]
+fn a_promise_does_not_stay_where_it_would_run_into_one_made_before_it() {
+    let mut scene = pinned(cluster("2 x ncpus=4")).running(8, "select=1:ncpus=4", "n1", 100);
+    scene.policy.backfill.depth = 2;
+    let scene = scene.running(9, "select=1:ncpus=4", "n2", 150);
+    let scene = later(scene.queued(3, "select=1:ncpus=4 walltime=100"));
+    assert_eq!(times(&scene), [(3, 100)]);
+    let beside = |walltime: i64| {
+        let first = format!("select=2:ncpus=4 place=scatter walltime={walltime} rank=0");
+        times(&scene.clone().queued(1, &first))
+    };
+    assert_eq!(beside(100), [(1, 150), (3, 250)]);
+}
+
+/// M8d: what the load is now says nothing of then.
+#[test]
+fn i29_a_promise_goes_by_what_nodes_have_where_starts_go_by_load() {
+    use crate::model::policy::Allocation;
+    let scene = pinned(cluster("")).measured("n1", "ncpus=8", "", 0).measured("n2", "ncpus=4", "", 4000);
+    let mut scene = scene.running(8, "select=1:ncpus=8+1:ncpus=4", "n1,n2", 100);
+    scene.policy.placement.allocation = Allocation::CpuLoad;
+    assert_eq!(scene.queued(2, "select=1:ncpus=2+1:ncpus=1").booked(), "2 at 100 on n2");
+}
+
+/// M31: what starts between two promises comes back to the second.
+#[test]
+fn promises_stand_on_what_starts_after_the_first_of_them() {
+    let scene = all_promised(cluster("2 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    let scene = scene.queued(2, "select=1:ncpus=4:vnode=n1 walltime=100");
+    let scene = scene.queued(3, "select=1:ncpus=4:vnode=n2 walltime=50");
+    let scene = scene.queued(4, "select=1:ncpus=4:vnode=n2 walltime=50");
+    assert_eq!((scene.starts().as_str(), times(&scene)), ("3 on n2", vec![(2, 100), (4, 50)]));
+}
+
+/// Behind what nobody can tell the end of, nobody is promised anything.
+#[test]
+fn no_promise_stands_on_a_promise_without_an_end() {
+    let mut scene = all_promised(cluster("1 x ncpus=4")).running(9, "select=1:ncpus=4", "n1", 100);
+    scene.policy.default_walltime = Span(i64::MAX);
+    let scene = scene.queued(2, "select=1:ncpus=4").queued(3, "select=1:ncpus=4 walltime=60");
+    assert_eq!(times(&scene), [(2, 100)]);
+}
+
+/// A job that ends on a node that is down leaves it down.
+#[test]
+fn a_promise_takes_no_node_that_is_down_though_its_job_ends() {
+    let scene = pinned(cluster("3 x ncpus=4, 1 x ncpus=1")).running(9, "select=1:ncpus=4", "n1", 100);
+    let scene = scene.running(8, "select=1:ncpus=4", "n2", 200).node("n1", "ncpus=4", false);
+    let scene = scene.queued(1, "select=1:ncpus=1 walltime=9:00:00").queued(2, "select=2:ncpus=4");
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("1 on n4", "2 at 200 on n2,n3"));
+}

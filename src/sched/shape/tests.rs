@@ -1,6 +1,7 @@
 //! What requests come to.
 
 use super::*;
+use crate::model::resource::{self, Definition};
 use crate::sched::fixture::{Scene, cluster};
 
 fn shape(scene: &Scene, text: &str) -> Shape {
@@ -20,6 +21,23 @@ fn a_geometry_takes_all_that_its_groups_take() {
     assert_eq!((amount(&shape, &scene, "ncpus"), amount(&shape, &scene, "mem")), (8, 8 << 30));
     assert_eq!(scene.clone().queued(1, text).starts(), "1 on n1,n2");
     assert_eq!(cluster("1 x ncpus=6:mem=5gb, 1 x ncpus=2:mem=2gb").queued(1, text).starts(), "");
+}
+
+/// M9: also where it has fractions.
+#[test]
+fn a_geometry_takes_fractions_as_often_as_its_groups_have_tasks() {
+    let mut resources = crate::sched::fixture::resources();
+    let share = Definition { kind: resource::Kind::Float, host_level: true, consumable: true, requestable: true };
+    resources.define("share", share);
+    let catalog = Catalog::new(&resources);
+    let mut job = cluster("").job(1, "select=3:ncpus=1 geometry={(0,1)(2)}");
+    let spec = Arc::make_mut(&mut job.spec);
+    Arc::make_mut(&mut spec.request).select.chunks[0].resources.push(("share".to_string(), Value::Float(0.5)));
+    let shape = Shape::new(&job, &catalog);
+    let index = catalog.index("share").unwrap();
+    let given: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.given.iter().filter(|(i, _)| *i == index)).collect();
+    assert_eq!(given, [&(index, Value::Float(1.0)), &(index, Value::Float(0.5))]);
+    assert_eq!(shape.total[index], 1500);
 }
 
 #[test]

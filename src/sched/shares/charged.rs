@@ -1,7 +1,7 @@
 //! A tree with what everybody has used, summed up to the root.
 
 use super::tree::{ROOT, Tree};
-use crate::model::account::{Shares, Target};
+use crate::model::account::{ROOT_NAME, Shares, Target};
 use crate::model::member::Member;
 use crate::model::policy::fair_share::Subject;
 use std::collections::BTreeMap;
@@ -31,8 +31,7 @@ impl Charged {
         };
         let mut own: BTreeMap<usize, f64> = BTreeMap::new();
         for (member, usage) in usage {
-            // A number that is none counts as 0.
-            *own.entry(place(&mut tree, subject, member)).or_default() += usage.max(0.0).min(MOST);
+            *own.entry(place(&mut tree, subject, member)).or_default() += sound(*usage);
         }
         let mut usage = vec![0.0; tree.nodes.len()];
         own.into_iter().for_each(|(place, own)| usage[place] = own);
@@ -112,7 +111,7 @@ impl Charged {
 /// Where in the tree a member's usage counts.
 fn place(tree: &mut Tree, subject: Subject, member: &Member) -> usize {
     match subject {
-        Subject::Account | Subject::Pool => tree.account(&member.account),
+        Subject::Account | Subject::Pool => tree.account(account_of(member)),
         Subject::Member | Subject::User => {
             let key = key(tree.is_flat(), member);
             tree.seat(&key)
@@ -120,10 +119,20 @@ fn place(tree: &mut Tree, subject: Subject, member: &Member) -> usize {
     }
 }
 
+/// A number that is none, or below 0, counts as 0.
+fn sound(usage: f64) -> f64 {
+    if usage.is_nan() { 0.0 } else { usage.clamp(0.0, MOST) }
+}
+
 /// Under which name a member stands: without accounts to share between, inventing one gains
 /// nothing.
 pub fn key(is_flat: bool, member: &Member) -> Member {
-    if is_flat { Member::new("", &member.user) } else { member.clone() }
+    Member::new(if is_flat { "" } else { account_of(member) }, &member.user)
+}
+
+/// A member's account; that of the root is none.
+pub fn account_of(member: &Member) -> &str {
+    if member.account == ROOT_NAME { "" } else { &member.account }
 }
 
 /// `part` of `whole`; 0 of nothing.

@@ -1,6 +1,6 @@
 //! The table that comes of it: how everybody stands.
 
-use super::charged::{Charged, key};
+use super::charged::{Charged, account_of, key};
 use super::tree::Tree;
 use super::{classic, fair_tree, linear, target};
 use crate::model::account::Shares;
@@ -61,15 +61,15 @@ impl Standings {
     /// not list them.
     pub fn of(&self, member: &Member) -> Option<&Standing> {
         match self.subject {
-            Subject::Account | Subject::Pool => self.accounts.get(&member.account),
+            Subject::Account | Subject::Pool => self.accounts.get(account_of(member)),
             Subject::Member | Subject::User => self.members.get(&key(self.is_flat, member)),
         }
     }
 }
 
 /// How everybody in the tree and in `usage` stands. `usage`, in seconds of weighted resources,
-/// must name all who have jobs, with 0 if nothing was charged: shares are divided among those
-/// that are known.
+/// must name all who have jobs, as [`Tree::member`] names them, with 0 if nothing was charged: shares
+/// are divided among those that are known.
 pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
     let charged = Charged::new(tree, policy.subject, usage);
     let weighed = match policy.method {

@@ -226,12 +226,16 @@ fn with_accounts_strangers_come_last_and_are_told_from_nobody() {
     assert_eq!(["a/eve", "x/eve", "eve"].map(|name| factor(&table, name)), [0.0, 0.0, 0.0]);
     assert_eq!(factor(&table, "open/eve"), 1.0);
     assert_eq!(table.of(&member("a/nobody")), None);
+    let walk = self::table(Method::Tree, &["a:1 ann=1", "open:1"], &used);
+    assert_eq!(["open/eve", "a/ann"].map(|name| walk.of(&member(name)).unwrap().rank), [1, 2]);
+    assert_eq!(["a/eve", "x/eve", "eve"].map(|name| walk.of(&member(name)).unwrap().rank), [3, 4, 4]);
 }
 
 #[test]
 fn users_of_the_root_stand_beside_the_accounts() {
     let table = table(Method::Classic, &["a:3 ann=1", "root:1 bob=1"], &[("a/ann", 75.0), ("bob", 25.0), ("eve", 0.0)]);
     assert_eq!([factor(&table, "a/ann"), factor(&table, "bob"), factor(&table, "eve")], [0.5, 0.5, 0.0]);
+    assert_eq!(factor(&table, "root/bob"), 0.5);
 }
 
 #[test]

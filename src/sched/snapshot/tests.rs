@@ -111,3 +111,24 @@ fn a_job_that_has_started_is_promised_nothing_more() {
     let scene = scene.running(2, "select=1:ncpus=8", "n1", 120);
     assert!(scene.state.standing.promise(JobId::job(2)).is_none() && !scene.state.standing.is_as_planned());
 }
+
+#[test]
+fn a_state_is_idle_when_nothing_waits() {
+    let mut scene = cluster("1 x ncpus=8").running(1, "select=1:ncpus=1", "n1", 60);
+    assert!(scene.state.is_idle());
+    scene = scene.queued(2, "select=1:ncpus=1");
+    assert!(!scene.state.is_idle());
+    scene.state.withdraw(JobId::job(2));
+    assert!(scene.state.is_idle());
+}
+
+/// I23.
+#[test]
+fn what_lies_ahead_of_the_calendar_is_told_as_it_was_set() {
+    let mut scene = cluster("");
+    let dedicated = Some(vec![(Time(60_000), Time(120_000))]);
+    let ahead = SiteTime { dedicated, ..SiteTime::default() };
+    assert_eq!(*scene.state.site_time(), SiteTime::default());
+    scene.state.set_site_time(ahead.clone());
+    assert_eq!(*scene.state.site_time(), ahead);
+}

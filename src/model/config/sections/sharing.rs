@@ -1,6 +1,6 @@
 //! `[fairshare]` and `[[account]]`: who owns which share, and what usage makes of it.
 
-use super::{by_name, each, keys, one_of, text};
+use super::{by_name, each, keys, list, one_of, text};
 use crate::model::account::{Account, Shares, Target, check};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
@@ -94,20 +94,18 @@ fn target(value: &DeValue) -> Option<Target> {
 
 /// Users with their shares, by a list or a table.
 fn users(value: &DeValue) -> Option<Vec<(String, Shares)>> {
-    let users: Vec<(String, Shares)> = match value {
-        DeValue::Array(names) => {
-            names.iter().map(|item| Some((text(item.get_ref())?, Shares::default()))).collect::<Option<_>>()?
-        }
-        DeValue::Table(table) => {
-            let user = |(name, value): (&toml::Spanned<std::borrow::Cow<str>>, &toml::Spanned<DeValue>)| {
-                Some((name.get_ref().to_string(), shares(value.get_ref())?))
-            };
-            table.iter().map(user).collect::<Option<_>>()?
-        }
-        _ => return None,
-    };
+    let users = listed(value).or_else(|| shared_out(value))?;
     let distinct: BTreeSet<&str> = users.iter().map(|(name, _)| name.as_str()).collect();
     (distinct.len() == users.len() && distinct.iter().all(|name| is_name(name))).then_some(users)
+}
+
+fn listed(value: &DeValue) -> Option<Vec<(String, Shares)>> {
+    Some(list(text)(value)?.into_iter().map(|name| (name, Shares::default())).collect())
+}
+
+fn shared_out(value: &DeValue) -> Option<Vec<(String, Shares)>> {
+    let users = value.as_table()?.iter();
+    users.map(|(name, value)| Some((name.get_ref().to_string(), shares(value.get_ref())?))).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! `accrual` of `[priority]`: which of a job's waiting counts.
+//! What of `[priority]` says which waiting counts.
 
-use super::scheduling::named;
+use super::{keys, scheduling::named};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::policy::Accrual;
 
 /// Which of a job's waiting counts as eligible time, if the section says so (I13, M17).
 pub fn accrual(section: &Section) -> Result<Option<Accrual>, ConfigError> {
+    section.only(keys("priority"))?;
     named(section, "accrual", Accrual::ALL, Accrual::named)
 }
 

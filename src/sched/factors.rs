@@ -1,0 +1,134 @@
+//! The factors of the priority of a job, each from 0 to 1, and their weighted sum (F1).
+
+use super::shape::ClassKey;
+use crate::model::policy::{Precedence, Weights};
+use crate::model::time::Span;
+
+/// What a job has of each factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Factors {
+    /// How long it has been waiting, of the longest wait that counts (F2).
+    pub wait_time: f64,
+    /// .5 for who has had just what is theirs (F3).
+    pub fair_share: f64,
+    /// That of its quality of service (F4).
+    pub qos: f64,
+    /// That of its queue (F5).
+    pub queue: f64,
+    /// The nodes it asks for, of all there are (F6).
+    pub job_size: f64,
+    /// How many times its walltime it will have taken at least, of what counts at most.
+    pub slowdown: f64,
+}
+
+impl Factors {
+    /// Those of a job of a class that has been waiting for so long, on a cluster of so many nodes.
+    pub fn of(
+        rule: &Precedence,
+        class: &ClassKey,
+        waited: Span,
+        walltime: Span,
+        nodes: usize,
+        fair_share: f64,
+    ) -> Factors {
+        Factors {
+            wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
+            fair_share,
+            qos: qos(rule, class.who.qos.as_deref()),
+            queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
+            job_size: size(class.shape.instances, nodes, rule.favor_small),
+            slowdown: slowdown(waited, walltime, rule.slowdown_cap),
+        }
+    }
+
+    /// What they come to.
+    pub fn sum(&self, weights: &Weights) -> f64 {
+        weights.wait_time * self.wait_time
+            + weights.fair_share * self.fair_share
+            + weights.qos * self.qos
+            + weights.queue * self.queue
+            + weights.job_size * self.job_size
+            + weights.slowdown * self.slowdown
+    }
+}
+
+fn part(of: f64, all: f64) -> f64 {
+    (of / all).clamp(0.0, 1.0)
+}
+
+fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
+    let factor = name.and_then(|name| rule.qos.get(name)).or_else(|| rule.qos.get(Precedence::NORMAL));
+    factor.copied().unwrap_or(0.0)
+}
+
+/// F6.
+fn size(asked: u64, nodes: usize, favor_small: bool) -> f64 {
+    let (asked, nodes) = ((asked as f64).min(nodes as f64), nodes as f64);
+    match favor_small {
+        true if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
+        true => 1.0,
+        false => part(asked, nodes.max(1.0)),
+    }
+}
+
+/// 0 for a job that would have started at once, 1 from the cap on.
+fn slowdown(waited: Span, walltime: Span, cap: f64) -> f64 {
+    let least = Span::seconds(1).0 as f64;
+    part(waited.0 as f64 / (walltime.0 as f64).max(least), cap - 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+
+    const HOUR: i64 = 3600;
+
+    /// F1, without the user's factor of 1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes.
+    #[test]
+    fn the_sum_is_that_of_the_text() {
+        let rule = Precedence { queues: [("workq".to_string(), 1.0)].into(), ..Precedence::default() };
+        let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
+        let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
+        let waited = Time(12 * HOUR * 1000).since(Time(0));
+        let factors = Factors::of(&rule, class, waited, Span::seconds(HOUR), 16, 0.5);
+        assert_eq!(format!("{:.2}", factors.sum(&rule.weights)), "8321.43");
+        let none = Weights { wait_time: 0.0, fair_share: 0.0, qos: 0.0, queue: 0.0, job_size: 0.0, slowdown: 0.0 };
+        assert_eq!(factors.sum(&none), 0.0);
+        assert_eq!(format!("{:.4}", factors.sum(&Weights { slowdown: 99.0, ..none })), "12.0000");
+    }
+
+    /// F2.
+    #[test]
+    fn a_wait_counts_no_more_than_the_longest() {
+        assert_eq!((part(200.0, 168.0), part(84.0, 168.0)), (1.0, 0.5));
+    }
+
+    /// F4.
+    #[test]
+    fn who_says_nothing_of_quality_has_the_normal_one() {
+        let rule = Precedence::default();
+        assert_eq!(
+            [Some("expedite"), None, Some("normal"), Some("standby")].map(|name| qos(&rule, name)),
+            [1.0, 0.5, 0.5, 0.0]
+        );
+    }
+
+    /// F6.
+    #[test]
+    fn large_or_small_jobs_are_favoured() {
+        assert_eq!(
+            (size(4, 16, false), size(4, 16, true), size(1, 16, true), size(99, 16, true)),
+            (0.25, 0.8, 1.0, 0.0)
+        );
+        assert_eq!((size(1, 1, true), size(1, 0, false)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn a_slowdown_is_counted_from_none_to_the_cap() {
+        let hours = |hours: i64| Span::seconds(hours * HOUR);
+        assert_eq!((slowdown(hours(8), hours(1), 9.0), slowdown(hours(4), hours(1), 9.0)), (1.0, 0.5));
+        assert_eq!((slowdown(hours(0), hours(1), 9.0), slowdown(hours(80), hours(1), 9.0)), (0.0, 1.0));
+    }
+}
