@@ -20,7 +20,6 @@ mod tenant;
 mod room;
 
 mod cluster;
-mod columns;
 
 mod filing;
 
@@ -38,13 +37,20 @@ pub mod cycle;
 
 mod ledger;
 
+// What the last one found out that still holds.
+pub mod memory;
+
 // Could it ever run?
-mod factors;
-mod fair_shares;
 mod feasibility;
 
 // Who goes first?
 mod priority;
+
+mod merit;
+
+mod factors;
+
+mod fair_shares;
 
 pub mod shares;
 
@@ -52,6 +58,10 @@ pub mod shares;
 mod throttling;
 
 // Where would it fit, and if nowhere, for want of what?
+mod columns;
+
+mod preferred;
+
 mod space;
 
 mod availability;
@@ -63,7 +73,6 @@ mod viewpoint;
 mod screen;
 
 mod preference;
-mod preferred;
 
 mod choice;
 
@@ -104,8 +113,6 @@ mod fillers;
 mod calendar;
 
 mod measure;
-pub mod memory;
-mod merit;
 
 mod tally;
 
