@@ -48,6 +48,14 @@ impl Columns {
         self.rooms += 1;
     }
 
+    /// What these rooms have free, of which nobody could join any so far.
+    pub fn fill<'a>(&mut self, rooms: impl Iterator<Item = (usize, &'a [i64])>) {
+        for (place, free) in rooms {
+            self.columns.iter_mut().zip(free).for_each(|(column, amount)| column.free[place] = *amount);
+        }
+        self.columns.iter_mut().for_each(Column::sum_up);
+    }
+
     /// What a room has free; None when nobody can join it.
     pub fn set(&mut self, place: usize, free: Option<&[i64]>) {
         for (index, column) in self.columns.iter_mut().enumerate() {
@@ -68,6 +76,13 @@ impl Columns {
 }
 
 impl Column {
+    /// Finds the largest of all strides and blocks.
+    fn sum_up(&mut self) {
+        let largest = |chunk: &[i64]| chunk.iter().copied().max().unwrap_or(CLOSED);
+        self.strides = self.free.chunks(STRIDE).map(largest).collect();
+        self.blocks = self.strides.chunks(BLOCK / STRIDE).map(largest).collect();
+    }
+
     fn set(&mut self, place: usize, amount: i64) {
         let before = std::mem::replace(&mut self.free[place], amount);
         let changed = renew(&mut self.strides[place / STRIDE], (before, amount), &self.free, place, STRIDE);
@@ -150,5 +165,13 @@ mod tests {
             assert_eq!(found, (0..plain.len()).filter(has).collect::<Vec<_>>(), "step {step}");
         }
         assert_eq!(columns.at_least(Vec::new()).count(), plain.len());
+        let mut at_once = Columns::closed(2, plain.len());
+        let open = plain.iter().enumerate().filter_map(|(place, free)| Some((place, &free.as_ref()?[..])));
+        at_once.fill(open);
+        let as_one_by_one = |index: usize| {
+            let (a, b) = (&at_once.columns[index], &columns.columns[index]);
+            (&a.free, &a.strides, &a.blocks) == (&b.free, &b.strides, &b.blocks)
+        };
+        assert!(as_one_by_one(0) && as_one_by_one(1));
     }
 }

@@ -67,6 +67,7 @@ impl Memory {
             self.edition = space.cluster.edition();
         }
         self.rooms = rooms;
+        self.found.reserve(self.scattered.len());
     }
 
     fn note_changes(&mut self, rooms: &Rooms) {

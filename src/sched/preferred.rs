@@ -26,6 +26,12 @@ impl Preferred {
         Preferred { nodes: ranked.into_iter().map(|(_, ix)| ix).collect(), places, columns }
     }
 
+    /// What these nodes have free, of which nobody could join any so far.
+    pub fn fill<'a>(&mut self, nodes: impl Iterator<Item = (NodeIx, &'a [i64])>) {
+        let Preferred { places, columns, .. } = self;
+        columns.fill(nodes.map(|(ix, free)| (places[ix.0 as usize] as usize, free)));
+    }
+
     /// What a node has free; None when nobody can join it.
     pub fn set(&mut self, ix: NodeIx, free: Option<&[i64]>) {
         self.columns.set(self.places[ix.0 as usize] as usize, free);

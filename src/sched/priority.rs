@@ -108,9 +108,15 @@ impl<'s> Ranking<'s> {
         self.heads.extend(head);
     }
 
-    /// Goes on without those that ask for the same as some of which this is true.
+    /// Goes on without those that ask for the same as some of which this is true; asked in the order of
+    /// what is asked for.
     pub fn dismiss(&mut self, mut is_over: impl FnMut(&'s Members) -> bool) {
-        self.heads.retain(|&Reverse((_, row))| !is_over(self.rows[row].members));
+        let mut goes_on = vec![false; self.rows.len()];
+        self.heads.iter().for_each(|&Reverse((_, row))| goes_on[row] = true);
+        for (row, goes_on) in goes_on.iter_mut().enumerate().filter(|(_, goes_on)| **goes_on) {
+            *goes_on = !is_over(self.rows[row].members);
+        }
+        self.heads.retain(|&Reverse((_, row))| goes_on[row]);
     }
 
     /// From here on the jobs of the classes worth most come first; between equals it stays as it was.

@@ -48,6 +48,11 @@ impl<'s> Bucket<'s> {
         (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
     }
 
+    /// Whether somebody may join one of them.
+    fn is_open(&self) -> bool {
+        self.len() > 0 && self.key.condition != Condition::Alone
+    }
+
     /// The nodes, in no order.
     fn nodes(&self) -> impl Iterator<Item = NodeIx> {
         let stayed = self.base.into_iter().flatten().filter(|ix| !self.gone.contains(ix));
@@ -182,9 +187,10 @@ impl<'s> Space<'s> {
         }
         for (key, nodes) in buckets {
             space.count(&key, nodes.len() as i64);
-            let place = space.enlist(Bucket::new(key, Some(nodes)));
-            space.note(place);
+            space.enlist(Bucket::new(key, Some(nodes)));
         }
+        let open = space.buckets.iter().enumerate().filter(|(_, bucket)| bucket.is_open());
+        space.columns.fill(open.map(|(place, bucket)| (place, &*bucket.key.free)));
         space
     }
 
@@ -402,8 +408,7 @@ impl<'s> Space<'s> {
     fn note(&mut self, place: usize) {
         let bucket = &self.buckets[place];
         let head = Head::of(bucket);
-        let is_closed = head.nodes == 0 || head.condition == Condition::Alone;
-        self.columns.set(place, (!is_closed).then_some(&bucket.key.free));
+        self.columns.set(place, bucket.is_open().then_some(&bucket.key.free));
         self.heads[place] = head;
         if head.nodes == 0 && place >= self.borrowed {
             self.added.remove(&bucket.key);
@@ -446,9 +451,8 @@ impl<'s> Space<'s> {
             |ix| self.cluster.node(ix).kind.and_then(|kind| self.guide.of_kind(policy, kind)).unwrap_or_default();
         let ranks = self.cluster.indices().map(|ix| (rank(ix), ix));
         let mut preferred = Preferred::closed(ranks, self.cluster.catalog.pooled().start);
-        for bucket in self.buckets.iter().filter(|bucket| bucket.key.condition != Condition::Alone) {
-            bucket.nodes().for_each(|ix| preferred.set(ix, Some(&bucket.key.free)));
-        }
+        let open = self.buckets.iter().filter(|bucket| bucket.key.condition != Condition::Alone);
+        preferred.fill(open.flat_map(|bucket| bucket.nodes().map(|ix| (ix, &*bucket.key.free))));
         preferred
     }
 
