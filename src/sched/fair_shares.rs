@@ -6,7 +6,7 @@ use super::snapshot::State;
 use crate::model::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A user, and the account asked for.
 type Owner<'s> = (&'s str, Option<&'s str>);
@@ -21,10 +21,9 @@ impl<'s> Shares<'s> {
     /// At a moment: by what they have used until then, running jobs included.
     pub fn of(state: &'s State, policy: &FairShare, now: Time) -> Shares<'s> {
         let tree = Tree::of(&policy.accounts);
-        let owner = |class: &'s ClassKey| (class.who.user.as_str(), class.who.account.as_deref());
-        let waiting: BTreeMap<Owner, Member> = owners(state.classes.values().map(|class| owner(&class.key)))
-            .map(|owner| (owner, tree.member(owner.0, owner.1)))
-            .collect();
+        let owners: BTreeSet<Owner> = state.classes.values().map(|class| owner_of(&class.key)).collect();
+        let waiting: BTreeMap<Owner, Member> =
+            owners.into_iter().map(|owner| (owner, tree.member(owner.0, owner.1))).collect();
         let mut used: BTreeMap<Member, f64> = waiting.values().map(|member| (member.clone(), 0.0)).collect();
         let usage = state.usage();
         for member in usage.members() {
@@ -39,15 +38,10 @@ impl<'s> Shares<'s> {
 
     /// That of the owner of a class's jobs.
     pub fn factor(&self, class: &ClassKey) -> f64 {
-        let owner = (class.who.user.as_str(), class.who.account.as_deref());
-        self.factors.get(&owner).copied().unwrap_or(0.0)
+        self.factors.get(&owner_of(class)).copied().unwrap_or(0.0)
     }
 }
 
-/// Each of them once.
-fn owners<'s>(all: impl Iterator<Item = Owner<'s>>) -> impl Iterator<Item = Owner<'s>> {
-    let mut owners: Vec<Owner> = all.collect();
-    owners.sort_unstable();
-    owners.dedup();
-    owners.into_iter()
+fn owner_of(class: &ClassKey) -> Owner<'_> {
+    (class.who.user.as_str(), class.who.account.as_deref())
 }

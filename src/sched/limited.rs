@@ -90,13 +90,11 @@ mod tests {
         let eligible =
             Eligibility { accrues: Accrues::Eligible, since: Time(5_000), had: Span::seconds(2), limit: None };
         scene.state.set_eligibility(array, eligible);
-        let at = |scene: &crate::sched::fixture::Scene, id, now| {
-            (scene.state.eligible_time(id, Time(now)), scene.state.eligible_since(id, Time(now)))
-        };
-        assert_eq!(at(&scene, array, 9_000), (Some(Span::seconds(6)), Some(Time(3_000))));
-        assert_eq!(at(&scene, element, 19_000), (Some(Span::seconds(16)), Some(Time(3_000))));
+        let at = |scene: &crate::sched::fixture::Scene, id, now| scene.state.eligible_time(id, Time(now));
+        assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(6)));
+        assert_eq!(at(&scene, element, 19_000), Some(Span::seconds(16)));
         scene.state.set_eligibility(array, Eligibility { accrues: Accrues::Ineligible, ..eligible });
-        assert_eq!(at(&scene, array, 9_000), (Some(Span::seconds(2)), Some(Time(7_000))));
+        assert_eq!(at(&scene, array, 9_000), Some(Span::seconds(2)));
         assert_eq!(scene.state.eligible_time(JobId::job(7), Time(0)), None);
     }
 }

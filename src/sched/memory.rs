@@ -111,8 +111,9 @@ impl Memory {
 
     /// Remembers why a shape waits, if that is for want of places and counting alone said so.
     pub fn keep(&mut self, space: &Space, shape: &Shape, reason: &Arc<Reason>) {
-        let is_lasting = matches!(**reason, Reason::Scattered { .. }) && shape.is_common();
-        if is_lasting && is_plain(space.cluster) && matching::is_counted(space, shape) {
+        // Where what the whole system has may be used can change, and no node would tell.
+        let is_lasting = matches!(**reason, Reason::Scattered { .. }) && shape.is_common() && shape.pooled.is_empty();
+        if is_lasting && matching::is_counted(space, shape) {
             self.found.push((shape.id, reason.clone()));
         }
     }
@@ -135,6 +136,7 @@ mod tests {
     use crate::model::node::Terms;
     use crate::sched::cycle;
     use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::pools::Pool;
     use std::num::Wrapping;
 
     /// Numbers that look random and are the same in every run.
@@ -217,5 +219,22 @@ mod tests {
         let scene = scene.running(6, "select=1:ncpus=4", "n2", 600).queued(2, "select=2:ncpus=4 rank=0");
         let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
         assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["scattered", "used_outside"]);
+    }
+
+    /// Q21: which hosts may have a licence is no matter of any node's room.
+    #[test]
+    fn what_hangs_on_licences_is_found_anew() {
+        let mut scene = cluster("3 x ncpus=4").running(9, "select=2:ncpus=2", "n2,n3", 600);
+        scene.state.set_pool("site_lic", Pool { total: 5, ..Pool::default() });
+        let mut scene = scene.queued(1, "select=2:ncpus=4").queued(2, "select=2:ncpus=3 site_lic=1");
+        let mut memory = Memory::default();
+        let mut fitting = |scene: &Scene| {
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            scene.state.verdict(&plan, JobId::job(2)).cloned()
+        };
+        assert_eq!(fitting(&scene), Some(Reason::Scattered { fitting: 1, needed: 2 }));
+        let scope = "hosts=n2".parse().unwrap();
+        scene.state.set_pool("site_lic", Pool { total: 5, scope, ..Pool::default() });
+        assert_eq!(fitting(&scene), Some(Reason::NeverNodes { requested: 2, total: 1 }));
     }
 }

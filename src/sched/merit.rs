@@ -82,7 +82,7 @@ impl<'s> Merits<'s> {
     }
 
     /// What a job of a class has of each factor.
-    pub fn factors(&self, class: &ClassKey, job: JobId) -> Factors {
+    fn factors(&self, class: &ClassKey, job: JobId) -> Factors {
         let (waited, fair_share) = (self.waited(job), self.shares.factor(class));
         Factors::of(&self.policy.precedence, class, waited, self.walltime(class), self.nodes, fair_share)
     }

@@ -173,12 +173,6 @@ impl State {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
 
-    /// Since when a candidate would have been eligible, had it been so without a break: what orders jobs
-    /// by eligible time. It stands still while the job accrues any.
-    pub fn eligible_since(&self, id: JobId, now: Time) -> Option<Time> {
-        self.eligible_time(id, now).map(|time| now - time)
-    }
-
     fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waits.get(&id).or_else(|| self.waits.get(&id.parent()?))
     }
