@@ -62,10 +62,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    (
-        "priority",
-        &["order", "formula", "weights", "accrual", "max_wait", "favor_small", "slowdown_cap", "qos", "queues"],
-    ),
+    ("order", &["by", "formula", "accrual", "update_period", "lexicographic", "weights"]),
+    ("order.weights", WEIGHTS),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -74,7 +72,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("fairshare", &["method", "subject", "ties", "distance"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
-    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge"]),
+    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge", "factor"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -126,6 +124,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("primetime", &["days", "from", "to", "cross"]),
 ];
 
+/// What `[order.weights]` may hold: the factors, and how some of them are measured.
+pub const WEIGHTS: &[&str] =
+    &["wait_time", "fair_share", "qos", "queue", "job_size", "slowdown", "max_wait", "favor", "slowdown_cap"];
+
 /// What stands before the first section.
 pub const HEAD: &[&str] = &["preset"];
 
@@ -146,7 +148,7 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
-    /// `[priority]`.
+    /// `[order]`.
     pub precedence: Precedence,
     /// `[fairshare]` and `[[account]]`.
     pub fair_share: FairShare,

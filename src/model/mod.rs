@@ -100,6 +100,8 @@ pub mod promise;
 
 pub mod outlook;
 
+pub mod worth;
+
 pub mod refusal;
 
 pub mod config;

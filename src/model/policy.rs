@@ -18,7 +18,7 @@ mod preset;
 
 pub use accrual::Accrual;
 pub use fair_share::FairShare;
-pub use order::{Order, Precedence, Weights};
+pub use order::{Favor, Order, Precedence, Weights};
 pub use preset::Preset;
 
 /// The policy of a cycle.

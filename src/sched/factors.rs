@@ -1,8 +1,9 @@
 //! The factors of the priority of a job, each from 0 to 1, and their weighted sum (F1).
 
 use super::shape::ClassKey;
-use crate::model::policy::{Precedence, Weights};
+use crate::model::policy::{Favor, Precedence, Weights};
 use crate::model::time::Span;
+use crate::model::worth::Part;
 
 /// What a job has of each factor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,23 +23,40 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// Those of a job of a class that has been waiting for so long, on a cluster of so many nodes.
-    pub fn of(
-        rule: &Precedence,
-        class: &ClassKey,
-        waited: Span,
-        walltime: Span,
-        nodes: usize,
-        fair_share: f64,
-    ) -> Factors {
+    /// Those of a job of a class that has not waited yet, on a cluster of so many nodes.
+    pub fn of(rule: &Precedence, class: &ClassKey, nodes: usize, fair_share: f64) -> Factors {
         Factors {
-            wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
+            wait_time: 0.0,
             fair_share,
             qos: qos(rule, class.who.qos.as_deref()),
             queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
-            job_size: size(class.shape.instances, nodes, rule.favor_small),
-            slowdown: slowdown(waited, walltime, rule.slowdown_cap),
+            job_size: size(class.shape.instances, nodes, rule.favor),
+            slowdown: 0.0,
         }
+    }
+
+    /// The same after a wait.
+    pub fn after(self, waited: Span, walltime: Span, rule: &Precedence) -> Factors {
+        Factors {
+            wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
+            slowdown: slowdown(waited, walltime, rule.slowdown_cap),
+            ..self
+        }
+    }
+
+    /// Each with what it comes from and what it counts for.
+    pub fn parts(&self, rule: &Precedence, class: &ClassKey, waited: Span, walltime: Span) -> Vec<Part> {
+        let weights = &rule.weights;
+        let seconds = |span: Span| format!("{} s", span.as_seconds());
+        let qos = class.who.qos.as_deref().unwrap_or(Precedence::NORMAL);
+        vec![
+            Part::weighed("wait_time", seconds(waited), self.wait_time, weights.wait_time),
+            Part::weighed("fair_share", class.who.user.clone(), self.fair_share, weights.fair_share),
+            Part::weighed("qos", qos.to_string(), self.qos, weights.qos),
+            Part::weighed("queue", class.who.queue.clone(), self.queue, weights.queue),
+            Part::weighed("job_size", format!("{} chunks", class.shape.instances), self.job_size, weights.job_size),
+            Part::weighed("slowdown", format!("walltime {}", seconds(walltime)), self.slowdown, weights.slowdown),
+        ]
     }
 
     /// What they come to.
@@ -62,12 +80,12 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
 }
 
 /// F6.
-fn size(asked: u64, nodes: usize, favor_small: bool) -> f64 {
+fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
     let (asked, nodes) = ((asked as f64).min(nodes as f64), nodes as f64);
-    match favor_small {
-        true if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
-        true => 1.0,
-        false => part(asked, nodes.max(1.0)),
+    match favor {
+        Favor::Small if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
+        Favor::Small => 1.0,
+        Favor::Large => part(asked, nodes.max(1.0)),
     }
 }
 
@@ -92,11 +110,13 @@ mod tests {
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
-        let factors = Factors::of(&rule, class, waited, Span::seconds(HOUR), 16, 0.5);
+        let factors = Factors::of(&rule, class, 16, 0.5).after(waited, Span::seconds(HOUR), &rule);
         assert_eq!(format!("{:.2}", factors.sum(&rule.weights)), "8321.43");
         let none = Weights { wait_time: 0.0, fair_share: 0.0, qos: 0.0, queue: 0.0, job_size: 0.0, slowdown: 0.0 };
         assert_eq!(factors.sum(&none), 0.0);
         assert_eq!(format!("{:.4}", factors.sum(&Weights { slowdown: 99.0, ..none })), "12.0000");
+        let parts = factors.parts(&rule, class, waited, Span::seconds(HOUR));
+        assert_eq!(parts.iter().filter_map(Part::product).sum::<f64>(), factors.sum(&rule.weights));
     }
 
     /// F2.
@@ -119,10 +139,15 @@ mod tests {
     #[test]
     fn large_or_small_jobs_are_favoured() {
         assert_eq!(
-            (size(4, 16, false), size(4, 16, true), size(1, 16, true), size(99, 16, true)),
+            (
+                size(4, 16, Favor::Large),
+                size(4, 16, Favor::Small),
+                size(1, 16, Favor::Small),
+                size(99, 16, Favor::Small)
+            ),
             (0.25, 0.8, 1.0, 0.0)
         );
-        assert_eq!((size(1, 1, true), size(1, 0, false)), (1.0, 0.0));
+        assert_eq!((size(1, 1, Favor::Small), size(1, 0, Favor::Large)), (1.0, 0.0));
     }
 
     #[test]

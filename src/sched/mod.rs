@@ -25,6 +25,8 @@ mod filing;
 
 mod order;
 
+mod wait;
+
 mod outside;
 
 pub mod pools;
@@ -47,6 +49,12 @@ mod feasibility;
 mod priority;
 
 mod merit;
+
+pub mod yardstick;
+
+mod tiers;
+
+mod formula;
 
 mod factors;
 

@@ -4,10 +4,11 @@
 //! refusals for want of room.
 
 use super::alike::{Group, Members};
-use super::merit::{Merit, Merits};
+use super::merit::Merit;
 use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
+use super::yardstick::Yardstick;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
@@ -31,7 +32,7 @@ pub struct Candidate<'s> {
 pub struct Ranking<'s> {
     state: &'s State,
     resolved: &'s Resolved,
-    merits: Option<Merits<'s>>,
+    yardstick: Option<Yardstick<'s>>,
     lines: Vec<Line<'s>>,
     rows: Vec<Row<'s>>,
     /// The best job of each row that is still of interest.
@@ -46,7 +47,7 @@ struct Row<'s> {
     members: &'s Members,
     /// Those of which no job was drawn yet.
     fresh: Fresh<'s>,
-    /// What goes before their merits.
+    /// What goes before their yardstick.
     ahead: i64,
     /// The next jobs of the others, with their lines.
     begun: BinaryHeap<Reverse<(Head, usize)>>,
@@ -62,9 +63,10 @@ enum Fresh<'s> {
 
 /// Ranks the queue.
 pub fn rank<'s>(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ranking<'s> {
-    let merits = Merits::new(state, policy, now);
-    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members, state, merits.as_ref())).collect();
-    let mut ranking = Ranking { state, resolved, merits, lines: Vec::new(), rows, heads: BinaryHeap::new() };
+    let yardstick = Some(Yardstick::new(state, policy, now));
+    let rows =
+        state.alike.groups().map(|(group, members)| Row::new(group, members, state, yardstick.as_ref())).collect();
+    let mut ranking = Ranking { state, resolved, yardstick, lines: Vec::new(), rows, heads: BinaryHeap::new() };
     ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
     ranking
 }
@@ -176,7 +178,7 @@ impl<'s> Ranking<'s> {
         let Some(class) = class else { return };
         let ahead = self.rows[row].ahead;
         let key = self.resolved.of(&class.key);
-        let jobs = Jobs::of(class, self.merits.as_ref());
+        let jobs = Jobs::of(class, self.yardstick.as_ref());
         self.lines.push(Line { row, class, key, jobs, array: None, ahead, chosen: 0 });
         self.advance(self.lines.len() - 1);
     }
@@ -203,9 +205,9 @@ impl<'s> Ranking<'s> {
 }
 
 impl<'s> Row<'s> {
-    fn new(group: &Group, members: &'s Members, state: &State, merits: Option<&Merits>) -> Row<'s> {
+    fn new(group: &Group, members: &'s Members, state: &State, yardstick: Option<&Yardstick>) -> Row<'s> {
         let ahead = ahead_of(group.asks_for_window, 0);
-        Row { members, fresh: Fresh::of(members, state, merits), ahead, begun: BinaryHeap::new() }
+        Row { members, fresh: Fresh::of(members, state, yardstick), ahead, begun: BinaryHeap::new() }
     }
 
     /// The place of the best job of the classes that have not begun.
@@ -215,11 +217,13 @@ impl<'s> Row<'s> {
 }
 
 impl<'s> Fresh<'s> {
-    fn of(members: &'s Members, state: &State, merits: Option<&Merits>) -> Fresh<'s> {
-        let Some(merits) = merits else { return Fresh::ByRank(members.classes.iter().peekable()) };
+    fn of(members: &'s Members, state: &State, yardstick: Option<&Yardstick>) -> Fresh<'s> {
+        let Some(yardstick) = yardstick else { return Fresh::ByRank(members.classes.iter().peekable()) };
         let best = |&(_, id): &(Place, ClassId)| {
             let class = state.classes.get(&id)?;
-            let (merit, place) = class.jobs.keys().map(|&place| (merits.of(&class.key, place.1), place)).min()?;
+            let rating = yardstick.rate(&class.key);
+            let merit = |job| Some(rating.merit(state.wait(job)?));
+            let (merit, place) = class.jobs.keys().filter_map(|&place| Some((merit(place.1)?, place))).min()?;
             Some(Reverse((merit, place, id)))
         };
         Fresh::ByMerit(members.classes.iter().filter_map(best).collect::<Vec<_>>().into())
@@ -250,9 +254,12 @@ enum Jobs<'s> {
 }
 
 impl<'s> Jobs<'s> {
-    fn of(class: &'s Class, merits: Option<&Merits>) -> Jobs<'s> {
-        let Some(merits) = merits else { return Jobs::ByRank(class.jobs.iter()) };
-        let worth = |(place, array): (&'s Place, &'s Option<Array>)| (merits.of(&class.key, place.1), place, array);
+    fn of(class: &'s Class, yardstick: Option<&Yardstick>) -> Jobs<'s> {
+        let Some(yardstick) = yardstick else { return Jobs::ByRank(class.jobs.iter()) };
+        let rating = yardstick.rate(&class.key);
+        let worth = |(place, array): (&'s Place, &'s Option<Array>)| {
+            (yardstick.state.wait(place.1).map_or_else(Merit::default, |wait| rating.merit(wait)), place, array)
+        };
         let mut jobs: Vec<_> = class.jobs.iter().map(worth).collect();
         jobs.sort_unstable_by_key(|&(merit, place, _)| (merit, place));
         Jobs::ByMerit(jobs.into_iter())

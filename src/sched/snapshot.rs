@@ -16,6 +16,7 @@ use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
 use super::usage::Usage;
+use super::wait::Wait;
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Job, JobId, Share};
@@ -24,7 +25,7 @@ use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::resource::{ResourceList, Resources};
 use crate::model::site_time::SiteTime;
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 use crate::model::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,15 +62,6 @@ pub struct State {
     pub(super) waits: BTreeMap<JobId, Wait>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
-}
-
-/// How long a candidate waits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wait {
-    /// Since when, as people count.
-    since: Time,
-    /// What of that counts.
-    pub eligibility: Eligibility,
 }
 
 /// A job's place in the order: by rank, then by id.
@@ -163,17 +155,8 @@ impl State {
         &self.usage
     }
 
-    /// Since when a candidate waits; an element as long as its array.
-    pub fn waits_since(&self, id: JobId) -> Option<Time> {
-        self.wait(id).map(|wait| wait.since)
-    }
-
-    /// The eligible time of a candidate (I6); an element has that of its array.
-    pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
-        self.wait(id).map(|wait| wait.eligibility.at(now))
-    }
-
-    fn wait(&self, id: JobId) -> Option<&Wait> {
+    /// How long a candidate waits; an element as long as its array.
+    pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
         self.waits.get(&id).or_else(|| self.waits.get(&id.parent()?))
     }
 

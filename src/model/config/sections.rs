@@ -34,7 +34,14 @@ const QUEUE_NAME: usize = 15;
 pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| ConfigError::syntax(text, &error))?;
     let root = Section::root(text, table.get_ref());
-    root.only(&KEYS.iter().map(|(section, _)| *section).chain(HEAD.iter().copied()).collect::<Vec<_>>())?;
+    root.only(
+        &KEYS
+            .iter()
+            .map(|(section, _)| *section)
+            .filter(|name| !name.contains('.'))
+            .chain(HEAD.iter().copied())
+            .collect::<Vec<_>>(),
+    )?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
     let Policy { backfill, placement, precedence, fair_share, usage, accrual, .. } = preset.policy();
     let mut config = Config {
@@ -45,7 +52,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         },
         cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
         preset,
-        accrual: root.section("priority")?.map(|s| eligibility::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
+        accrual: root.section("order")?.map(|s| eligibility::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
         backfill: root
             .section("backfill")?
             .map(|s| scheduling::backfill(&s, &backfill))
@@ -68,7 +75,9 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         precedence,
     };
     let resources = config.resources();
-    if let Some(section) = root.section("priority")? {
+    config.precedence.queues =
+        root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
+    if let Some(section) = root.section("order")? {
         config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
     }
     config.nodes = each(&root, "node", |section| node(section, &resources))?;

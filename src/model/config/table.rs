@@ -51,10 +51,11 @@ impl<'a> Section<'a> {
         Section { source, title: String::new(), offset: 0, table }
     }
 
-    /// `[name]`; None when the file has none.
+    /// `[name]`, within a section `[section.name]`; None when there is none.
     pub fn section(&self, name: &str) -> Result<Option<Section<'a>>, ConfigError> {
         let Some(value) = self.table.get(name) else { return Ok(None) };
-        let title = format!("[{name}]");
+        let within = self.title.trim_matches(['[', ']']);
+        let title = if within.is_empty() { format!("[{name}]") } else { format!("[{within}.{name}]") };
         let DeValue::Table(table) = value.get_ref() else {
             return Err(self.error(value, format!("`{name}` is a table and stands once: write {title}")));
         };

@@ -18,25 +18,40 @@ named! {
     }
 }
 
-/// `[priority]`: who goes first.
+/// `[order]`: who goes first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Precedence {
     /// By what.
     pub order: Order,
     /// What [`Order::Formula`] goes by, an expression over what is known of a job.
     pub formula: Option<String>,
+    /// For how long what jobs are worth is held still (F9); 0 for not at all.
+    pub update_period: Span,
+    /// Whether the jobs of a queue of higher priority come first, whatever they are worth (I2b).
+    pub lexicographic: bool,
     /// What the factors count for with [`Order::Multifactor`].
     pub weights: Weights,
     /// Who has waited for so long has a wait factor of 1 (F2); above zero.
     pub max_wait: Span,
-    /// Whether small jobs have a high size factor, rather than large ones (F6).
-    pub favor_small: bool,
+    /// Which jobs have a high size factor (F6).
+    pub favor: Favor,
     /// A slowdown above this counts as this; above 1.
     pub slowdown_cap: f64,
     /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
     pub qos: BTreeMap<String, f64>,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
+}
+
+named! {
+    /// Which jobs the size factor favours (F6).
+    Favor {
+        /// Those that ask for many nodes.
+        Large = "large",
+        /// Those that ask for few.
+        Small = "small",
+    }
 }
 
 /// What factors count for; one that counts 0 does not count.
@@ -68,9 +83,11 @@ impl Default for Precedence {
         Precedence {
             order: Order::Fcfs,
             formula: None,
+            update_period: Span(0),
+            lexicographic: false,
             weights: Weights::default(),
             max_wait: Span::seconds(7 * 24 * 3600),
-            favor_small: false,
+            favor: Favor::Large,
             slowdown_cap: 100.0,
             qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
             queues: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! What of `[priority]` says which waiting counts.
+//! What of `[order]` says which waiting counts.
 
 use super::{keys, scheduling::named};
 use crate::model::config::ConfigError;
@@ -7,7 +7,7 @@ use crate::model::policy::Accrual;
 
 /// Which of a job's waiting counts as eligible time, if the section says so (I13, M17).
 pub fn accrual(section: &Section) -> Result<Option<Accrual>, ConfigError> {
-    section.only(keys("priority"))?;
+    section.only(keys("order"))?;
     named(section, "accrual", Accrual::ALL, Accrual::named)
 }
 
@@ -26,8 +26,8 @@ mod tests {
         assert_eq!(accrual(""), Accrual::Pbs);
         assert_eq!(accrual("preset = \"maui\""), Accrual::QueuePolicy);
         assert_eq!(accrual("preset = \"flux\""), Accrual::Always);
-        assert_eq!(accrual("preset = \"maui\"\n[priority]\naccrual = \"full_policy\""), Accrual::FullPolicy);
-        let refused = Config::parse("[priority]\naccrual = \"sometimes\"").unwrap_err().to_string();
+        assert_eq!(accrual("preset = \"maui\"\n[order]\naccrual = \"full_policy\""), Accrual::FullPolicy);
+        let refused = Config::parse("[order]\naccrual = \"sometimes\"").unwrap_err().to_string();
         assert!(refused.contains("line 2") && refused.contains("queue_policy"), "{refused}");
     }
 }

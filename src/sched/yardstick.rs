@@ -1,0 +1,147 @@
+//! What jobs are worth at a moment, under the order of the policy: first what all jobs of a class have in
+//! common, then what each has of its own.
+
+use super::factors::Factors;
+use super::fair_shares::Shares;
+use super::merit::Merit;
+use super::shape::ClassKey;
+use super::snapshot::State;
+use super::wait::Wait;
+use super::{formula, tiers};
+use crate::model::expression::Expression;
+use crate::model::job::JobId;
+use crate::model::policy::{Order, Policy};
+use crate::model::time::{Span, Time};
+use crate::model::worth::{Part, Worth};
+
+/// What jobs are measured by at a moment.
+pub struct Yardstick<'s> {
+    pub(super) state: &'s State,
+    pub(super) policy: &'s Policy,
+    pub(super) now: Time,
+    /// The value of which is a job's score; None where it cannot be read.
+    formula: Option<Expression>,
+    shares: Shares<'s>,
+    /// How many nodes there are.
+    nodes: usize,
+}
+
+/// What the jobs of a class are worth.
+pub struct Rating<'y> {
+    yardstick: &'y Yardstick<'y>,
+    class: &'y ClassKey,
+    tier: i64,
+    basis: Basis<'y>,
+}
+
+/// What all jobs of a class have in common of their score.
+enum Basis<'y> {
+    /// All of it.
+    Whole(f64),
+    Formula(&'y Expression),
+    /// The factors of one that has not waited yet.
+    Factors(Factors),
+}
+
+impl<'s> Yardstick<'s> {
+    /// The yardstick of the policy.
+    pub fn new(state: &'s State, policy: &'s Policy, now: Time) -> Yardstick<'s> {
+        let precedence = &policy.precedence;
+        // A formula that cannot be read is refused with the configuration.
+        let read = |text: &str| Expression::parse(text).ok();
+        let heeds_shares = precedence.order == Order::Multifactor && precedence.weights.fair_share != 0.0;
+        Yardstick {
+            state,
+            policy,
+            now,
+            formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
+            shares: if heeds_shares { Shares::of(state, &policy.fair_share, now) } else { Shares::default() },
+            nodes: state.cluster.present().count(),
+        }
+    }
+
+    /// What the jobs of a class are worth.
+    pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
+        let basis = match self.policy.precedence.order {
+            Order::Fcfs => Basis::Whole(0.0),
+            Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
+            Order::Multifactor => Basis::Factors(self.factors(class)),
+        };
+        Rating { yardstick: self, class, tier: tiers::tier(self, class), basis }
+    }
+
+    fn factors(&self, class: &ClassKey) -> Factors {
+        let fair_share = self.shares.factor(class);
+        Factors::of(&self.policy.precedence, class, self.nodes, fair_share)
+    }
+
+    /// What a job of a class is planned with.
+    pub(super) fn walltime(&self, class: &ClassKey) -> Span {
+        class.walltime.unwrap_or(self.policy.default_walltime)
+    }
+
+    /// The priority of its queue.
+    pub(super) fn queue_priority(&self, class: &ClassKey) -> i64 {
+        self.state.queues.get(&class.who.queue).map_or(0, |queue| i64::from(queue.priority))
+    }
+
+    /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
+    pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
+        let catalog = &self.state.cluster.catalog;
+        let index = catalog.index(resource)?;
+        Some(catalog.number(index, class.shape.total[index]))
+    }
+}
+
+impl Rating<'_> {
+    /// What a job of the class is worth that has waited like this.
+    pub(super) fn merit(&self, wait: &Wait) -> Merit {
+        Merit::of(self.tier, self.score(wait))
+    }
+
+    fn score(&self, wait: &Wait) -> f64 {
+        match &self.basis {
+            Basis::Whole(score) => *score,
+            Basis::Formula(formula) => formula::value(formula, self.yardstick, self.class, self.waited(wait)),
+            Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
+        }
+    }
+
+    /// What the score is made of.
+    pub(super) fn parts(&self, wait: &Wait) -> Vec<Part> {
+        let waited = self.waited(wait);
+        let rule = &self.yardstick.policy.precedence;
+        match &self.basis {
+            Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
+            Basis::Whole(score) => vec![Part::named("job_priority", *score)],
+            Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
+            Basis::Factors(factors) => {
+                self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
+            }
+        }
+    }
+
+    /// The factors of a job that has waited like this.
+    fn after(&self, factors: &Factors, wait: &Wait) -> Factors {
+        let (rule, walltime) = (&self.yardstick.policy.precedence, self.yardstick.walltime(self.class));
+        factors.after(self.waited(wait), walltime, rule)
+    }
+
+    /// How long a job has been waiting, as far as that counts.
+    fn waited(&self, wait: &Wait) -> Span {
+        wait.eligibility.at(self.yardstick.now).max(Span(0))
+    }
+}
+
+impl State {
+    /// What a candidate is worth at a moment, and why; an element as much as its array. None for who is no
+    /// candidate.
+    pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
+        let (class, wait) = (self.waiting_class(job)?, self.wait(job)?);
+        let yardstick = Yardstick::new(self, policy, now);
+        let rating = yardstick.rate(class);
+        let merit = rating.merit(wait);
+        Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })
+    }
+}
