@@ -64,7 +64,7 @@ impl<'s> Yardstick<'s> {
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let basis = match self.policy.precedence.order {
             Order::Fcfs => Basis::Whole(0.0),
-            Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Priority => Basis::Whole(self.policy.precedence.own_say.score(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
         };
@@ -114,7 +114,9 @@ impl Rating<'_> {
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
             Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
-            Basis::Whole(score) => vec![Part::named("job_priority", *score)],
+            Basis::Whole(score) => {
+                vec![Part { input: self.class.priority.to_string(), ..Part::named("job_priority", *score) }]
+            }
             Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))

@@ -7,6 +7,8 @@ mod launch;
 mod eligibility;
 mod precedence;
 
+mod quality;
+
 mod reserving;
 
 mod scheduling;
@@ -43,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .collect::<Vec<_>>(),
     )?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, fair_share, usage, accrual, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, qualities, fair_share, usage, accrual, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -73,8 +75,10 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
         nodes: Vec::new(),
         precedence,
+        qualities: quality::qualities(&root, qualities)?,
     };
     let resources = config.resources();
+    config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
     if let Some(section) = root.section("order")? {
