@@ -246,6 +246,7 @@ impl World {
                 return Ok(());
             }
             self.ties.stirred = false;
+            self.state.prioritise(&self.policy, self.now);
             let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
             plan.audit(&self.state)?;
             self.cycles.push(self.now);
@@ -289,6 +290,11 @@ impl World {
         let element = || self.jobs.get(&id.parent()?)?.unrecorded(id.index()?);
         let job = self.jobs.get(&id).cloned().or_else(element)?;
         Some(job.life.eligibility.at(at))
+    }
+
+    /// What a job that waits is worth at a moment since the last change; None for one that does not.
+    pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
+        self.state.worth(&self.policy, at, id).map(|worth| worth.score)
     }
 
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
