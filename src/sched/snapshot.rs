@@ -409,9 +409,13 @@ impl State {
 
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
+        self.class_and_rank(id).map(|(class, _)| class)
+    }
+
+    /// The same, with its rank.
+    pub(super) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|place| self.waits_in(*place, id)))
-            .map(|(id, _)| id)
     }
 
     /// Whether an element waits with its array.

@@ -114,7 +114,6 @@ impl Rating<'_> {
         let waited = self.waited(wait);
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
-            Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
             Basis::Whole(score) => {
                 vec![Part { input: self.class.priority.to_string(), ..Part::named("job_priority", *score) }]
             }
@@ -145,6 +144,20 @@ impl State {
         let yardstick = Yardstick::new(self, policy, now, Arc::new(Shares::of(self, &policy.fair_share, now)));
         let rating = yardstick.rate(class);
         let merit = rating.merit(wait);
-        Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })
+        let (score, parts) = match policy.precedence.order {
+            Order::Fcfs => self.turn(job)?,
+            _ => (merit.score(), rating.parts(wait)),
+        };
+        Some(Worth { job, tier: merit.tier(), score, parts })
+    }
+
+    /// F8, F14: who came first has the highest score, each next one less, and it never changes.
+    fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
+        let (_, rank) = self.class_and_rank(job)?;
+        let score = FIRST - rank.saturating_sub(1) as f64;
+        Some((score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }]))
     }
 }
+
+/// The score of the first job of all under [`Order::Fcfs`]: Flux's highest priority.
+const FIRST: f64 = u32::MAX as f64;
