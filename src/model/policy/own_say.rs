@@ -56,9 +56,11 @@ impl OwnSay {
             UserPriority::Clamp => self.highest_user_priority,
             UserPriority::Free => None,
         };
-        let (best, worst): (fn(i32, i32) -> i32, fn(i32, i32) -> i32) =
-            if self.lowest_is_best { (i32::min, i32::max) } else { (i32::max, i32::min) };
-        bound.map_or(asked, |bound| worst(asked, best(bound, has)))
+        match bound {
+            None => asked,
+            Some(bound) if self.lowest_is_best => asked.max(bound.min(has)),
+            Some(bound) => asked.min(bound.max(has)),
+        }
     }
 
     /// The settings that a priority was bounded by, as they stand in the configuration.
