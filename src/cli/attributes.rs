@@ -262,6 +262,9 @@ impl<'a> View<'a> {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         self.out.text("Output_Path", self.path(&spec.output, 'o'));
         self.out.number("Priority", spec.priority);
+        if let Some(number) = spec.system_priority {
+            self.out.number("system_priority", number);
+        }
         self.moment("qtime", life.qtime);
         self.given("Remove_Files");
         self.out.boolean("Rerunable", spec.rerunnable);

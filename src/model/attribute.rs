@@ -211,6 +211,7 @@ fn blank(origin: Origin) -> Draft {
         account: None,
         project: DEFAULT_PROJECT.into(),
         priority: 0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,

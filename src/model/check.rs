@@ -31,6 +31,11 @@ pub fn priority(text: &str) -> Option<i32> {
     text.parse().ok().filter(|priority| (-1024..=1023).contains(priority))
 }
 
+/// What an operator adds to the most that a job can be worth: 0 to 1000000.
+pub fn system_priority(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|number| (0..=1_000_000).contains(number))
+}
+
 /// `oe`, `eo` or `n`.
 pub fn join(text: &str) -> Option<Join> {
     match text {

@@ -209,6 +209,9 @@ pub struct Spec {
     pub project: String,
     /// `-p`, -1024 to 1023.
     pub priority: i32,
+    /// `system_priority`: an operator says that it goes before all that have none, and before lower ones.
+    #[serde(default)]
+    pub system_priority: Option<i32>,
     /// `-r`: may be started again from the beginning.
     pub rerunnable: bool,
     /// `-a`: not eligible before.

@@ -11,12 +11,14 @@ use std::path::PathBuf;
 mod named;
 
 mod accrual;
+pub mod components;
 pub mod fair_share;
 mod order;
 
 mod preset;
 
 pub use accrual::Accrual;
+pub use components::Components;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence, Weights};
 pub use preset::Preset;

@@ -3,6 +3,7 @@
 use super::shape::ClassKey;
 use super::shares::{Tree, standings};
 use super::snapshot::State;
+use super::usage::Usage;
 use crate::model::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;
@@ -25,11 +26,7 @@ impl<'s> Shares<'s> {
         let waiting: BTreeMap<Owner, Member> =
             owners.into_iter().map(|owner| (owner, tree.member(owner.0, owner.1))).collect();
         let mut used: BTreeMap<Member, f64> = waiting.values().map(|member| (member.clone(), 0.0)).collect();
-        let usage = state.usage();
-        for member in usage.members() {
-            let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
-            *used.entry(tree.member(&member.user, account)).or_default() += usage.decayed(member, now);
-        }
+        used.extend(self::used(&tree, state.usage(), now));
         let standings = standings(&tree, policy, &used);
         // Whom nobody knows has used nothing.
         let factor = |member: &Member| standings.of(member).map_or(1.0, |standing| standing.factor);
@@ -44,4 +41,14 @@ impl<'s> Shares<'s> {
 
 fn owner_of(class: &ClassKey) -> Owner<'_> {
     (class.who.user.as_str(), class.who.account.as_deref())
+}
+
+/// What is left at a moment of what was used, by whom it is charged to.
+pub fn used(tree: &Tree, usage: &Usage, now: Time) -> BTreeMap<Member, f64> {
+    let mut used: BTreeMap<Member, f64> = BTreeMap::new();
+    for member in usage.members() {
+        let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
+        *used.entry(tree.member(&member.user, account)).or_default() += usage.decayed(member, now);
+    }
+    used
 }

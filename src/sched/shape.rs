@@ -383,6 +383,8 @@ pub struct ClassKey {
     pub user: User,
     /// Their `-p`.
     pub priority: i32,
+    /// What an operator says that they are worth, above what others can be.
+    pub system_priority: Option<i32>,
     /// The reservation they ask for, and run nowhere else.
     pub asks_for: Option<String>,
     /// Not to be started before.
@@ -408,7 +410,8 @@ impl ClassKey {
         };
         // What cannot be run again is given nothing on loan.
         let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
-        if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) }
+        let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
+        spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
 
     /// The class of a job, with a shape of its own.
@@ -425,6 +428,7 @@ impl ClassKey {
             who: Arc::new(Credentials::of(job)),
             user: User::of(&job.owner.user),
             priority: job.spec.priority,
+            system_priority: job.spec.system_priority,
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),

@@ -267,11 +267,11 @@ impl State {
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
         }
-        let id = ClassKey::id_of(job);
+        let (id, bypassed) = (ClassKey::id_of(job), self.bypassed(job.id));
         self.user(&job.owner.user);
         self.file(job.id, job.rank(), id, array, |state| state.class_key(job));
         let since = job.life.etime.unwrap_or(job.life.qtime);
-        self.waits.insert(job.id, Wait { since, eligibility: job.life.eligibility });
+        self.waits.insert(job.id, Wait { since, eligibility: job.life.eligibility, bypassed });
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
@@ -281,7 +281,7 @@ impl State {
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         self.file(id, rank, class.id, None, |_| class.clone());
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
-        self.waits.insert(id, Wait { since, eligibility });
+        self.waits.insert(id, Wait { since, eligibility, bypassed: 0 });
     }
 
     fn file(

@@ -1,6 +1,8 @@
 //! What jobs are worth at a moment, under the order of the policy: first what all jobs of a class have in
 //! common, then what each has of its own.
 
+use super::components::Common;
+use super::components::fair_share::Percents;
 use super::factors::Factors;
 use super::fair_shares::Shares;
 use super::merit::Merit;
@@ -10,7 +12,8 @@ use super::wait::Wait;
 use super::{formula, tiers};
 use crate::model::expression::Expression;
 use crate::model::job::JobId;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::components::Kind;
+use crate::model::policy::{Components, Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
 
@@ -22,6 +25,7 @@ pub struct Yardstick<'s> {
     /// The value of which is a job's score; None where it cannot be read.
     formula: Option<Expression>,
     shares: Shares<'s>,
+    pub(super) percents: Percents,
     /// How many nodes there are.
     nodes: usize,
 }
@@ -41,6 +45,9 @@ enum Basis<'y> {
     Formula(&'y Expression),
     /// The factors of one that has not waited yet.
     Factors(Factors),
+    Components(Common<'y>),
+    /// An operator says so, with this number.
+    Ordered(i32),
 }
 
 impl<'s> Yardstick<'s> {
@@ -50,12 +57,15 @@ impl<'s> Yardstick<'s> {
         // A formula that cannot be read is refused with the configuration.
         let read = |text: &str| Expression::parse(text).ok();
         let heeds_shares = precedence.order == Order::Multifactor && precedence.weights.fair_share != 0.0;
+        let is_counted = |kind| precedence.components.component(kind).counts();
+        let heeds_targets = precedence.order == Order::Components && is_counted(Kind::FairShare);
         Yardstick {
             state,
             policy,
             now,
             formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
             shares: if heeds_shares { Shares::of(state, &policy.fair_share, now) } else { Shares::default() },
+            percents: if heeds_targets { Percents::of(state, &policy.fair_share, now) } else { Percents::default() },
             nodes: state.cluster.present().count(),
         }
     }
@@ -67,7 +77,10 @@ impl<'s> Yardstick<'s> {
             Order::Priority => Basis::Whole(f64::from(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
+            Order::Components => Basis::Components(Common::of(self, class)),
         };
+        // M11: what an operator says stands above whatever the order says.
+        let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating { yardstick: self, class, tier: tiers::tier(self, class), basis }
     }
 
@@ -105,6 +118,8 @@ impl Rating<'_> {
             Basis::Whole(score) => *score,
             Basis::Formula(formula) => formula::value(formula, self.yardstick, self.class, self.waited(wait)),
             Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
+            Basis::Components(common) => common.score(self.waited(wait), wait),
+            Basis::Ordered(number) => Components::MOST + f64::from(*number),
         }
     }
 
@@ -119,6 +134,8 @@ impl Rating<'_> {
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
             }
+            Basis::Components(common) => common.parts(waited, wait),
+            Basis::Ordered(number) => vec![Part::named("system_priority", f64::from(*number))],
         }
     }
 

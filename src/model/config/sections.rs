@@ -2,6 +2,8 @@
 
 mod charging;
 
+mod components;
+
 mod launch;
 
 mod eligibility;

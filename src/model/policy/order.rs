@@ -1,5 +1,6 @@
 //! Who goes first.
 
+use super::Components;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ named! {
         Formula = "formula",
         /// The highest sum of weighted factors first (F1).
         Multifactor = "multifactor",
+        /// The highest sum of components first, as in Maui (M11).
+        Components = "components",
     }
 }
 
@@ -42,6 +45,8 @@ pub struct Precedence {
     pub qos: BTreeMap<String, f64>,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
+    /// What counts with [`Order::Components`].
+    pub components: Components,
 }
 
 named! {
@@ -91,6 +96,7 @@ impl Default for Precedence {
             slowdown_cap: 100.0,
             qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
             queues: BTreeMap::new(),
+            components: Components::default(),
         }
     }
 }

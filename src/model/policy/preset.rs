@@ -4,7 +4,7 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
+use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, Placement, Policy, Precedence};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -46,7 +46,13 @@ impl Preset {
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
         let (fair_share, accrual) = (FairShare::of(self), self.accrual());
-        Policy { backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+        let precedence = Precedence { order: self.order(), ..Precedence::default() };
+        Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// Who goes first.
+    fn order(self) -> Order {
+        if self == Preset::Maui { Order::Components } else { Order::default() }
     }
 
     /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
