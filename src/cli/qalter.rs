@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
     /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for operators
-    #[arg(long, value_name = "number")]
+    #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
@@ -89,8 +89,10 @@ mod tests {
         assert_eq!(asked(&["-h", "n", "12"]).unwrap(), [Setting::new("Hold_Types", "n")]);
         assert_eq!(asked(&["12", "-lwalltime=5"]).unwrap(), [Setting::resource("walltime", "5")]);
         assert_eq!(asked(&["-h", "x", "12"]), Err(options::illegal('h')));
-        let system =
-            |number| asked(&["--system-priority", number, "12"]).map(|settings| settings[0].value.lossy().into_owned());
+        let system = |number| {
+            asked(&[&format!("--system-priority={number}"), "12"])
+                .map(|settings| settings[0].value.lossy().into_owned())
+        };
         assert_eq!((system("5"), system("none")), (Ok("5".to_string()), Ok(String::new())));
         assert!(["-1", "1000001", "high", ""].iter().all(|number| system(number).is_err()));
         for letter in ["v", "q", "X", "J"] {

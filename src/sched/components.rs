@@ -38,7 +38,7 @@ impl<'y> Common<'y> {
     pub fn of(yardstick: &'y Yardstick, class: &ClassKey) -> Common<'y> {
         let rule = &yardstick.policy.precedence.components;
         let credential = credential::values(rule, class, yardstick.queue_priority(class));
-        let fair_share = yardstick.percents.distances(rule, &yardstick.policy.fair_share, class);
+        let fair_share = yardstick.shares.percents.distances(rule, &yardstick.policy.fair_share, class);
         let resource = resource::values(yardstick, class);
         let qos = class.who.qos.as_deref();
         let sum = rule.value(Kind::Credential, &credential)

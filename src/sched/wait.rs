@@ -6,6 +6,7 @@ use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How long a candidate waits.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +42,11 @@ impl State {
     /// every start as costly as the queue is long.
     pub(super) fn count_bypasses(&mut self, plan: &Plan) {
         for (id, passed) in passed(plan) {
-            let wait = self.waits.get_mut(&id);
-            wait.into_iter().for_each(|wait| wait.bypassed = wait.bypassed.saturating_add(passed));
+            let Some(&(class, rank)) = self.jobs.get(&id) else { continue };
+            let class = self.classes.get_mut(&class).map(Arc::make_mut);
+            if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
+                waiting.wait.bypassed = waiting.wait.bypassed.saturating_add(passed);
+            }
         }
     }
 }

@@ -4,19 +4,18 @@ use crate::model::member::Member;
 use crate::model::policy::components::Priorities;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::policy::{Components, FairShare};
-use crate::model::time::Time;
-use crate::sched::fair_shares;
 use crate::sched::shape::ClassKey;
 use crate::sched::shares::{Standings, Tree, standings, target};
-use crate::sched::snapshot::State;
+use std::collections::BTreeMap;
 
 /// Who has used how much of all that was used.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Percents {
     /// Nothing where fair-share does not count.
     known: Option<Known>,
 }
 
+#[derive(Clone, Debug)]
 struct Known {
     tree: Tree,
     users: Standings,
@@ -25,16 +24,13 @@ struct Known {
 }
 
 impl Percents {
-    /// At a moment, running jobs included.
-    pub fn of(state: &State, policy: &FairShare, now: Time) -> Percents {
-        let tree = Tree::of(&policy.accounts);
-        let used = fair_shares::used(&tree, state.usage(), now);
+    /// Of what members of a tree have used.
+    pub fn of(tree: &Tree, used: &BTreeMap<Member, f64>) -> Percents {
         let by = |subject| {
             let policy = FairShare { method: Method::Off, subject, ..FairShare::default() };
-            standings(&tree, &policy, &used)
+            standings(tree, &policy, used)
         };
-        let (users, accounts) = (by(Subject::User), by(Subject::Account));
-        Percents { known: Some(Known { tree, users, accounts }) }
+        Percents { known: Some(Known { tree: tree.clone(), users: by(Subject::User), accounts: by(Subject::Account) }) }
     }
 
     /// How far user and account of the jobs of a class are below their targets; nothing for who has none.

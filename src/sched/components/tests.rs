@@ -151,7 +151,7 @@ fn being_passed_counts() {
     let mut scene = scene(|rule| count(rule, Kind::Service, &[("bypass", Count::of(5.0))]));
     scene = scene.queued(1, "select=1:ncpus=1");
     let wait = Wait { since: Time(0), eligibility: Eligibility::default(), bypassed: 3 };
-    let yardstick = Yardstick::new(&scene.state, &scene.policy, scene.now);
+    let yardstick = Yardstick::new(&scene.state, &scene.policy, scene.now, Default::default());
     let class = scene.state.waiting_class(JobId::job(1)).unwrap();
     assert_eq!(Common::of(&yardstick, class).score(Span(0), &wait), 15.0);
 }
