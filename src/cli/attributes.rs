@@ -265,6 +265,9 @@ impl<'a> View<'a> {
         if spec.user_factor != 1.0 {
             self.out.add("user_factor", Shown::Real(spec.user_factor));
         }
+        if let Some(number) = spec.system_priority {
+            self.out.number("system_priority", number);
+        }
         self.moment("qtime", life.qtime);
         self.given("Remove_Files");
         self.out.boolean("Rerunable", spec.rerunnable);

@@ -254,6 +254,7 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         project: DEFAULT_PROJECT.into(),
         priority,
         user_factor: 1.0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,

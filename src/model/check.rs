@@ -37,6 +37,11 @@ pub fn fraction(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number| is_plain && (0.0..=1.0).contains(number))
 }
 
+/// What an operator adds to the most that a job can be worth: 0 to 1000000.
+pub fn system_priority(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|number| (0..=1_000_000).contains(number))
+}
+
 /// `oe`, `eo` or `n`.
 pub fn join(text: &str) -> Option<Join> {
     match text {

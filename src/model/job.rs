@@ -212,6 +212,9 @@ pub struct Spec {
     /// `--user-factor`, 0 to 1: what its owner leaves of its priority.
     #[serde(default = "one")]
     pub user_factor: f64,
+    /// `system_priority`: an operator says that it goes before all that have none, and before lower ones.
+    #[serde(default)]
+    pub system_priority: Option<i32>,
     /// `-r`: may be started again from the beginning.
     pub rerunnable: bool,
     /// `-a`: not eligible before.

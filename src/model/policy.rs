@@ -12,6 +12,7 @@ use std::path::PathBuf;
 mod named;
 
 mod accrual;
+pub mod components;
 pub mod fair_share;
 mod order;
 mod own_say;
@@ -19,6 +20,7 @@ mod own_say;
 mod preset;
 
 pub use accrual::Accrual;
+pub use components::Components;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence, Weights};
 pub use own_say::{OwnSay, UserPriority};

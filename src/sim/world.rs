@@ -139,6 +139,7 @@ impl World {
     /// From now on another configuration holds; resources stay as they are.
     pub fn configure(&mut self, config: Config) {
         self.policy = config.policy();
+        self.number_groups();
         self.config = config;
         self.set_queues();
         self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
@@ -159,6 +160,12 @@ impl World {
     /// Groups have these numbers.
     pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
         self.groups = groups;
+        self.number_groups();
+    }
+
+    fn number_groups(&mut self) {
+        let groups = &self.groups;
+        self.policy.precedence.components.number_groups(|name| groups.get(name).copied());
     }
 
     /// What is known of resources.

@@ -96,6 +96,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
+    row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
     row("topjob_ineligible", Who::Operator, true, Effect::Claim),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
@@ -296,6 +297,12 @@ fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refus
 
 /// A century: nobody waits longer.
 const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
+
+/// M11; an empty text takes it away.
+fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.system_priority = if text.is_empty() { None } else { Some(check::system_priority(text)?) };
+    Some(())
+}
 
 fn rerunnable(spec: &mut Spec, text: &str) -> Option<()> {
     spec.rerunnable = check::boolean(text)?;

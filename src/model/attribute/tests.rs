@@ -146,6 +146,13 @@ fn holds_and_counts_obey_rank() {
     assert_eq!(holds("", "Hold_Types=so", OPERATOR).unwrap(), "so");
     assert_eq!(holds("run_count=5", "run_count=1", OWNER), Err(Refusal::unauthorized()));
     assert_eq!(altered("run_count=5", "run_count=1", OPERATOR).unwrap().run_count, 1);
+    let system = |value: &str, rights| {
+        let changed = altered("system_priority=5", &format!("system_priority={value}"), rights);
+        changed.map(|draft| draft.spec.system_priority)
+    };
+    assert_eq!((system("7", OPERATOR), system("", OPERATOR)), (Ok(Some(7)), Ok(None)));
+    assert!(["7", ""].iter().all(|value| system(value, OWNER) == Err(Refusal::read_only("system_priority"))));
+    assert_eq!(system("-1", OPERATOR), Err(Refusal::illegal_value("system_priority")));
     assert_eq!(altered("", "comment=hello", OPERATOR).unwrap().comment.as_deref(), Some("hello"));
     assert_eq!(altered("", "block=true", OWNER), Err(Refusal::illegal_value("")));
 }

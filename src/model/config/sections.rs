@@ -2,6 +2,8 @@
 
 mod charging;
 
+mod components;
+
 mod launch;
 
 mod eligibility;
@@ -83,6 +85,10 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
     if let Some(section) = root.section("order")? {
         config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
+    }
+    for quality in config.qualities.all.iter().filter(|quality| quality.priority != 0) {
+        let priorities = &mut config.precedence.components.priorities.qos;
+        priorities.entry(quality.name.clone()).or_insert(quality.priority as f64);
     }
     config.nodes = each(&root, "node", |section| node(section, &resources))?;
     Ok(config)

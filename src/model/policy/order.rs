@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::OwnSay;
+use super::{Components, OwnSay, components};
 use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ named! {
         Formula = "formula",
         /// The highest sum of weighted factors first (F1).
         Multifactor = "multifactor",
+        /// The highest sum of components first, as in Maui (M11).
+        Components = "components",
     }
 }
 
@@ -46,6 +48,8 @@ pub struct Precedence {
     pub own_say: OwnSay,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
+    /// What counts with [`Order::Components`].
+    pub components: Components,
 }
 
 named! {
@@ -105,6 +109,7 @@ impl Default for Precedence {
             qos: Qualities::default().factors(),
             own_say: OwnSay::default(),
             queues: BTreeMap::new(),
+            components: Components::default(),
         }
     }
 }
@@ -117,14 +122,18 @@ impl Precedence {
 
     /// Whether it matters what owners have used.
     pub fn heeds_shares(&self) -> bool {
-        self.order == Order::Multifactor && self.weights.fair_share != 0.0
+        match self.order {
+            Order::Multifactor => self.weights.fair_share != 0.0,
+            Order::Components => self.components.component(components::Kind::FairShare).counts(),
+            Order::Fcfs | Order::Priority | Order::Formula => false,
+        }
     }
 
     /// Whether what a job is worth changes though nothing happens.
     pub fn moves(&self) -> bool {
         match self.order {
             Order::Fcfs | Order::Priority => false,
-            Order::Formula | Order::Multifactor => true,
+            Order::Formula | Order::Multifactor | Order::Components => true,
         }
     }
 

@@ -5,7 +5,7 @@ use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
 use super::{
-    Accrual, Allocation, Availability, Backfill, FairShare, Filling, OwnSay, Placement, Policy, Precedence,
+    Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, OwnSay, Placement, Policy, Precedence,
     UserPriority,
 };
 use serde::{Deserialize, Serialize};
@@ -49,8 +49,13 @@ impl Preset {
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
         let (fair_share, accrual) = (FairShare::of(self), self.accrual());
-        let precedence = Precedence { own_say: self.own_say(), ..Precedence::default() };
-        Policy { backfill, placement, fair_share, usage, accrual, precedence, ..Policy::default() }
+        let precedence = Precedence { order: self.order(), own_say: self.own_say(), ..Precedence::default() };
+        Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// Who goes first.
+    fn order(self) -> Order {
+        if self == Preset::Maui { Order::Components } else { Order::default() }
     }
 
     /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.

@@ -92,6 +92,7 @@ mod tests {
         assert_eq!((&high.grant, &low.grant, low.factor), (&grant, &Grant::All, 0.5));
         assert_eq!((normal.name.as_str(), policy.qualities.closed), ("normal", true));
         assert_eq!((policy.precedence.qos["high"], policy.precedence.qos.get("expedite")), (0.8, None));
+        assert_eq!(policy.precedence.components.priorities.qos, [("high".to_string(), 7.0)].into());
     }
 
     #[test]
