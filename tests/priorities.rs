@@ -64,6 +64,11 @@ fn a_users_factor_is_for_the_owner_to_say() {
     assert!(shown.contains("\n    user_factor = 0.2\n"), "{shown}");
     ann.run(&sandbox, "qalter", &["--user-factor", "1", &id]).ok();
     assert!(sandbox.job(&id)["user_factor"].is_null(), "1 is what every job has");
+    let id = ann.submit(&sandbox, &["-h"], "#PBS --user-factor .3\ntrue\n");
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
 }
 
 /// X22.

@@ -372,6 +372,7 @@ mod tests {
             (&["-y"], 2, "invalid option -- 'y'"),
             (&["--foo"], 2, "invalid option -- '-'"),
             (&["-N"], 2, "option requires an argument -- 'N'"),
+            (&["--user-factor"], 2, "option requires an argument -- 'user-factor'"),
         ] {
             let failure = settings(words).expect_err(said);
             assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");
