@@ -46,7 +46,7 @@ pub struct Precedence {
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
     /// What counts with [`Order::Components`].
-    pub components: Components,
+    pub components: Box<Components>,
 }
 
 named! {
@@ -96,7 +96,7 @@ impl Default for Precedence {
             slowdown_cap: 100.0,
             qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
             queues: BTreeMap::new(),
-            components: Components::default(),
+            components: Box::default(),
         }
     }
 }

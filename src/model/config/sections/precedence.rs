@@ -31,7 +31,7 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
         lexicographic: section.read("lexicographic", BOOLEAN, boolean)?.unwrap_or(preset.lexicographic),
         components: match section.section("components")? {
-            Some(section) => components(&section, preset.components)?,
+            Some(section) => Box::new(components(&section, *preset.components)?),
             None => preset.components,
         },
         ..preset
