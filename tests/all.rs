@@ -38,6 +38,7 @@ mod scenarios;
 mod sched_properties;
 mod shared;
 mod support;
+mod system_priority;
 mod torture;
 mod tour;
 mod tracejob;

@@ -1,3 +1,5 @@
+//! What jobs are worth by their components, and whom they count as having passed them.
+
 use super::*;
 use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
