@@ -18,7 +18,7 @@ fn a_job_with_a_system_priority_starts_before_those_that_came_earlier() {
     let wrong = sandbox.run("qalter", &["--system-priority=-1", &early]);
     assert!(wrong.code == 2 && wrong.err.contains("--system-priority is 0 to 1000000, or none, not -1"), "{wrong:?}");
     std::fs::write(sandbox.file("go"), "").unwrap();
-    [&early, &late].map(|id| sandbox.ended(id));
+    [&early, &late].into_iter().for_each(|id| drop(sandbox.ended(id)));
     assert_eq!(sandbox.read("order"), "late\nearly\n");
 }
 
