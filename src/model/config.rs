@@ -62,7 +62,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("order", &["by", "formula", "accrual", "update_period", "lexicographic", "weights", "components"]),
+    (
+        "order",
+        &["by", "formula", "accrual", "update_period", "lexicographic", "turns", "max_starve", "weights", "components"],
+    ),
     ("order.weights", WEIGHTS),
     (
         "order.components",

@@ -7,6 +7,7 @@ use super::class::Head;
 use super::fair_shares::Shares;
 use super::shape::ClassId;
 use super::snapshot::State;
+use super::turns;
 use super::yardstick::Yardstick;
 use crate::model::job::JobId;
 use crate::model::policy::{FairShare, Policy, Precedence};
@@ -79,7 +80,9 @@ impl Ranks {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
         let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
         let changes = self.is_stale && (!rule.moves || hold <= now.since(self.at));
-        match is_over || changes {
+        // Whose turn it is hangs on all others.
+        let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
+        match is_over || changes || is_one_of_many {
             true => Due::All,
             false if self.new.is_empty() => Due::Nobody,
             false => Due::New,
@@ -158,11 +161,11 @@ impl State {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
-        let rated = classes.values_mut().filter_map(|class| {
-            let class = Arc::make_mut(class);
-            class.rate(&yardstick);
-            Some((Group::of(&class.key), class.first()?, class.key.id))
-        });
+        classes.values_mut().for_each(|class| Arc::make_mut(class).rate(&yardstick));
+        if policy.precedence.takes_turns() {
+            turns::deal(&mut classes, &yardstick);
+        }
+        let rated = classes.values().filter_map(|class| Some((Group::of(&class.key), class.first()?, class.key.id)));
         let heads: Vec<(Group, Head, ClassId)> = rated.collect();
         self.classes = classes;
         self.alike.file(heads);
@@ -233,12 +236,12 @@ mod tests {
         let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
         assert_eq!(put_in_order(&mut scene), [1, 2]);
         let mut first = scene.job(3, "select=1:ncpus=1");
-        first.spec.system_priority = Some(5);
+        Arc::make_mut(&mut first.spec).system_priority = Some(5);
         scene.state.enqueue(&first);
         assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
         scene.state.set_node(&crate::model::node::NodeFacts::default(), true);
         assert_eq!(put_in_order(&mut scene), [3, 1, 2], "also when all are rated anew");
-        first.spec.system_priority = None;
+        Arc::make_mut(&mut first.spec).system_priority = None;
         scene.state.enqueue(&first);
         assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
     }

@@ -2,6 +2,7 @@
 
 use super::components::components;
 use super::scheduling::{expression, named};
+use super::tiers::tiers;
 use super::{A_SECOND_OR_MORE, BOOLEAN, boolean, keys, span, span_from_a_second, text, whole};
 use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, nearest};
@@ -34,6 +35,7 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
             Some(section) => Box::new(components(&section, *preset.components)?),
             None => preset.components,
         },
+        tiers: tiers(section, preset.tiers.clone())?,
         ..preset
     };
     section.section("weights")?.map_or(Ok(precedence.clone()), |weights| weighed(&weights, precedence))
