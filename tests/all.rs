@@ -39,6 +39,7 @@ mod scenarios;
 mod sched_properties;
 mod shared;
 mod support;
+mod system_priority;
 mod torture;
 mod tour;
 mod tracejob;

@@ -129,7 +129,8 @@ impl State {
     /// Rates who has come since.
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
-        if policy.precedence.is_by_rank() {
+        let is_ordered = |id: &JobId| self.waiting_class(*id).is_some_and(|class| class.system_priority.is_some());
+        if policy.precedence.is_by_rank() && !new.iter().any(is_ordered) {
             return;
         }
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
@@ -156,7 +157,8 @@ impl State {
         let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
         let heeds_shares = policy.precedence.heeds_shares();
         let shares = if heeds_shares { Shares::of(self, policy, now) } else { Shares::default() };
-        let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
+        let is_ordered = self.classes.values().any(|class| class.key.system_priority.is_some());
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered;
         self.ranks =
             Ranks { rule: Some(rule), at: now, is_stale: false, new: BTreeSet::new(), shares: Arc::new(shares) };
         if is_unchanged {
@@ -231,6 +233,22 @@ mod tests {
         night.priority = 5;
         scene.state.set_queue(&night);
         assert_eq!(put_in_order(&mut scene), [2, 1], "X18: the tier of the higher queue");
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        let mut first = scene.job(3, "select=1:ncpus=1");
+        Arc::make_mut(&mut first.spec).system_priority = Some(5);
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
+        scene.state.set_node(&crate::model::node::NodeFacts::default(), true);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2], "also when all are rated anew");
+        Arc::make_mut(&mut first.spec).system_priority = None;
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
     }
 
     /// A queue that is kept in order is in the same order as one that is put in order from nothing.
