@@ -112,7 +112,7 @@ fn every_waiting_job_is_told_when_it_starts() {
     let start = |id: &str| estimated(id)["start"].as_i64().unwrap_or_else(|| panic!("{id}: {told}"));
     assert_eq!(start(&third), start(&second) + 600, "{told}");
     assert_eq!(estimated(&third)["end"].as_i64().unwrap(), start(&third) + 300);
-    assert_eq!(told["Jobs"][&never]["code"], "never_enough");
+    assert_eq!(told["Jobs"][&never]["code"], "unsatisfiable");
     assert_eq!(told["horizon"]["whole"], true);
     let stime = sandbox.job(&first)["stime"].as_str().unwrap().to_string();
     let text = sandbox.run("qstat", &["--start", &second, &never, &first]).ok();
@@ -140,7 +140,7 @@ fn a_job_that_waits_is_told_why_and_who_passed_it() {
         let why = json_of(&sandbox, &["--why", &waits])["Jobs"][&waits]["why"].clone();
         (why["passed_by"].as_array().is_some_and(|passed| !passed.is_empty())).then_some(why)
     });
-    assert_eq!(why["reason"]["code"], "busy", "{why}");
+    assert_eq!(why["reason"]["code"], "amount.ncpus", "{why}");
     assert_eq!(why["passed_by"][0]["job"], json!(filler));
     let verdicts: Vec<&str> =
         why["stages"].as_array().unwrap().iter().map(|s| s["verdict"].as_str().unwrap()).collect();

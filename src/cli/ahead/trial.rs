@@ -58,9 +58,14 @@ mod tests {
     fn a_trial_says_when_where_or_why_not() {
         let horizon = Horizon { from: Time(1000), until: Time(5000), cycles: 3, is_whole: true };
         let starts = |at| Prospect::Starts { at: Time(at), end: Time(9000), nodes: vec!["n1".into()] };
-        let explanation = |prospect, reason| Explanation {
+        let explanation = |prospect, reason: Option<Reason>| Explanation {
             job: JobId::job(4),
+            objections: reason.iter().cloned().collect(),
             reason,
+            barriers: vec![],
+            rank: None,
+            survey: None,
+            shorter: None,
             prospect,
             horizon,
             ahead: 0,

@@ -1,0 +1,254 @@
+//! What does every node say to a job? Asked for one job on demand, node by node; a cycle counts and asks
+//! none by name.
+
+use super::candidates::Candidates;
+use super::cluster::NodeIx;
+use super::ledger::Ledger;
+use super::screen;
+use super::shape::{ChunkShape, ClassKey, Shape};
+use super::space::Space;
+use super::trial::Trial;
+use crate::model::outlook::{Rejection, Survey};
+use crate::model::reason::Bar;
+use std::collections::BTreeMap;
+
+/// Holds a chunk of a class against every node, as a cycle has left them. Of several kinds of chunks it
+/// is the first that finds too few places. `heeds_promises` where what others are promised is in the way.
+pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Survey> {
+    let (space, shape) = (&ledger.space, &*class.shape);
+    let number = (0..shape.chunks.len())
+        .find(|&chunk| Candidates::of(space, shape, chunk, None).supply() < shape.chunks[chunk].count)
+        .unwrap_or(0);
+    let chunk = shape.chunks.get(number)?;
+    let until = ledger.end_of(class);
+    let windows = ledger.windows();
+    let left = windows.inside(space, class, until);
+    let beside = left.as_ref().or_else(|| windows.left(class, until)).unwrap_or(space);
+    let poll = Poll { space, beside, shape, chunk, trial: Trial::new(space, shape), number };
+    let mut tally = Tally { survey: Survey { chunk: poll.asked(), ..Survey::default() }, groups: BTreeMap::new() };
+    for ix in space.cluster.indices().filter(|&ix| space.cluster.node(ix).kind.is_some()) {
+        let name = &space.cluster.node(ix).name;
+        let is_outside = !windows.encloses(class, name);
+        let is_promised = heeds_promises && space.next_promise(ix).is_some_and(|at| at < until);
+        let objection = poll.objection(ix).or_else(|| is_outside.then(Objection::outside));
+        tally.note(name, objection.or_else(|| is_promised.then(Objection::promised)), &poll);
+    }
+    Some(tally.close(&poll))
+}
+
+/// Why one node cannot take the chunk.
+struct Objection {
+    code: &'static str,
+    /// The resource that it is about, by name, and how much the node has: None for what is only compared.
+    resource: Option<(String, Option<i64>)>,
+    said: Option<String>,
+    never: bool,
+}
+
+impl Objection {
+    fn said(code: &'static str, said: impl Into<String>) -> Objection {
+        Objection { code, resource: None, said: Some(said.into()), never: false }
+    }
+
+    fn outside() -> Objection {
+        Objection::said("window_acl", "not a node of its reservation")
+    }
+
+    fn promised() -> Objection {
+        Objection::said("would_delay_booking", "there is room, but another job is promised the node")
+    }
+
+    /// In the order in which nodes are asked, which is that of the codes.
+    fn place(&self) -> usize {
+        const ORDER: [&str; 12] = [
+            "attribute",
+            "requirement",
+            "restriction",
+            "hosts",
+            "vetoed",
+            "access_policy",
+            "node_limit",
+            "node_state",
+            AMOUNT,
+            "used_outside",
+            "window_acl",
+            "would_delay_booking",
+        ];
+        ORDER.iter().position(|code| *code == self.code).unwrap_or(ORDER.len())
+    }
+}
+
+const AMOUNT: &str = "amount";
+
+/// What nodes are asked.
+struct Poll<'a> {
+    /// What is free, and what reservations leave of that.
+    space: &'a Space<'a>,
+    beside: &'a Space<'a>,
+    shape: &'a Shape,
+    chunk: &'a ChunkShape,
+    number: usize,
+    trial: Trial<'a>,
+}
+
+impl Poll<'_> {
+    /// The chunk, as it was asked for.
+    fn asked(&self) -> String {
+        let catalog = &self.space.cluster.catalog;
+        let given = self.chunk.given.iter().map(|(index, value)| format!("{}={value}", catalog.names()[*index]));
+        let needs = self.chunk.needs.iter().map(|need| format!("{}={}", need.resource, need.value));
+        given.chain(needs).collect::<Vec<_>>().join(":")
+    }
+
+    /// Why a node does not take the chunk: first what it is, then how it is, then what it has.
+    fn objection(&self, ix: NodeIx) -> Option<Objection> {
+        self.attribute(ix)
+            .or_else(|| self.screened(ix))
+            .or_else(|| self.too_small(ix))
+            .or_else(|| (!self.space.is_open(ix)).then(|| Objection::said("node_state", "down, offline or silent")))
+            .or_else(|| self.access(ix))
+            .or_else(|| self.amount(ix))
+            .or_else(|| self.window(ix))
+    }
+
+    fn attribute(&self, ix: NodeIx) -> Option<Objection> {
+        let cluster = self.space.cluster;
+        let need = self.chunk.needs.iter().find(|need| !cluster.node_meets(ix, std::slice::from_ref(need)))?;
+        let found = cluster.value(cluster.node(ix), &need.resource).map_or("unset".to_string(), |v| v.to_string());
+        let said = Some(format!("{} is {found}, not {}", need.resource, need.value));
+        let resource = Some((need.resource.clone(), None));
+        Some(Objection { code: "attribute", resource, said, never: true })
+    }
+
+    fn screened(&self, ix: NodeIx) -> Option<Objection> {
+        let (bar, said) = screen::objection(self.space, self.shape, ix)?;
+        let never = matches!(bar, Bar::Restriction | Bar::Hosts);
+        Some(Objection { never, ..Objection::said(bar.name(), said) })
+    }
+
+    fn too_small(&self, ix: NodeIx) -> Option<Objection> {
+        let kind = self.space.cluster.kind(self.space.cluster.node(ix).kind?);
+        self.lacking(&kind.empty.free).map(|objection| Objection { never: true, ..objection })
+    }
+
+    fn access(&self, ix: NodeIx) -> Option<Objection> {
+        let room = self.space.room(ix);
+        let is_taken = self.chunk.wants_idle() && room.tenants > 0;
+        if self.space.admits(ix, self.shape.tenant()) && !is_taken {
+            return None;
+        }
+        let is_full = room.tenants >= room.bounds.jobs || room.barred().contains(&self.shape.tenant().user);
+        Some(match (is_full, room.alone > 0) {
+            (true, false) => Objection::said("node_limit", "as many jobs are there as it takes"),
+            (_, true) => Objection::said("access_policy", "one job has it for itself"),
+            (false, false) if self.shape.tenancy.is_exclusive() || is_taken => {
+                Objection::said("access_policy", "the job wants it for itself, and others are there")
+            }
+            (false, false) => Objection::said("access_policy", "who is there does not share it with this job"),
+        })
+    }
+
+    fn amount(&self, ix: NodeIx) -> Option<Objection> {
+        let objection = self.lacking(&self.space.room(ix).free)?;
+        let outside = self.space.cluster.outside(ix);
+        let is_gpus = objection.resource.as_ref().is_some_and(|(name, _)| name == "ngpus");
+        let would_do = objection.resource.as_ref().and_then(|(_, found)| *found).is_some_and(|free| {
+            let index = self.space.cluster.catalog.index("ngpus");
+            self.chunk.asked.iter().any(|&(i, amount)| Some(i) == index && amount <= free + outside)
+        });
+        Some(match is_gpus && outside > 0 && would_do {
+            true => Objection { code: "used_outside", ..objection },
+            false => objection,
+        })
+    }
+
+    /// The first resource of which these amounts have too little.
+    fn lacking(&self, free: &[i64]) -> Option<Objection> {
+        let &(index, _) = self.chunk.asked.iter().find(|&&(index, amount)| amount > free[index])?;
+        let name = self.space.cluster.catalog.names()[index].clone();
+        Some(Objection { code: AMOUNT, resource: Some((name, Some(free[index]))), said: None, never: false })
+    }
+
+    /// What reservations leave of a node that has enough.
+    fn window(&self, ix: NodeIx) -> Option<Objection> {
+        let left = self.beside.room(ix);
+        let is_left = self.lacking(&left.free).is_none() && left.admits(self.shape.tenant());
+        (!is_left || self.trial.times(ix, self.number) == 0)
+            .then(|| Objection::said("window_acl", "set aside by a reservation"))
+    }
+
+    fn shown(&self, resource: &str, amount: i64) -> Option<String> {
+        let catalog = &self.space.cluster.catalog;
+        Some(self.shape.shown(catalog.index_on_node(resource)?, amount, catalog))
+    }
+
+    fn requested(&self, resource: &str) -> Option<String> {
+        let index = self.space.cluster.catalog.index_on_node(resource);
+        let given = self.chunk.given.iter().find(|(i, _)| Some(*i) == index).map(|(_, value)| value.to_string());
+        let need = || self.chunk.needs.iter().find(|need| need.resource == resource).map(|need| need.value.to_string());
+        given.or_else(need)
+    }
+}
+
+/// In what objections are one: their place in the order, the resource, and whether they last.
+type Alike = (usize, Option<String>, bool);
+
+/// The answers so far.
+struct Tally {
+    survey: Survey,
+    groups: BTreeMap<Alike, (Rejection, Option<(i64, i64)>)>,
+}
+
+impl Tally {
+    fn note(&mut self, name: &str, objection: Option<Objection>, poll: &Poll) {
+        let Some(objection) = objection else {
+            self.survey.fitting += 1;
+            if self.survey.named.len() < Survey::MOST {
+                self.survey.named.push(name.to_string());
+            }
+            return;
+        };
+        let (resource, found) = objection.resource.clone().map_or((None, None), |(name, found)| (Some(name), found));
+        let alike = (objection.place(), resource, objection.never);
+        let (rejection, range) = self.groups.entry(alike).or_insert_with(|| (Rejection::first(objection, poll), None));
+        rejection.nodes += 1;
+        if rejection.named.len() < Survey::MOST {
+            rejection.named.push(name.to_string());
+        }
+        if let Some(found) = found {
+            let (least, most) = range.unwrap_or((found, found));
+            *range = Some((least.min(found), most.max(found)));
+        }
+    }
+
+    fn close(self, poll: &Poll) -> Survey {
+        let rejections = self.groups.into_values().map(|(rejection, range)| {
+            let resource = rejection.resource.as_deref();
+            let shown = |amount| poll.shown(resource?, amount);
+            let found = range.and_then(|(least, most)| shown(least).zip(shown(most)));
+            Rejection { found, ..rejection }
+        });
+        Survey { rejections: rejections.collect(), ..self.survey }
+    }
+}
+
+impl Rejection {
+    /// Of no node yet.
+    fn first(objection: Objection, poll: &Poll) -> Rejection {
+        let resource = objection.resource.map(|(name, _)| name);
+        let code = match (&resource, objection.code) {
+            (Some(name), AMOUNT) => format!("{AMOUNT}.{name}"),
+            (_, code) => code.to_string(),
+        };
+        Rejection {
+            code,
+            requested: resource.as_deref().and_then(|name| poll.requested(name)),
+            resource,
+            found: None,
+            said: objection.said,
+            never: objection.never,
+            nodes: 0,
+            named: Vec::new(),
+        }
+    }
+}
