@@ -385,3 +385,80 @@ impl fmt::Display for Short<'_> {
         write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})")
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// One of each kind.
+    pub fn all() -> Vec<Reason> {
+        let (text, at) = (|| "x".to_string(), Time(5));
+        let unsuitable = |bar, never| Reason::Unsuitable { bar, said: text(), never };
+        let busy = |pooled| Reason::Busy {
+            resource: "mem".to_string(),
+            requested: text(),
+            available: text(),
+            total: text(),
+            until: None,
+            pooled,
+        };
+        let mut all = vec![
+            Reason::NeverEnough { resource: text(), requested: text(), available: text(), total: text() },
+            Reason::NeverMatches { resource: text(), requested: text(), found: text() },
+            Reason::NeverNodes { requested: 2, total: 1 },
+            Reason::ArrayLimit { limit: 2 },
+            busy(false),
+            busy(true),
+            unsuitable(Bar::Requirement, true),
+            Reason::Scattered { fitting: 1, needed: 2 },
+            Reason::NoSet { by: text() },
+            Reason::Booked { at },
+            Reason::WouldDelayBooking { holder: JobId::job(1), at },
+            Reason::BackfillDepth { limit: 2 },
+            Reason::KeptForWider { size: 2, until: at },
+            Reason::UsedOutside { requested: text(), available: text(), total: text(), outside: 1 },
+            Reason::Reserved { window: text(), from: at },
+            Reason::NotOpen { window: text() },
+            Reason::OutlastsWindow { requested: text(), left: text() },
+            Reason::CrossesDedicated { at },
+            Reason::CrossesPrime { into_prime: true, at },
+            Reason::Deferred { until: at },
+        ];
+        all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
+        all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
+        all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));
+        all
+    }
+
+    #[test]
+    fn every_reason_has_a_name_of_the_table_and_that_ones_stage() {
+        for reason in all() {
+            let code = Code::find(&reason.code()).unwrap_or_else(|| panic!("{reason:?}"));
+            assert_eq!(code.stage, reason.stage(), "{reason:?}");
+        }
+        assert_eq!(Stage::ALL.map(Stage::name), Stage::ALL.map(|stage| format!("{stage:?}").to_lowercase()));
+    }
+
+    /// X3: who can never start is promised nothing, and shuts nobody out.
+    #[test]
+    fn who_waits_for_room_is_blocked_and_who_can_never_start_is_not() {
+        let names = |is_blocked| {
+            let reasons = all().into_iter().filter(move |reason| reason.is_blocked() == is_blocked);
+            reasons.map(|reason| reason.code().into_owned()).collect::<Vec<_>>()
+        };
+        let blocked = names(true);
+        for code in ["amount.mem", "licence_wait", "fragmented", "nodeset", "contiguity", "window_acl", "node_state"] {
+            assert!(blocked.contains(&code.to_string()), "{code}");
+        }
+        assert!(names(false).contains(&"unsatisfiable".to_string()) && !blocked.contains(&"unsatisfiable".to_string()));
+        assert!(!blocked.contains(&"booked_at".to_string()) && !blocked.contains(&"queue_stopped".to_string()));
+    }
+
+    /// Reasons are kept in the spool as JSON.
+    #[test]
+    fn a_reason_of_before_the_whole_systems_amounts_can_still_be_read() {
+        let kept = r#"{"Busy":{"resource":"ncpus","requested":"2","available":"0","total":"4","until":null}}"#;
+        let reason: Reason = serde_json::from_str(kept).unwrap();
+        assert_eq!(reason.code(), "amount.ncpus");
+    }
+}

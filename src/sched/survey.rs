@@ -252,3 +252,95 @@ impl Rejection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::node::Terms;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::forecast::{self, Budget};
+    use crate::sched::why::explain;
+
+    fn survey(scene: &Scene, request: &str) -> Survey {
+        let scene = scene.clone().queued(99, request);
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        explain(&scene.state, &scene.policy, scene.now, JobId::job(99), &outlook).unwrap().survey.unwrap()
+    }
+
+    /// `amount.ncpus 2 n1,n2 asked 4 has 1..3; fits 1 n3`.
+    fn told(scene: &Scene, request: &str) -> String {
+        let survey = survey(scene, request);
+        let rejections = survey.rejections.iter().map(|rejection| {
+            let amounts = rejection.found.as_ref().zip(rejection.requested.as_ref());
+            let amounts = amounts.map(|((least, most), asked)| format!(" asked {asked} has {least}..{most}"));
+            let never = if rejection.never { " ever" } else { "" };
+            let named = rejection.named.join(",");
+            format!("{} {} {named}{}{never}", rejection.code, rejection.nodes, amounts.unwrap_or_default())
+        });
+        let fits = (survey.fitting > 0).then(|| format!("fits {} {}", survey.fitting, survey.named.join(",")));
+        rejections.chain(fits).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn nodes_are_counted_by_what_keeps_the_job_from_them() {
+        let scene =
+            cluster("4 x ncpus=8:mem=8gb:arch=linux, 1 x ncpus=8:mem=8gb:arch=aix, 2 x ncpus=2:mem=8gb:arch=linux")
+                .node("n8", "ncpus=8:mem=8gb:arch=linux", false)
+                .running(1, "select=1:ncpus=6", "n1", 600)
+                .running(2, "select=1:ncpus=7", "n2", 600)
+                .running(3, "select=1:ncpus=1 place=excl", "n3", 600)
+                .running(4, "select=1:ncpus=1:mem=6gb", "n4", 600);
+        let expected = "attribute 1 n5 ever; access_policy 1 n3; node_state 1 n8; amount.mem 1 n4 asked 4gb has 2gb..2gb; \
+                        amount.ncpus 2 n1,n2 asked 4 has 1..2; amount.ncpus 2 n6,n7 asked 4 has 2..2 ever";
+        assert_eq!(told(&scene, "select=1:ncpus=4:mem=4gb:arch=linux"), expected);
+        assert_eq!(survey(&scene, "select=1:ncpus=4:mem=4gb:arch=linux").chunk, "ncpus=4:mem=4gb:arch=linux");
+    }
+
+    #[test]
+    fn who_wants_a_node_alone_is_told_where_others_are() {
+        let scene = cluster("3 x ncpus=8").running(1, "select=2:ncpus=1", "n1,n2", 600);
+        let survey = survey(&scene, "select=2:ncpus=1 place=scatter:excl");
+        let said = survey.rejections[0].said.as_deref();
+        assert_eq!(said, Some("the job wants it for itself, and others are there"));
+        assert_eq!((survey.rejections[0].nodes, survey.fitting, survey.named), (2, 1, vec!["n3".to_string()]));
+    }
+
+    #[test]
+    fn a_node_with_as_many_jobs_as_it_takes_says_so() {
+        let terms = Terms { max_jobs: Some(1), ..Terms::default() };
+        let scene = cluster("1 x ncpus=8").terms("n1", "ncpus=8", terms).running(1, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(told(&scene, "select=1:ncpus=1"), "node_limit 1 n1");
+    }
+
+    #[test]
+    fn gpus_in_use_from_outside_are_told_apart() {
+        let scene = cluster("1 x ncpus=4:ngpus=2").used_outside("n1", "ncpus=4:ngpus=2", &[1]);
+        assert_eq!(told(&scene, "select=1:ngpus=2"), "used_outside 1 n1 asked 2 has 1..1");
+    }
+
+    /// Of several kinds of chunks, the one that finds too few places is asked about.
+    #[test]
+    fn the_chunk_that_lacks_places_is_asked_about() {
+        let scene =
+            cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 60).running(2, "select=1:ncpus=3", "n2", 60);
+        let survey = survey(&scene, "select=1:ncpus=1+1:ncpus=3");
+        assert_eq!((survey.chunk.as_str(), survey.fitting), ("ncpus=3", 0));
+    }
+
+    #[test]
+    fn no_more_nodes_are_named_than_fit_in_a_line() {
+        let scene = cluster("20 x ncpus=1");
+        let survey = survey(&scene, "select=1:ncpus=2");
+        assert_eq!((survey.rejections[0].nodes, survey.rejections[0].named.len()), (20, Survey::MOST));
+    }
+
+    #[test]
+    fn a_node_that_others_are_promised_says_so_only_where_that_is_in_the_way() {
+        let scene = cluster("1 x ncpus=8")
+            .running(1, "select=1:ncpus=4", "n1", 3600)
+            .queued(2, "select=1:ncpus=8 walltime=3600");
+        assert_eq!(told(&scene, "select=1:ncpus=4 walltime=7200"), "would_delay_booking 1 n1");
+        assert_eq!(told(&scene, "select=1:ncpus=4 walltime=60 queue=night"), "fits 1 n1");
+    }
+}

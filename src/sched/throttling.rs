@@ -93,7 +93,10 @@ mod tests {
             .queued(6, "select=1:ncpus=5 walltime=60 queue=night")
             .queued(7, "select=1:ncpus=4 walltime=60 queue=gone");
         let code = |job| scene.reason(job).unwrap().code();
-        assert_eq!([code(2), code(3), code(4), code(7)], ["amount.ncpus", "amount.ncpus", "queue_stopped", "queue_stopped"]);
+        assert_eq!(
+            [code(2), code(3), code(4), code(7)],
+            ["amount.ncpus", "amount.ncpus", "queue_stopped", "queue_stopped"]
+        );
         assert_eq!([code(5), code(6)], ["unsatisfiable", "unsatisfiable"]);
     }
 

@@ -83,11 +83,9 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
 /// The limit that a reason speaks of.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
-        Reason::ArrayLimit { limit } => Some(Barrier {
-            limit: "max_run_subjobs".to_string(),
-            value: limit.to_string(),
-            used: begun.to_string(),
-        }),
+        Reason::ArrayLimit { limit } => {
+            Some(Barrier { limit: "max_run_subjobs".to_string(), value: limit.to_string(), used: begun.to_string() })
+        }
         Reason::Busy { resource, available, total, pooled: true, .. } => {
             let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
             let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());

@@ -141,7 +141,9 @@ impl Table<'_> {
     fn attributes<'a>(&'a self, foreseen: &'a Foreseen, attributes: &mut Attributes<'a>) {
         attributes.text("Job_Owner", self.owner(foreseen.job));
         match &foreseen.prospect {
-            Prospect::Starts { .. } => attributes.add("estimated", Shown::Data(data(&self.inquiry.server, &foreseen.prospect))),
+            Prospect::Starts { .. } => {
+                attributes.add("estimated", Shown::Data(data(&self.inquiry.server, &foreseen.prospect)))
+            }
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());
                 attributes.text("comment", reason.to_string());

@@ -42,6 +42,9 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
     if let Some(reason) = &explanation.reason {
         let _ = writeln!(out, "{reason}\nWhat would help: {}.", remedy(reason));
     }
+    if let Some(walltime) = explanation.shorter {
+        let _ = writeln!(out, "With a walltime of at most {walltime} it would start now.");
+    }
     out
 }
 

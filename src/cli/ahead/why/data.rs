@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 impl View<'_> {
     /// All of it.
     pub fn data(&self) -> Value {
-        let obstacles = if self.waits() { self.obstacles() } else { Vec::new() };
+        let obstacles = self.obstacles();
         let steps = if self.waits() { self.steps(&obstacles) } else { Vec::new() };
         let first = obstacles.first();
         let mut data = json!({

@@ -4,8 +4,9 @@ use super::super::super::attributes::numbers_of;
 use super::super::super::comment;
 use super::super::super::remedy::remedy;
 use super::super::super::when;
-use super::View;
+use super::{View, counted};
 use crate::model::depend::Kind;
+use crate::model::event::Event;
 use crate::model::outlook::{Explanation, Prospect};
 use crate::model::reason::{Code, Reason, Stage};
 use crate::model::state::{Holds, State};
@@ -65,6 +66,7 @@ impl View<'_> {
         match job.life.state {
             State::Held => self.holds().into_iter().chain(self.dependency()).collect(),
             State::Waiting => self.begin_time().into_iter().collect(),
+            State::Finished | State::Expired => self.broken().into_iter().collect(),
             _ => Vec::new(),
         }
     }
@@ -109,6 +111,16 @@ impl View<'_> {
         Some(Obstacle::of_state("dep_wait", text, help, json!({ "depends_on": jobs })))
     }
 
+    /// What ended a job that waited for others.
+    fn broken(&self) -> Option<Obstacle> {
+        let why = self.found.events.iter().rev().find_map(|(_, event)| match event {
+            Event::DependencyBroken { why, .. } => Some(why),
+            _ => None,
+        });
+        let help = "submitting it again, with other conditions".to_string();
+        why.map(|why| Obstacle::of_state("dep_failed", format!("{why}."), help, json!({})))
+    }
+
     fn begin_time(&self) -> Option<Obstacle> {
         let job = &self.found.record.job;
         let begin = job.spec.begin?;
@@ -124,7 +136,8 @@ impl View<'_> {
             help.extend(explanation.shorter.map(|walltime| self.shorter(walltime)));
             help.extend(self.ends(explanation).filter(|_| reason.is_blocked()));
         }
-        help.push(remedy(reason).to_string());
+        let is_exact = is_first && explanation.shorter.is_some();
+        help.extend((!is_exact).then(|| remedy(reason).to_string()));
         let stage = reason.stage();
         Obstacle { stage, code: reason.code().into(), text: self.plain(reason), help, numbers: self.numbers(reason) }
     }
@@ -136,10 +149,15 @@ impl View<'_> {
 
     /// Whose ends let it start, if the forecast knows.
     fn ends(&self, explanation: &Explanation) -> Option<String> {
-        let Prospect::Starts { .. } = explanation.prospect else { return None };
-        let last = explanation.occupants.iter().map(|occupant| occupant.end).max()?;
+        let Prospect::Starts { at, .. } = explanation.prospect else { return None };
+        let last = explanation.occupants.iter().map(|occupant| occupant.end).filter(|_| explanation.more == 0).max();
+        let Some(last) = last.filter(|last| *last >= at) else {
+            let ahead = counted(explanation.ahead, "job");
+            let is_behind = explanation.ahead > 0;
+            return is_behind.then(|| format!("its turn, after {ahead} ahead of it: at {}", self.moment(at)));
+        };
         let ids: Vec<String> = explanation.occupants.iter().take(NAMED).map(|one| self.id(one.job)).collect();
-        let more = explanation.occupants.len().saturating_sub(NAMED) as u64 + explanation.more;
+        let more = explanation.occupants.len().saturating_sub(NAMED);
         let all = match more {
             0 => ids.join(" and "),
             more => format!("{} and {more} more", ids.join(", ")),
@@ -148,7 +166,7 @@ impl View<'_> {
         Some(format!("when {jobs} {all} {ends}, at the latest at {}", self.moment(last)))
     }
 
-    /// What was compared; moments in seconds since 1970.
+    /// What was compared; moments in seconds since 1970, jobs by their ids.
     fn numbers(&self, reason: &Reason) -> Map<String, Value> {
         let mut numbers = numbers_of(reason).as_object().cloned().unwrap_or_default();
         numbers.retain(|key, _| key != "code" && key != "stage");
@@ -158,6 +176,9 @@ impl View<'_> {
             {
                 *time = self.wall(Time(at)).0.into();
             }
+        }
+        if let Reason::WouldDelayBooking { holder, .. } = reason {
+            numbers.insert("holder".into(), self.id(*holder).into());
         }
         numbers
     }

@@ -85,7 +85,7 @@ impl View<'_> {
                     (code, text) = (Some(name.to_string()), said);
                 }
             }
-            (Stage::Preempt, _) => text = "no job makes way for another".to_string(),
+            (Stage::Preempt, _) => text = "no running job is ended for it".to_string(),
             (_, Verdict::NotReached) => {}
             (Stage::State, _) => text = "free to start".to_string(),
             (Stage::Admission, _) => {

@@ -5,6 +5,7 @@ use super::super::super::comment;
 use super::super::super::when;
 use super::super::nodes;
 use super::obstacles::Obstacle;
+use super::steps::Verdict;
 use super::words::rejected;
 use super::{View, counted};
 use crate::model::event::Event;
@@ -64,7 +65,10 @@ impl View<'_> {
                     (None, _) => format!("is being started since {since} on {on}"),
                     (_, None) => format!("runs since {since} on {on}"),
                     (_, Some(span)) => {
-                        format!("runs since {since} on {on}; its walltime is over at {}", self.moment(run.started + span))
+                        format!(
+                            "runs since {since} on {on}; its walltime is over at {}",
+                            self.moment(run.started + span)
+                        )
                     }
                 }
             }
@@ -104,8 +108,13 @@ impl View<'_> {
     fn table(&self, obstacles: &[Obstacle], out: &mut String) {
         out.push('\n');
         for step in self.steps(obstacles) {
-            let code = step.code.map_or(String::new(), |code| format!("{code}: "));
-            let line = format!("  {:10} {:12} {code}{}", step.stage.name(), step.verdict.shown(), step.text);
+            let said = match (step.code, step.verdict) {
+                // The whole sentence stands above.
+                (Some(code), Verdict::Failed) => code,
+                (Some(code), _) => format!("{code}: {}", step.text),
+                (None, _) => step.text,
+            };
+            let line = format!("  {:10} {:12} {said}", step.stage.name(), step.verdict.shown());
             let _ = writeln!(out, "{}", line.trim_end());
         }
         out.push('\n');

@@ -89,7 +89,9 @@ impl View<'_> {
 fn never(reason: &Reason) -> String {
     match reason {
         Reason::NeverEnough { resource, requested, available, total } => {
-            format!("it asks for {resource} {requested} at once, and at most {available} can be had so ({total} in all)")
+            format!(
+                "it asks for {resource}={requested} at once, and at most {available} can be had (of {total} in all)"
+            )
         }
         Reason::NeverMatches { resource, requested, found } => {
             format!("it asks for {resource}={requested}, which no such node has ({found})")
@@ -106,12 +108,12 @@ fn never(reason: &Reason) -> String {
 fn short(reason: &Reason) -> String {
     match reason {
         Reason::Busy { resource, requested, available, total, pooled, .. } => {
-            let whose = if *pooled { " that all nodes share" } else { "" };
-            format!("Too little {resource}{whose} is free now: it asks for {requested}, and of {total} are {available} free.")
+            let whose = if *pooled { ", which all nodes share," } else { "" };
+            format!("Not enough {resource}{whose} is free now: asked for {requested}, free {available} of {total}.")
         }
         Reason::UsedOutside { requested, available, total, outside } => format!(
-            "Too few GPUs are free now: it asks for {requested}, and of {total} are {available} free; {outside} are in \
-             use by processes outside the queue."
+            "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
+             queue use {outside}."
         ),
         Reason::ArrayLimit { limit } => {
             format!("Its array lets {} run at once, and so many do.", super::counted(u64::from(*limit), "subjob"))
