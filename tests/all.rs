@@ -43,6 +43,7 @@ mod tour;
 mod tracejob;
 mod usage;
 mod watch;
+mod why;
 
 use std::collections::BTreeSet;
 

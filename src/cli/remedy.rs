@@ -14,6 +14,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
         Reason::Busy { pooled: true, .. } => "the end of jobs that hold it, or asking for less",
         Reason::Busy { .. } => "the end of jobs that run, or asking for less",
         Reason::Scattered { .. } => "the end of jobs that run, or chunks that fit into what is free (qstat --holes)",
+        Reason::Nowhere { .. } => "these nodes, or others, becoming free for it (pbsnodes -l, pbsnodes -a)",
         Reason::NotContiguous | Reason::NoSet { .. } => "the end of jobs that run there (qstat --why)",
         Reason::Booked { .. } => "time: its start is promised",
         Reason::WouldDelayBooking { .. } => "a walltime short enough to be over before that start, or its start",

@@ -159,6 +159,16 @@ pub enum Reason {
         /// Nodes needed.
         needed: u64,
     },
+    /// No node that could take a chunk takes it now, all for the same reason. Found out where somebody
+    /// asks, not by a cycle.
+    Nowhere {
+        /// The reason, by its stable name.
+        code: String,
+        /// In words.
+        said: String,
+        /// How many such nodes there are.
+        nodes: u64,
+    },
     /// Enough is free, but not on neighbouring nodes (M8h).
     NotContiguous,
     /// Enough is free, but not on nodes that have this in common (M47).
@@ -256,7 +266,7 @@ impl Reason {
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => true,
-            Reason::NotContiguous | Reason::NoSet { .. } => true,
+            Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => true,
             Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } => true,
             Reason::Unsuitable { .. } => !self.is_never(),
             _ => false,
@@ -272,6 +282,7 @@ impl Reason {
     pub fn code(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Reason::Busy { resource, pooled: false, .. } => return Cow::Owned(codes::amount(resource)),
+            Reason::Nowhere { code, .. } => Code::find(code).map_or("fragmented", |code| code.name),
             Reason::Busy { pooled: true, .. } => "licence_wait",
             Reason::Unsuitable { bar, never: false, .. } => bar.name(),
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
@@ -337,6 +348,7 @@ impl Reason {
             Reason::Scattered { fitting, needed } => {
                 write!(f, "Not enough free nodes available (R: {needed} A: {fitting})")
             }
+            Reason::Nowhere { said, nodes, .. } => write!(f, "Not enough free nodes available ({nodes} are: {said})"),
             Reason::NotContiguous => f.write_str("Not enough free nodes available side by side"),
             Reason::NoSet { by } => write!(f, "Not enough free nodes available of one {by}"),
             Reason::Booked { .. } => f.write_str("Job waits for its promised start"),
@@ -412,6 +424,7 @@ pub(crate) mod tests {
             unsuitable(Bar::Requirement, true),
             Reason::Scattered { fitting: 1, needed: 2 },
             Reason::NoSet { by: text() },
+            Reason::Nowhere { code: "node_state".to_string(), said: text(), nodes: 3 },
             Reason::Booked { at },
             Reason::WouldDelayBooking { holder: JobId::job(1), at },
             Reason::BackfillDepth { limit: 2 },

@@ -8,7 +8,7 @@ use super::resolution::Resolved;
 use super::snapshot::{Array, State};
 use super::{cycle, objections, survey};
 use crate::model::job::JobId;
-use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Survey};
+use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -77,7 +77,22 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
         objections.clear();
         (shorter, survey) = (None, None);
     }
+    let objections = objections.into_iter().map(|reason| pointed(reason, survey.as_ref())).collect();
     Some(Found { objections, survey, shorter, begun })
+}
+
+/// That there are too few places is said of what all nodes say that come into question, if they agree:
+/// counting does not know why.
+fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
+    let is_counted = matches!(reason, Reason::Scattered { .. });
+    let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else { return reason };
+    let mut possible = survey.rejections.iter().filter(|rejection| !rejection.never);
+    match (possible.next(), possible.next()) {
+        (Some(Rejection { code, said: Some(said), nodes, .. }), None) => {
+            Reason::Nowhere { code: code.clone(), said: said.clone(), nodes: *nodes }
+        }
+        _ => reason,
+    }
 }
 
 /// The limit that a reason speaks of.
@@ -171,6 +186,20 @@ mod tests {
         );
         let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
         assert_eq!(explain(&scene.state, &scene.policy, scene.now, JobId::job(9), &outlook), None);
+    }
+
+    #[test]
+    fn where_all_nodes_that_could_do_agree_that_is_the_reason() {
+        let scene = cluster("2 x ncpus=2, 1 x ncpus=4").node("n3", "ncpus=4", false).queued(1, "select=1:ncpus=4");
+        let why = explained(&scene, 1);
+        assert_eq!(why.reason.unwrap().code(), "node_state");
+        let alone = cluster("2 x ncpus=4").running(1, "select=2:ncpus=1 place=scatter", "n1,n2", 60);
+        let why = explained(&alone.clone().queued(2, "select=1:ncpus=1 place=excl"), 2);
+        assert_eq!(why.reason.unwrap().code(), "amount.ncpus", "nothing is free for such a job");
+        let half = alone.running(3, "select=1:ncpus=2", "n1", 60);
+        assert_eq!(explained(&half.queued(2, "select=1:ncpus=3"), 2).reason, None);
+        let apart = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2 place=scatter", "n1,n2", 60);
+        assert_eq!(explained(&apart.queued(2, "select=1:ncpus=3"), 2).reason.unwrap().code(), "fragmented");
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! What is said of jobs in every state, with made-up records.
+
 use super::*;
 use crate::cli::example::{self, finished, queued, running, share};
 use crate::model::depend::{Bars, Condition, Edge, Kind, Link};

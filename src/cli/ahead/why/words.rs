@@ -15,6 +15,9 @@ impl View<'_> {
             Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::ArrayLimit { .. } => short(reason),
             Reason::Scattered { .. } | Reason::NotContiguous | Reason::NoSet { .. } => apart(reason),
             Reason::NoNodes => "No node takes jobs now: none answers, or all are offline.".to_string(),
+            Reason::Nowhere { said, nodes, .. } => {
+                format!("Of the nodes that could take it ({nodes}), none does now: {said}.")
+            }
             Reason::Unsuitable { bar, said, .. } => {
                 format!("There are free nodes, but they do not suit the job ({}: {said}).", bar.name())
             }
@@ -126,7 +129,7 @@ fn short(reason: &Reason) -> String {
 fn apart(reason: &Reason) -> String {
     match reason {
         Reason::Scattered { fitting, needed } => {
-            format!("What is free does not lie together as asked: of {needed} chunks, {fitting} find a place.")
+            format!("Enough is free in all, but not in pieces as asked: {fitting} of {needed} chunks find a place.")
         }
         Reason::NoSet { by } => format!("Enough is free, but not on nodes of the same {by}."),
         _ => "Enough is free, but not on nodes side by side.".to_string(),
