@@ -1,11 +1,12 @@
 //! Why does this job wait? What the cycle says of it, and what the forecast makes of that: nothing is
 //! stored, all is found out again by the same functions that decide.
 
+use super::class::{Array, Waiting};
 use super::forecast::Outlook;
 use super::memory::Memory;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
-use super::snapshot::{Array, State};
+use super::snapshot::State;
 use super::{cycle, objections, survey};
 use crate::model::job::JobId;
 use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey};
@@ -19,6 +20,7 @@ const MOST_COUNTED: u64 = 500_000;
 /// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
 /// same state and moment. Who passed the job is not known here.
 pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &Outlook) -> Option<Explanation> {
+    let state = &*state.prioritised(policy, now);
     let found = examine(state, policy, now, job)?;
     let prospect = outlook.of(job).map_or(Prospect::Beyond, |foreseen| foreseen.prospect.clone());
     let place = outlook.starts.iter().position(|foreseen| is_of(foreseen.job, job));
@@ -112,10 +114,11 @@ fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
 
 /// How many jobs a cycle considers before this one, one after another.
 fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
-    let waiting = |array: &Option<Array>| array.as_ref().map_or(1, |array| u64::from(array.elements.waiting().len()));
-    let waiting = state.classes.values().flat_map(|class| class.jobs.values().map(waiting)).sum();
+    let elements = |array: &Array| u64::from(array.elements.waiting().len());
+    let each = |waiting: &Waiting| waiting.array.as_ref().map_or(1, elements);
+    let waiting = state.classes.values().flat_map(|class| class.jobs().map(|(_, waiting)| each(waiting))).sum();
     let resolved = Resolved::new(state, policy, now);
-    let mut ranking = priority::rank(state, policy, &resolved, now);
+    let mut ranking = priority::rank(state, &resolved);
     let mut before = 0;
     while before < MOST_COUNTED
         && let Some(candidate) = ranking.next()
