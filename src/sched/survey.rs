@@ -28,10 +28,12 @@ pub fn of(class: &ClassKey, ledger: &Ledger, heeds_promises: bool) -> Option<Sur
     let mut tally = Tally { survey: Survey { chunk: poll.asked(), ..Survey::default() }, groups: BTreeMap::new() };
     for ix in space.cluster.indices().filter(|&ix| space.cluster.node(ix).kind.is_some()) {
         let name = &space.cluster.node(ix).name;
-        let is_outside = !windows.encloses(class, name);
         let is_promised = heeds_promises && space.next_promise(ix).is_some_and(|at| at < until);
-        let objection = poll.objection(ix).or_else(|| is_outside.then(Objection::outside));
-        tally.note(name, objection.or_else(|| is_promised.then(Objection::promised)), &poll);
+        let objection = match windows.encloses(class, name) {
+            true => poll.objection(ix).or_else(|| is_promised.then(Objection::promised)),
+            false => Some(Objection::outside()),
+        };
+        tally.note(name, objection, &poll);
     }
     Some(tally.close(&poll))
 }
