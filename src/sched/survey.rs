@@ -260,9 +260,12 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::node::Terms;
+    use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::forecast::{self, Budget};
     use crate::sched::why::explain;
+    use crate::sched::window;
 
     fn survey(scene: &Scene, request: &str) -> Survey {
         let scene = scene.clone().queued(99, request);
@@ -344,5 +347,34 @@ mod tests {
             .queued(2, "select=1:ncpus=8 walltime=3600");
         assert_eq!(told(&scene, "select=1:ncpus=4 walltime=7200"), "would_delay_booking 1 n1");
         assert_eq!(told(&scene, "select=1:ncpus=4 walltime=60 queue=night"), "fits 1 n1");
+        // What it is promised itself is not in its way.
+        let half = cluster("2 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60);
+        let expected = "amount.ncpus 1 n1 asked 4 has 0..0; fits 1 n2";
+        assert_eq!(told(&half, "select=2:ncpus=4 walltime=600"), expected);
+    }
+
+    /// M39: whom a reservation keeps out is told so of its nodes, and who asks for one of all others.
+    #[test]
+    fn nodes_of_a_reservation_say_so_to_others_and_other_nodes_to_who_asks_for_it() {
+        let mut scene = cluster("3 x ncpus=4");
+        scene.state.set_window(Window {
+            id: "R1".into(),
+            from: Time(0),
+            to: Time(9_000_000),
+            shares: window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+            whole: true,
+            access: Access { users: vec!["ann".into()], ..Access::default() },
+            by_name: true,
+            owner_preempts: false,
+        });
+        assert_eq!(told(&scene, "select=3:ncpus=4 walltime=60"), "window_acl 1 n1; fits 2 n2,n3");
+        let mut job = scene.job(5, "select=1:ncpus=3 walltime=60");
+        std::sync::Arc::make_mut(&mut job.spec).reservation = Some("R1".into());
+        let mut inside = scene.running(1, "select=1:ncpus=2", "n1", 600);
+        inside.state.enqueue(&job);
+        let outlook = forecast::run(inside.state.clone(), &inside.policy, inside.now, Budget::default());
+        let why = explain(&inside.state, &inside.policy, inside.now, job.id, &outlook).unwrap();
+        let codes: Vec<_> = why.survey.unwrap().rejections.into_iter().map(|one| (one.code, one.nodes)).collect();
+        assert_eq!(codes, [("amount.ncpus".to_string(), 1), ("window_acl".to_string(), 2)]);
     }
 }
