@@ -10,7 +10,7 @@ use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{feasibility, filling, launch, throttling};
+use super::{feasibility, filling, launch, nearness, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -30,7 +30,15 @@ pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory)
     let plan = |memory| decide(state, policy, &resolved, now, memory).close();
     let decided = plan(memory);
     debug_assert!(decided == plan(&mut Memory::default()), "what is remembered is not so");
+    memory.conclude(state, policy, &decided);
     decided
+}
+
+/// Whether a cycle could decide anything that the last one with this memory has not: something has happened
+/// since, or it has decided something itself, or the moment has come at which it wanted to look again, or
+/// others go first than did then.
+pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &Memory) -> bool {
+    !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
 /// The books of a cycle that has decided all there is to decide.
@@ -42,9 +50,14 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
+    resolved.passes.iter().for_each(|near| nearness::start_near(priority::rank(state, near), &mut ledger));
     let mut ranking = priority::rank(state, resolved);
 
     while let Some(job) = ranking.next() {
+        if ledger.has_started(job.job) {
+            ranking.follow(job);
+            continue;
+        }
         ledger.consider();
         match place(job, &mut ledger) {
             Ok((start, claim)) => {
@@ -64,7 +77,7 @@ pub(super) fn decide<'s>(
     ledger
 }
 
-fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
+pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
     feasibility::screen(&job.class.shape, ledger)?;
     throttling::admit(job, ledger)?;
     let placement = ledger.place(job)?;

@@ -26,7 +26,7 @@ use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use refusals::Refusals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The books of one cycle.
@@ -61,6 +61,8 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     refusals: Refusals,
+    /// What was started in passes before the last.
+    started: BTreeSet<JobId>,
     plan: Plan,
 }
 
@@ -95,6 +97,7 @@ impl<'s> Ledger<'s> {
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
+            started: BTreeSet::new(),
             plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
     }
@@ -255,6 +258,16 @@ impl<'s> Ledger<'s> {
         self.plan.considered += 1;
     }
 
+    /// Whether a job was started in an earlier pass through the queue.
+    pub fn has_started(&self, job: JobId) -> bool {
+        self.started.contains(&job)
+    }
+
+    /// A pass through the queue is over, and another begins.
+    pub fn begin_again(&mut self) {
+        self.started = self.plan.starts.iter().map(|start| start.job).collect();
+    }
+
     /// Enters a start.
     pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
         if job.class.at_once.is_some() {
@@ -265,7 +278,8 @@ impl<'s> Ledger<'s> {
         let until = if preemptible { self.now + OVERDUE } else { start.until };
         self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
-        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
+        let behind = self.plan.bookings.len();
+        self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, ..start });
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.

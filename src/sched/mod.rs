@@ -58,9 +58,19 @@ pub mod yardstick;
 
 mod tiers;
 
+mod turns;
+
+mod pool_turns;
+
+mod nearness;
+
 mod formula;
 
 mod factors;
+
+pub mod components;
+
+mod equivalents;
 
 mod fair_shares;
 

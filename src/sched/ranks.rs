@@ -7,6 +7,7 @@ use super::class::Head;
 use super::fair_shares::Shares;
 use super::shape::ClassId;
 use super::snapshot::State;
+use super::turns;
 use super::yardstick::Yardstick;
 use crate::model::job::JobId;
 use crate::model::policy::{FairShare, Policy, Precedence};
@@ -79,7 +80,9 @@ impl Ranks {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
         let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
         let changes = self.is_stale && (!rule.moves || hold <= now.since(self.at));
-        match is_over || changes {
+        // Whose turn it is hangs on all others.
+        let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
+        match is_over || changes || is_one_of_many {
             true => Due::All,
             false if self.new.is_empty() => Due::Nobody,
             false => Due::New,
@@ -108,9 +111,14 @@ impl State {
         }
     }
 
+    /// Whether everybody is rated as the policy has it at this moment.
+    pub(super) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
+    }
+
     /// The same with the queue in order: itself, or a copy.
     pub(super) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
-        if self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody {
+        if self.is_in_order(policy, now) {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();
@@ -126,7 +134,7 @@ impl State {
         }
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
-            self.ranks.shares = Arc::new(Shares::of(self, &policy.fair_share, now));
+            self.ranks.shares = Arc::new(Shares::of(self, policy, now));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
@@ -147,7 +155,7 @@ impl State {
         let was_by_rank = rule.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
         let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
         let heeds_shares = policy.precedence.heeds_shares();
-        let shares = if heeds_shares { Shares::of(self, &policy.fair_share, now) } else { Shares::default() };
+        let shares = if heeds_shares { Shares::of(self, policy, now) } else { Shares::default() };
         let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
         self.ranks =
             Ranks { rule: Some(rule), at: now, is_stale: false, new: BTreeSet::new(), shares: Arc::new(shares) };
@@ -156,11 +164,11 @@ impl State {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
-        let rated = classes.values_mut().filter_map(|class| {
-            let class = Arc::make_mut(class);
-            class.rate(&yardstick);
-            Some((Group::of(&class.key), class.first()?, class.key.id))
-        });
+        classes.values_mut().for_each(|class| Arc::make_mut(class).rate(&yardstick));
+        if policy.precedence.takes_turns() {
+            turns::deal(&mut classes, &yardstick);
+        }
+        let rated = classes.values().filter_map(|class| Some((Group::of(&class.key), class.first()?, class.key.id)));
         let heads: Vec<(Group, Head, ClassId)> = rated.collect();
         self.classes = classes;
         self.alike.file(heads);
