@@ -138,6 +138,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         attempt: 1,
         shares,
         started: SUBMITTED,
+        score: None,
         session: Some(4711),
         boot: None,
         open: true,

@@ -60,6 +60,10 @@ mod factors;
 
 mod fair_shares;
 
+pub mod queue_order;
+
+mod stakes;
+
 pub mod shares;
 
 // May it run yet?

@@ -94,7 +94,9 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
     match ahead {
         Ahead::Starts(jobs) => jobs,
         Ahead::Why(job) => std::slice::from_ref(job),
+        Ahead::Places(jobs) => jobs,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
+        Ahead::Queue(_) | Ahead::Shares => &[],
     }
 }
 
@@ -103,6 +105,9 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
         Ahead::Why(job) => Task::Why(job, overtakers(ledger, job)),
         Ahead::Usage => Task::Usage,
+        Ahead::Places(jobs) => Task::Places(jobs),
+        Ahead::Queue(most) => Task::Queue(most),
+        Ahead::Shares => Task::Shares,
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))

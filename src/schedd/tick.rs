@@ -300,9 +300,12 @@ impl Schedd {
 
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
+        let jobs = plan.starts.iter().map(|start| start.job);
+        let scores = self.ledger.cluster().scores(&self.ledger.setup.policy, self.ledger.now, jobs);
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+            let (shares, score) = (start.shares.clone(), scores.get(&start.job).copied());
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }
     }

@@ -146,6 +146,13 @@ impl Tree {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
     }
 
+    /// Adds to what each place has of its own what those below it have.
+    pub(super) fn sum_up(&self, amounts: &mut [f64]) {
+        for place in (1..self.nodes.len()).rev() {
+            amounts[self.nodes[place].parent] += amounts[place];
+        }
+    }
+
     /// The same without its users.
     pub(super) fn of_accounts(&self) -> Tree {
         let mut tree = Tree::bare(self.nodes[ROOT].is_open);

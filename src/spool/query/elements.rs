@@ -211,6 +211,7 @@ mod tests {
                 attempt: 1,
                 shares: vec![],
                 started: Time(1),
+                score: None,
                 session: None,
                 boot: None,
                 open: false,
