@@ -141,7 +141,7 @@ mod tests {
             started.dedup();
             assert_eq!((order(&scene), started.len()), (started, 5), "{by:?}");
         }
-        assert_eq!(order(&scene(Order::Formula)), [2, 4, 1, 5, 3]);
+        assert_eq!(order(&scene(Order::Formula)), [2, 1, 4, 5, 3]);
     }
 
     #[test]
@@ -165,8 +165,8 @@ mod tests {
         assert_eq!(
             shown,
             [
-                (None, JobId::job(2), 1, Some((2, 4))),
-                (Some((3, 1)), JobId::element(5, 2), 4, Some((5, 3))),
+                (None, JobId::job(2), 1, Some((2, 1))),
+                (Some((3, 4)), JobId::element(5, 2), 4, Some((5, 3))),
                 (Some((4, 5)), JobId::job(3), 5, None),
             ]
         );

@@ -31,7 +31,7 @@ mod balance;
 // All of it, row by row.
 mod stakes;
 
-pub use stakes::stakes;
+pub use stakes::{decayed, stakes};
 
 // In words.
 mod outline;

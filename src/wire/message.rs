@@ -479,6 +479,10 @@ pub struct ServerFacts {
     /// Whether finished jobs are kept and shown.
     #[serde(default = "yes")]
     pub history: bool,
+    /// The fair-share priorities of those who have jobs, by the account they ask for, as of the last cycle:
+    /// where the policy goes by such (I7).
+    #[serde(default)]
+    pub fair_shares: Vec<(Member, f64)>,
 }
 
 fn yes() -> bool {

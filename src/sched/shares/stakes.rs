@@ -15,18 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// All accounts and users, each account before what is below it. `waiting` are the members who have jobs
 /// that wait, as [`Tree::member`] names them.
 pub fn stakes(tree: &Tree, policy: &FairShare, usage: &Usage, waiting: &BTreeSet<Member>, now: Time) -> Vec<Stake> {
-    let all = usage.all(now);
-    let named = |used: &Used| {
-        let account = Some(used.member.account.as_str()).filter(|account| !account.is_empty());
-        tree.member(&used.member.user, account)
-    };
-    let members: Vec<Member> = all.iter().map(named).collect();
-    let mut decayed: BTreeMap<Member, f64> = waiting.iter().map(|member| (member.clone(), 0.0)).collect();
-    for (member, used) in members.iter().zip(&all) {
-        *decayed.entry(member.clone()).or_default() += used.decayed;
-    }
+    let (all, decayed) = (usage.all(now), decayed(tree, usage, waiting, now));
     let charged = &Charged::new(tree, policy.subject, &decayed);
-    let seats: Vec<Option<usize>> = members.iter().map(|member| charged.seat(policy.subject, member)).collect();
+    let seat = |member: &Member| charged.seat(policy.subject, &tree.named(member));
+    let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
     let sum = |of: fn(&Used) -> f64| {
         let mut sums = vec![0.0; charged.places().end];
         seats.iter().zip(&all).for_each(|(seat, used)| seat.iter().for_each(|&seat| sums[seat] += of(used)));
@@ -47,6 +39,16 @@ pub fn stakes(tree: &Tree, policy: &FairShare, usage: &Usage, waiting: &BTreeSet
     rows.sort_in();
     rows.add_below(ROOT, 0);
     rows.out
+}
+
+/// What is left at a moment of what each has used, as [`Tree::member`] names them: those who have been
+/// charged, and those who wait.
+pub fn decayed(tree: &Tree, usage: &Usage, waiting: &BTreeSet<Member>, now: Time) -> BTreeMap<Member, f64> {
+    let mut decayed: BTreeMap<Member, f64> = waiting.iter().map(|member| (member.clone(), 0.0)).collect();
+    for member in usage.members() {
+        *decayed.entry(tree.named(member)).or_default() += usage.decayed(member, now);
+    }
+    decayed
 }
 
 /// The rows, as far as they are there.

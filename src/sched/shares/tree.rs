@@ -89,6 +89,12 @@ impl Tree {
         Member::new(account.unwrap_or_default(), user)
     }
 
+    /// Whom what a member is charged, by the account it asked for, counts for.
+    pub fn named(&self, member: &Member) -> Member {
+        let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
+        self.member(&member.user, account)
+    }
+
     fn add_account(&mut self, account: &Account, parent: usize) -> usize {
         let node = Node {
             parent,
