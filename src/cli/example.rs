@@ -37,7 +37,7 @@ pub fn server() -> ServerFacts {
         operators: vec![],
         privileged: true,
         history: true,
-fair_shares: Vec::new(),
+        fair_shares: Vec::new(),
     }
 }
 

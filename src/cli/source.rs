@@ -238,7 +238,7 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
-fair_shares: Vec::new(),
+            fair_shares: Vec::new(),
         })
     }
 

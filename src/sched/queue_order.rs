@@ -1,19 +1,20 @@
 //! The queue as a cycle looks at it: every waiting job with its place and what it is worth (I12).
 
 use super::merit::Merit;
-use super::snapshot::{Class, ClassId, Place, State};
+use super::snapshot::{ClassId, Place, State};
 use super::yardstick::Yardstick;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::turn::{Neighbours, Turn};
 use crate::model::worth::Worth;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// All waiting jobs in the order in which they are looked at, an array once.
 pub struct QueueOrder<'s> {
-    state: &'s State,
-    yardstick: Yardstick<'s>,
+    state: Cow<'s, State>,
+    policy: &'s Policy,
     /// First who asks for a reservation (M1), then who is worth most, then who came first.
     seats: Vec<Seat>,
 }
@@ -27,12 +28,17 @@ struct Seat {
 }
 
 impl<'s> QueueOrder<'s> {
-    /// The order at a moment, under a policy.
+    /// The order in which a cycle at this moment would look at them: by what they were worth when they were
+    /// rated last, if that still holds then (F9).
     pub fn of(state: &'s State, policy: &'s Policy, now: Time) -> QueueOrder<'s> {
-        let yardstick = Yardstick::new(state, policy, now);
-        let mut seats: Vec<Seat> = state.classes.values().flat_map(|class| seats(class, &yardstick)).collect();
+        let state = state.prioritised(policy, now);
+        let seats = state.classes.values().flat_map(|class| {
+            let (is_unreserved, id) = (class.key.asks_for.is_none(), class.key.id);
+            class.jobs().map(move |(place, waiting)| Seat { is_unreserved, merit: waiting.merit, place, class: id })
+        });
+        let mut seats: Vec<Seat> = seats.collect();
         seats.sort_unstable();
-        QueueOrder { state, yardstick, seats }
+        QueueOrder { state, policy, seats }
     }
 
     /// How many places there are.
@@ -47,7 +53,8 @@ impl<'s> QueueOrder<'s> {
 
     /// The places, first to last.
     pub fn turns(&self) -> impl Iterator<Item = Turn> {
-        (0..self.len()).filter_map(|at| self.turn(at))
+        let yardstick = self.yardstick();
+        (0..self.len()).filter_map(move |at| self.turn(at, &yardstick))
     }
 
     /// The places of these jobs, each with those next to it, in the order of the queue; an element has that
@@ -58,53 +65,46 @@ impl<'s> QueueOrder<'s> {
             let seated = if self.state.jobs.contains_key(&job) { Some(job) } else { job.parent() };
             seated.into_iter().for_each(|seated| wanted.entry(seated).or_default().push(job));
         }
+        let yardstick = &self.yardstick();
         let seats = self.seats.iter().enumerate();
         let found = seats.filter_map(|(at, seat)| Some((at, wanted.get(&seat.place.1)?)));
-        found.flat_map(|(at, jobs)| jobs.iter().filter_map(move |&job| self.neighbours(at, job))).collect()
+        found.flat_map(|(at, jobs)| jobs.iter().filter_map(move |&job| self.neighbours(at, job, yardstick))).collect()
     }
 
-    fn neighbours(&self, at: usize, job: JobId) -> Option<Neighbours> {
-        let mut own = self.turn(at)?;
+    fn neighbours(&self, at: usize, job: JobId, yardstick: &Yardstick) -> Option<Neighbours> {
+        let mut own = self.turn(at, yardstick)?;
         own.worth.job = job;
-        let above = at.checked_sub(1).and_then(|above| self.turn(above));
-        Some(Neighbours { own, above, below: self.turn(at + 1) })
+        let above = at.checked_sub(1).and_then(|above| self.turn(above, yardstick));
+        Some(Neighbours { own, above, below: self.turn(at + 1, yardstick) })
     }
 
-    fn turn(&self, at: usize) -> Option<Turn> {
+    fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
         let seat = self.seats.get(at)?;
-        let class = &self.state.classes.get(&seat.class)?.key;
+        let class = self.state.classes.get(&seat.class)?;
         let (job, merit) = (seat.place.1, seat.merit);
-        let parts = self.yardstick.rate(class).parts(self.state.wait(job)?);
+        let parts = yardstick.rate(&class.key).parts(&class.get(seat.place)?.wait);
+        let who = &class.key.who;
         Some(Turn {
             rank: at as u64 + 1,
-            user: class.who.user.clone(),
-            account: class.who.account.clone(),
-            queue: class.who.queue.clone(),
+            user: who.user.clone(),
+            account: who.account.clone(),
+            queue: who.queue.clone(),
             is_reserved: !seat.is_unreserved,
             worth: Worth { job, tier: merit.tier(), score: merit.score(), parts },
         })
     }
-}
 
-fn seats<'c>(class: &'c Class, yardstick: &'c Yardstick) -> impl Iterator<Item = Seat> {
-    let (rating, id) = (yardstick.rate(&class.key), class.key.id);
-    let is_unreserved = class.key.asks_for.is_none();
-    class.jobs.keys().filter_map(move |&place| {
-        let merit = rating.merit(yardstick.state.wait(place.1)?);
-        Some(Seat { is_unreserved, merit, place, class: id })
-    })
+    fn yardstick(&self) -> Yardstick<'_> {
+        self.state.rated_by(self.policy)
+    }
 }
 
 impl State {
-    /// What these candidates are worth at a moment: what stays with them when they start (F9).
-    pub fn scores(&self, policy: &Policy, now: Time, jobs: impl Iterator<Item = JobId>) -> BTreeMap<JobId, f64> {
-        let mut jobs = jobs.peekable();
-        if jobs.peek().is_none() {
-            return BTreeMap::new();
-        }
-        let yardstick = Yardstick::new(self, policy, now);
-        let score = |job| Some((job, yardstick.rate(self.waiting_class(job)?).merit(self.wait(job)?).score()));
-        jobs.filter_map(score).collect()
+    /// What a candidate was worth when it was rated last: what stays with it when it starts (F9). An element
+    /// is worth as much as its array.
+    pub fn score(&self, job: JobId) -> Option<f64> {
+        let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
+        own(job).or_else(|| own(job.parent()?)).map(|waiting| waiting.merit.score())
     }
 }
 
@@ -180,9 +180,29 @@ mod tests {
 
     #[test]
     fn who_starts_keeps_what_it_was_worth() {
-        let scene = scene(Order::Formula);
+        let mut scene = scene(Order::Formula);
+        scene.state.prioritise(&scene.policy, scene.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
-        let scores = scene.state.scores(&scene.policy, scene.now, jobs.into_iter());
-        assert_eq!(scores, [(JobId::job(2), 610.0), (JobId::element(5, 1), 70.0)].into());
+        assert_eq!(jobs.map(|job| scene.state.score(job)), [Some(610.0), Some(70.0), None]);
+    }
+
+    /// F9: what is told is what the last cycle went by.
+    #[test]
+    fn what_is_held_still_is_told_as_it_is_held() {
+        let mut scene = scene(Order::Multifactor);
+        scene.policy.precedence.update_period = crate::model::time::Span::seconds(3600);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let told = |scene: &Scene| {
+            let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+            queue.turns().map(|turn| turn.worth).collect::<Vec<Worth>>()
+        };
+        let first = told(&scene);
+        let scene = scene.at(4000);
+        assert_eq!(told(&scene), first);
+        for worth in &first {
+            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
+            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+        }
+        assert_ne!(told(&scene.at(4600)), first);
     }
 }

@@ -176,11 +176,6 @@ impl Usage {
         self.members.get(member).map_or(0.0, |tally| tally.rate.max(0.0))
     }
 
-    /// The members whose charges go on.
-    pub fn running(&self) -> impl Iterator<Item = &Member> {
-        self.open.values().map(|charge| &charge.member)
-    }
-
     /// All members of whom there are charges.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.keys()

@@ -264,6 +264,8 @@ impl Schedd {
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
+        let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
+        self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
@@ -301,11 +303,9 @@ impl Schedd {
 
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
-        let jobs = plan.starts.iter().map(|start| start.job);
-        let scores = self.ledger.cluster().scores(&self.ledger.setup.policy, self.ledger.now, jobs);
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let (shares, score) = (start.shares.clone(), scores.get(&start.job).copied());
+            let (shares, score) = (start.shares.clone(), self.ledger.cluster().score(start.job));
             self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }

@@ -7,11 +7,13 @@
 use super::promises::Promises;
 use super::timers::{FIGURES, SOON};
 use crate::model::job::JobId;
+use crate::model::member::Member;
 use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::Span;
 use crate::sched::plan::Plan;
 use crate::spool::commit::Change;
+use crate::wire::message::ServerFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The verdicts of the latest cycle, and which of them the spool does not have yet.
@@ -20,6 +22,9 @@ pub struct Verdicts {
     reasons: BTreeMap<u64, Reason>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
+    /// The fair-share priorities of those who wait (I7), and which of them the spool has.
+    shares: Vec<(Member, f64)>,
+    shares_written: Option<Vec<(Member, f64)>>,
     /// When the unwritten ones are to be written at the latest.
     pub due: Option<Span>,
 }
@@ -56,6 +61,18 @@ impl Verdicts {
         haste.into_iter().for_each(|haste| self.by(now + haste));
     }
 
+    /// Takes in by which fair-share priorities those who wait were rated.
+    pub fn take_in_shares(&mut self, shares: Vec<(Member, f64)>, now: Span) {
+        self.shares = shares;
+        if self.shares_are_new() {
+            self.by(now + FIGURES);
+        }
+    }
+
+    fn shares_are_new(&self) -> bool {
+        self.shares_written.as_ref() != Some(&self.shares)
+    }
+
     fn by(&mut self, when: Span) {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
@@ -63,13 +80,18 @@ impl Verdicts {
     /// The rows to write.
     pub fn changes(&self) -> Vec<Change> {
         let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
-        self.unwritten.iter().map(row).chain(self.promises.changes()).collect()
+        let shares = serde_json::to_string(&self.shares).ok().filter(|_| self.shares_are_new());
+        let shares = shares.map(|shares| Change::Meta(ServerFacts::FAIR_SHARES, shares));
+        self.unwritten.iter().map(row).chain(self.promises.changes()).chain(shares).collect()
     }
 
     /// The rows are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.promises.written();
+        if self.shares_are_new() {
+            self.shares_written = Some(self.shares.clone());
+        }
         self.due = None;
     }
 }

@@ -301,7 +301,10 @@ impl World {
 
     /// An attempt begins, or is refused by its node: then true.
     fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(start.job, Event::Started { attempt, shares: start.shares.clone(), score: None });
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(start.job) },
+        );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {

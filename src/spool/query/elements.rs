@@ -181,7 +181,7 @@ mod tests {
             operators: vec![],
             privileged: false,
             history: true,
-fair_shares: Vec::new(),
+            fair_shares: Vec::new(),
         }
     }
 
