@@ -41,6 +41,7 @@ mod support;
 mod torture;
 mod tour;
 mod tracejob;
+mod turns;
 mod usage;
 mod watch;
 
