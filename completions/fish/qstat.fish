@@ -28,3 +28,5 @@ complete -c qstat -l start -d 'When each waiting job starts, and where, if jobs 
 complete -c qstat -l holes -d 'What is free beside all promises, and for how long; with -F json too'
 complete -c qstat -l why -d 'Why each of these jobs waits, stage by stage, and until when; with -F json too'
 complete -c qstat -l usage -d 'What has been used, by account and user, and what of it still counts; with -F json too'
+complete -c qstat -l priority -d 'What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the queue in its order; with -F json too'
+complete -c qstat -l shares -d 'Who owns which share of the machine, and has had how much of it; with -F json too'

@@ -7,7 +7,6 @@ use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::model::turn::{Neighbours, Turn};
-use crate::model::worth::Worth;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -80,17 +79,14 @@ impl<'s> QueueOrder<'s> {
 
     fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
         let seat = self.seats.get(at)?;
-        let class = self.state.classes.get(&seat.class)?;
-        let (job, merit) = (seat.place.1, seat.merit);
-        let parts = yardstick.rate(&class.key).parts(&class.get(seat.place)?.wait);
-        let who = &class.key.who;
+        let who = &self.state.classes.get(&seat.class)?.key.who;
         Some(Turn {
             rank: at as u64 + 1,
             user: who.user.clone(),
             account: who.account.clone(),
             queue: who.queue.clone(),
             is_reserved: !seat.is_unreserved,
-            worth: Worth { job, tier: merit.tier(), score: merit.score(), parts },
+            worth: self.state.worth_by(yardstick, seat.place.1)?,
         })
     }
 
@@ -103,8 +99,7 @@ impl State {
     /// What a candidate was worth when it was rated last: what stays with it when it starts (F9). An element
     /// is worth as much as its array.
     pub fn score(&self, job: JobId) -> Option<f64> {
-        let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
-        own(job).or_else(|| own(job.parent()?)).map(|waiting| waiting.merit.score())
+        self.waiting(job).map(|waiting| waiting.merit.score())
     }
 }
 
@@ -113,6 +108,7 @@ mod tests {
     use super::*;
     use crate::model::policy::{Order, Precedence};
     use crate::model::turn::Difference;
+    use crate::model::worth::Worth;
     use crate::sched::fixture::{Scene, cluster};
 
     /// Jobs that differ in all that may count.

@@ -282,9 +282,11 @@ impl World {
         Some(job.life.eligibility.at(at))
     }
 
-    /// What a job that waits is worth at a moment since the last change; None for one that does not.
+    /// What a job that waits is worth at a moment since the last change, or was worth when it started last
+    /// (F9); None for one that was never rated.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
-        self.state.worth(&self.policy, at, id).map(|worth| worth.score)
+        let waiting = self.state.worth(&self.policy, at, id).map(|worth| worth.score);
+        waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
     }
 
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
