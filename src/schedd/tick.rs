@@ -112,7 +112,7 @@ impl Schedd {
         if changes.is_empty() && !verdicts_due {
             return Ok(self.ledger.settle());
         }
-        let mut reasons = self.verdicts.changes();
+        let mut reasons = self.verdicts.changes(monotonic());
         let reasoned = !reasons.is_empty();
         changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());

@@ -4,6 +4,7 @@
 //! A new kind of reason is written soon; one whose figures alone have moved is written at leisure:
 //! on a busy machine figures move with every start.
 
+use super::fair_shares::FairShares;
 use super::promises::Promises;
 use super::timers::{FIGURES, SOON};
 use crate::model::job::JobId;
@@ -13,7 +14,6 @@ use crate::model::reason::Reason;
 use crate::model::time::Span;
 use crate::sched::plan::Plan;
 use crate::spool::commit::Change;
-use crate::wire::message::ServerFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The verdicts of the latest cycle, and which of them the spool does not have yet.
@@ -22,9 +22,7 @@ pub struct Verdicts {
     reasons: BTreeMap<u64, Reason>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
-    /// The fair-share priorities of those who wait (I7), and which of them the spool has.
-    shares: Vec<(Member, f64)>,
-    shares_written: Option<Vec<(Member, f64)>>,
+    fair_shares: FairShares,
     /// When the unwritten ones are to be written at the latest.
     pub due: Option<Span>,
 }
@@ -62,15 +60,9 @@ impl Verdicts {
     }
 
     /// Takes in by which fair-share priorities those who wait were rated.
-    pub fn take_in_shares(&mut self, shares: Vec<(Member, f64)>, now: Span) {
-        self.shares = shares;
-        if self.shares_are_new() {
-            self.by(now + FIGURES);
-        }
-    }
-
-    fn shares_are_new(&self) -> bool {
-        self.shares_written.as_ref() != Some(&self.shares)
+    pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
+        let due = self.fair_shares.take_in(priorities, now);
+        due.into_iter().for_each(|due| self.by(due));
     }
 
     fn by(&mut self, when: Span) {
@@ -78,20 +70,16 @@ impl Verdicts {
     }
 
     /// The rows to write.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&mut self, now: Span) -> Vec<Change> {
         let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
-        let shares = serde_json::to_string(&self.shares).ok().filter(|_| self.shares_are_new());
-        let shares = shares.map(|shares| Change::Meta(ServerFacts::FAIR_SHARES, shares));
-        self.unwritten.iter().map(row).chain(self.promises.changes()).chain(shares).collect()
+        let fair_shares = self.fair_shares.change(now);
+        self.unwritten.iter().map(row).chain(self.promises.changes()).chain(fair_shares).collect()
     }
 
     /// The rows are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.promises.written();
-        if self.shares_are_new() {
-            self.shares_written = Some(self.shares.clone());
-        }
-        self.due = None;
+        self.due = self.fair_shares.written();
     }
 }

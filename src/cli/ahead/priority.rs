@@ -201,7 +201,7 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
 }
 
 fn tier(turn: &Turn) -> String {
-    if turn.worth.tier == 0 { String::new() } else { format!(", after all of a tier above {}", turn.worth.tier) }
+    if turn.worth.tier == 0 { String::new() } else { format!(", in tier {}", turn.worth.tier) }
 }
 
 /// As many digits as say something.

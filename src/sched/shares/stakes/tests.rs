@@ -1,3 +1,5 @@
+//! How long it takes until who has had too much has had no more than their share.
+
 use super::*;
 use crate::model::account::{Account, Shares, Target};
 use crate::model::charge::{Charge, Held, UsageRules};
