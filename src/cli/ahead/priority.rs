@@ -93,11 +93,11 @@ impl View<'_> {
         let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
         let mut out = format!("Job {id} of {user} in queue {queue}{account}: {} of {}\n", own.rank, self.all);
         out += &parts(&own.worth.parts);
-        let _ = writeln!(out, "  Score:  {}{}", own.worth.score, tier(own));
+        let _ = writeln!(out, "  Score:  {}{}", short(own.worth.score), tier(own));
         let neighbour = |turn: &Turn, comes_first: bool| {
             let differences = own.differences(turn);
             let told: Vec<String> = differences.iter().map(|difference| sentence(difference, comes_first)).collect();
-            let (rank, id, score) = (turn.rank, self.id(turn.worth.job), turn.worth.score);
+            let (rank, id, score) = (turn.rank, self.id(turn.worth.job), short(turn.worth.score));
             format!("{rank}, job {id} of {}, score {score}: {}", turn.user, told.join("; "))
         };
         let above = above.as_ref().map_or("nobody".to_string(), |turn| neighbour(turn, true));
@@ -112,7 +112,7 @@ impl View<'_> {
         let comment = comment::of(record, &self.inquiry.server);
         let head = format!("Job {} of {} in queue {}: {comment}\n", self.id(job.id), job.owner.user, job.spec.queue);
         match job.life.run.as_ref().and_then(|run| run.score) {
-            Some(score) => format!("{head}  Score:  {score} when it started\n"),
+            Some(score) => format!("{head}  Score:  {} when it started\n", short(score)),
             None => head,
         }
     }
@@ -206,6 +206,9 @@ fn tier(turn: &Turn) -> String {
 
 /// As many digits as say something.
 fn short(number: f64) -> String {
+    if number != 0.0 && number.abs() < 0.001 {
+        return format!("{number:.2e}");
+    }
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
@@ -324,6 +327,6 @@ and 7 more; -F json lists them all
             parts(&[Part::named("walltime", 60.0)]).lines().nth(1),
             Some("    walltime  60         60      --       --")
         );
-        assert_eq!([short(0.0), short(1e-9), short(-2.5), short(1e6)], ["0", "0", "-2.5", "1000000"]);
+        assert_eq!([short(0.0), short(1e-9), short(-2.5), short(1e6)], ["0", "1.00e-9", "-2.5", "1000000"]);
     }
 }
