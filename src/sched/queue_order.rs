@@ -131,7 +131,7 @@ mod tests {
     /// I12.
     #[test]
     fn the_queue_is_told_in_the_order_in_which_a_cycle_starts_jobs() {
-        for by in [Order::Fcfs, Order::Priority, Order::Formula, Order::Multifactor] {
+        for by in [Order::Fcfs, Order::Cluster, Order::Priority, Order::Formula, Order::Multifactor, Order::Pool] {
             let scene = scene(by);
             let mut started: Vec<u64> = scene.plan().starts.iter().map(|start| start.job.number).collect();
             started.dedup();

@@ -33,6 +33,9 @@ mod stakes;
 
 pub use stakes::{decayed, stakes};
 
+// What everybody is owed of what is there now.
+pub mod pouring;
+
 // In words.
 mod outline;
 

@@ -64,12 +64,12 @@ impl<'s> Yardstick<'s> {
     /// What the jobs of a class are worth.
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let basis = match self.policy.precedence.order {
-            Order::Fcfs => Basis::Whole(0.0),
-            Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Fcfs | Order::Pool => Basis::Whole(0.0),
+            Order::Cluster | Order::Priority => Basis::Whole(f64::from(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
         };
-        Rating { yardstick: self, class, tier: tiers::tier(self, class), basis }
+        Rating { yardstick: self, class, tier: tiers::of_class(self, class), basis }
     }
 
     fn factors(&self, class: &ClassKey) -> Factors {
@@ -87,6 +87,11 @@ impl<'s> Yardstick<'s> {
         self.state.queues.get(&class.who.queue).map_or(0, |queue| i64::from(queue.priority))
     }
 
+    /// How long a job has been waiting, as far as that counts.
+    pub(super) fn waited(&self, wait: &Wait) -> Span {
+        wait.eligibility.at(self.now).max(Span(0))
+    }
+
     /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
     pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
         let catalog = &self.state.cluster.catalog;
@@ -98,7 +103,7 @@ impl<'s> Yardstick<'s> {
 impl Rating<'_> {
     /// What a job of the class is worth that has waited like this.
     pub(super) fn merit(&self, wait: &Wait) -> Merit {
-        Merit::of(self.tier, self.score(wait))
+        tiers::of_job(self.yardstick, self.tier, wait, self.score(wait))
     }
 
     fn score(&self, wait: &Wait) -> f64 {
@@ -114,7 +119,7 @@ impl Rating<'_> {
         let waited = self.waited(wait);
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
-            Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
+            Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
             Basis::Whole(score) => vec![Part::named("job_priority", *score)],
             Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
             Basis::Factors(factors) => {
@@ -131,7 +136,7 @@ impl Rating<'_> {
 
     /// How long a job has been waiting, as far as that counts.
     fn waited(&self, wait: &Wait) -> Span {
-        wait.eligibility.at(self.yardstick.now).max(Span(0))
+        self.yardstick.waited(wait)
     }
 }
 
