@@ -169,7 +169,7 @@ impl State {
 
     fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
         change(Arc::make_mut(&mut self.usage));
-        self.ranks.note_change();
+        self.note_change();
     }
 }
 
