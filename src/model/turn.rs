@@ -16,6 +16,8 @@ pub struct Turn {
     pub queue: String,
     /// Whether it asks for a reservation: such jobs come before all others, and take nothing from them (M1).
     pub is_reserved: bool,
+    /// What goes before its score, in words; empty for nothing.
+    pub precedence: String,
     /// What it is worth, and why.
     pub worth: Worth,
 }
@@ -36,8 +38,8 @@ pub struct Neighbours {
 pub enum Difference {
     /// One of them asks for a reservation, and the other does not.
     Reserved,
-    /// What goes before the score: the tier of the one, and of the other.
-    Tier(i64, i64),
+    /// What goes before the score, in words: of the one, and of the other.
+    Tier(String, String),
     /// A part of their scores, as the one has it and as the other has it.
     Part(Part, Part),
     /// Nothing in which they differ counts: who came first goes first.
@@ -50,8 +52,8 @@ impl Turn {
     pub fn differences(&self, other: &Turn) -> Vec<Difference> {
         let mut all = Vec::new();
         all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
-        let tiers = (self.worth.tier, other.worth.tier);
-        all.extend((tiers.0 != tiers.1).then_some(Difference::Tier(tiers.0, tiers.1)));
+        let tier = || Difference::Tier(self.precedence.clone(), other.precedence.clone());
+        all.extend((self.worth.tier != other.worth.tier).then(tier));
         let mut parts: Vec<(f64, Difference)> = Vec::new();
         for part in &self.worth.parts {
             let same = other.worth.parts.iter().find(|same| same.name == part.name);
@@ -92,6 +94,7 @@ mod tests {
             account: None,
             queue: "workq".into(),
             is_reserved: false,
+            precedence: if tier == 0 { String::new() } else { format!("queue priority {tier}") },
             worth: Worth { job: JobId::job(1), tier, score, parts },
         }
     }
@@ -110,7 +113,7 @@ mod tests {
         let other = turn(0, &[("wait_time", 1.0, 100.0), ("fair_share", 0.5, 1000.0), ("queue", 0.0, 0.0)]);
         assert_eq!(told(&one, &other), ["fair_share 250 500", "wait_time 50 100"]);
         let above = turn(7, &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)]);
-        assert_eq!(told(&above, &one), ["Tier(7, 0)"]);
+        assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
         let reserved = Turn { is_reserved: true, ..one.clone() };
         assert_eq!(told(&reserved, &one), ["Reserved"]);
     }

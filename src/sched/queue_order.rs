@@ -2,6 +2,7 @@
 
 use super::merit::Merit;
 use super::snapshot::{ClassId, Place, State};
+use super::tiers;
 use super::yardstick::Yardstick;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
@@ -79,6 +80,7 @@ impl<'s> QueueOrder<'s> {
 
     fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
         let seat = self.seats.get(at)?;
+        let worth = self.state.worth_by(yardstick, seat.place.1)?;
         let who = &self.state.classes.get(&seat.class)?.key.who;
         Some(Turn {
             rank: at as u64 + 1,
@@ -86,7 +88,8 @@ impl<'s> QueueOrder<'s> {
             account: who.account.clone(),
             queue: who.queue.clone(),
             is_reserved: !seat.is_unreserved,
-            worth: self.state.worth_by(yardstick, seat.place.1)?,
+            precedence: tiers::told(worth.tier),
+            worth,
         })
     }
 

@@ -93,7 +93,10 @@ impl View<'_> {
         let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
         let mut out = format!("Job {id} of {user} in queue {queue}{account}: {} of {}\n", own.rank, self.all);
         out += &parts(&own.worth.parts);
-        let _ = writeln!(out, "  Score:  {}{}", short(own.worth.score), tier(own));
+        if !own.precedence.is_empty() {
+            let _ = writeln!(out, "  First:  {}", own.precedence);
+        }
+        let _ = writeln!(out, "  Score:  {}", short(own.worth.score));
         let neighbour = |turn: &Turn, comes_first: bool| {
             let differences = own.differences(turn);
             let told: Vec<String> = differences.iter().map(|difference| sentence(difference, comes_first)).collect();
@@ -172,6 +175,7 @@ fn data(turn: &Turn) -> Value {
         "rank": turn.rank,
         "reserved": turn.is_reserved,
         "tier": worth.tier,
+        "precedence": turn.precedence,
         "score": worth.score,
         "parts": worth.parts.iter().map(part).collect::<Vec<_>>(),
     })
@@ -191,7 +195,7 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
     match (difference, comes_first) {
         (Difference::Reserved, true) => "it asks for a reservation".to_string(),
         (Difference::Reserved, false) => "it asks for no reservation".to_string(),
-        (Difference::Tier(own, other), _) => format!("tier {own} here, {other} there"),
+        (Difference::Tier(own, other), _) => format!("{} here, {} there", or_nothing(own), or_nothing(other)),
         (Difference::Part(own, other), _) => {
             format!("{} {} here, {} there", own.name, short(own.counts()), short(other.counts()))
         }
@@ -200,8 +204,9 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
     }
 }
 
-fn tier(turn: &Turn) -> String {
-    if turn.worth.tier == 0 { String::new() } else { format!(", in tier {}", turn.worth.tier) }
+/// What goes before the score.
+fn or_nothing(precedence: &str) -> &str {
+    if precedence.is_empty() { "nothing before the score" } else { precedence }
 }
 
 /// As many digits as say something.
@@ -285,6 +290,7 @@ mod tests {
             account: (rank == 1).then(|| "wave".to_string()),
             queue: "workq".to_string(),
             is_reserved: false,
+            precedence: String::new(),
             worth: Worth { job: JobId::job(10 + rank), tier: 0, score, parts },
         }
     }

@@ -15,8 +15,8 @@ pub(super) const TURNS: Extra = Extra {
             "--priority lists what waits in the order in which the scheduler looks at it: with what each job is \
                   worth under [order] of lanai.toml(5) and what that is made of, an array once. The first \
                   hundred are listed, and the rest counted; -F json has all. First come the jobs that ask for a reservation, \
-                  then the highest tier (the queue's priority, where that is lexicographic), then the highest score, \
-                  then who came first.",
+                  then the highest tier (who has waited too long, the queue's priority, whose turn it is, where the order \
+                  heeds these), then the highest score, then who came first.",
         ),
         Text(
             "With jobs, each is told with its rank among all; for each part of its worth the input, the factor made \
@@ -25,7 +25,7 @@ pub(super) const TURNS: Extra = Extra {
                   started stays. All are told as they were rated last: with an update_period that was a while ago.",
         ),
         Text(
-            "In JSON a job's priority holds rank, of (how many places there are), reserved, tier, score, and parts \
+            "In JSON a job's priority holds rank, of (how many places there are), reserved, tier, precedence (the tier in words), score, and parts \
                   with name, input, factor, weight and product (null in a formula); with jobs named before and after \
                   too, with job, Job_Owner and differences (name, own, other). Of a job that has started it holds \
                   score_at_start.",
