@@ -34,6 +34,8 @@ pub mod pools;
 // What has been used, and by whom?
 pub mod usage;
 
+mod charging;
+
 // The sentence.
 pub mod cycle;
 

@@ -72,23 +72,45 @@ pub struct Weights {
 }
 
 impl Default for Weights {
+    /// Those of preset `hybrid`: the middle three move no two jobs of one queue that say nothing of quality
+    /// of service; an `expedite` job, and one of a queue of factor 1, are ahead as if they had waited for
+    /// ten times their walltime.
     fn default() -> Weights {
-        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 }
+        Weights {
+            wait_time: 5000.0,
+            fair_share: 2000.0,
+            qos: 20000.0,
+            queue: 10000.0,
+            job_size: 0.0,
+            slowdown: 10000.0,
+        }
     }
+}
+
+impl Weights {
+    /// Flux's own (F1).
+    pub const FLUX: Weights = Weights {
+        wait_time: 1000.0,
+        fair_share: 10000.0,
+        qos: 5000.0,
+        queue: 500.0,
+        job_size: 1000.0,
+        slowdown: 0.0,
+    };
 }
 
 impl Default for Precedence {
     fn default() -> Precedence {
         let qos = [("expedite", 1.0), (Precedence::NORMAL, 0.5), ("standby", 0.0)];
         Precedence {
-            order: Order::Fcfs,
+            order: Order::Multifactor,
             formula: None,
             update_period: Span(0),
             lexicographic: false,
             weights: Weights::default(),
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
-            slowdown_cap: 100.0,
+            slowdown_cap: 10.0,
             qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
             queues: BTreeMap::new(),
         }
@@ -98,6 +120,11 @@ impl Default for Precedence {
 impl Precedence {
     /// The quality of service of a job that says nothing of it.
     pub const NORMAL: &str = "normal";
+
+    /// First come, first served.
+    pub fn fcfs() -> Precedence {
+        Precedence { order: Order::Fcfs, ..Precedence::default() }
+    }
 
     /// By the value of a formula.
     pub fn by_formula(formula: &str) -> Precedence {

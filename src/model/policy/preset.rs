@@ -4,13 +4,16 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
+use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy, Precedence, Weights};
 use serde::{Deserialize, Serialize};
+
+/// The formula of IT4I (I2).
+const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
     /// Whose habits are the defaults.
     Preset {
-        /// Lanai's own.
+        /// Lanai's own: short jobs that have waited long first, and whoever has had less than their share.
         Hybrid = "hybrid",
         /// Qube!: whatever fits starts, nobody is promised anything.
         Qube = "qube",
@@ -45,8 +48,30 @@ impl Preset {
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
-        let (fair_share, accrual) = (FairShare::of(self), self.accrual());
-        Policy { backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+        let (fair_share, accrual, precedence) = (FairShare::of(self), self.accrual(), self.precedence());
+        Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// Who goes first.
+    fn precedence(self) -> Precedence {
+        match self {
+            Preset::Hybrid => Precedence::default(),
+            Preset::It4i => Precedence::by_formula(IT4I),
+            Preset::Flux => {
+                let update_period = Span::seconds(60);
+                Precedence { weights: Weights::FLUX, update_period, ..Precedence::default() }
+            }
+            Preset::Qube | Preset::Maui | Preset::Ytsaurus => Precedence::fcfs(),
+        }
+    }
+
+    /// The longest time between two cycles when nothing happens.
+    pub fn poll_interval(self) -> Span {
+        match self {
+            Preset::It4i => Span::seconds(600),
+            Preset::Ytsaurus => Span::seconds(1),
+            Preset::Qube | Preset::Maui | Preset::Flux | Preset::Hybrid => Span::seconds(60),
+        }
     }
 
     /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
