@@ -12,6 +12,7 @@ mod named;
 
 mod accrual;
 pub mod fair_share;
+pub mod formula;
 mod order;
 
 mod preset;

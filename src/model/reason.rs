@@ -11,6 +11,8 @@ use std::fmt;
 pub enum Stage {
     /// Could it ever run, may it run yet?
     Feasibility,
+    /// Is it worth enough?
+    Priority,
     /// Has its owner had enough for now?
     Throttling,
     /// Where would it fit?
@@ -76,6 +78,13 @@ pub enum Reason {
     },
     /// The queue is stopped.
     QueueStopped,
+    /// It is worth too little.
+    UnderThreshold {
+        /// What it is worth, as shown.
+        value: String,
+        /// What it must be worth more than, as shown.
+        threshold: String,
+    },
     /// As many elements of its array run as it allows at once.
     ArrayLimit {
         /// So many.
@@ -205,6 +214,7 @@ impl Reason {
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
             Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
+            Reason::UnderThreshold { .. } => Stage::Priority,
             Reason::ArrayLimit { .. } | Reason::AwaitsChoice => Stage::Throttling,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
             Reason::UsedOutside { .. } | Reason::Unsuitable { .. } => Stage::Matching,
@@ -220,6 +230,7 @@ impl Reason {
             Reason::NeverMatches { .. } => "never_matches",
             Reason::NeverNodes { .. } => "never_nodes",
             Reason::QueueStopped => "queue_stopped",
+            Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
             Reason::Busy { .. } => "busy",
             Reason::Unsuitable { bar, .. } => bar.name(),
@@ -273,6 +284,9 @@ impl Reason {
             }
             Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Queue not started."),
+            Reason::UnderThreshold { value, threshold } => {
+                write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
+            }
             Reason::ArrayLimit { limit } => {
                 write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")
             }

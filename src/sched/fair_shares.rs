@@ -1,7 +1,7 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
 use super::shape::ClassKey;
-use super::shares::{Tree, standings};
+use super::shares::{Standing, Tree, standings};
 use super::snapshot::State;
 use crate::model::member::Member;
 use crate::model::policy::FairShare;
@@ -11,10 +11,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A user, and the account asked for.
 type Owner<'s> = (&'s str, Option<&'s str>);
 
-/// The factors of those who wait.
+/// What somebody has had of what is theirs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Due {
+    /// From 0, too much, to 1, nothing.
+    pub factor: f64,
+    /// What is theirs of the machine, from 0 to 1.
+    pub owed: f64,
+    /// What the method holds against that, from 0 to 1.
+    pub used: f64,
+}
+
+impl Due {
+    /// That of whom nobody knows, and who has used nothing.
+    const STRANGER: Due = Due { factor: 1.0, owed: 0.0, used: 0.0 };
+
+    fn of(standing: &Standing) -> Due {
+        Due { factor: standing.factor, owed: standing.normalised, used: standing.effective }
+    }
+}
+
+/// What each of those who wait has had.
 #[derive(Default)]
 pub struct Shares<'s> {
-    factors: BTreeMap<Owner<'s>, f64>,
+    dues: BTreeMap<Owner<'s>, Due>,
 }
 
 impl<'s> Shares<'s> {
@@ -31,14 +51,18 @@ impl<'s> Shares<'s> {
             *used.entry(tree.member(&member.user, account)).or_default() += usage.decayed(member, now);
         }
         let standings = standings(&tree, policy, &used);
-        // Whom nobody knows has used nothing.
-        let factor = |member: &Member| standings.of(member).map_or(1.0, |standing| standing.factor);
-        Shares { factors: waiting.iter().map(|(owner, member)| (*owner, factor(member))).collect() }
+        let due = |member: &Member| standings.of(member).map_or(Due::STRANGER, Due::of);
+        Shares { dues: waiting.iter().map(|(owner, member)| (*owner, due(member))).collect() }
     }
 
-    /// That of the owner of a class's jobs.
+    /// The factor of the owner of a class's jobs; 0 where shares do not count.
     pub fn factor(&self, class: &ClassKey) -> f64 {
-        self.factors.get(&owner_of(class)).copied().unwrap_or(0.0)
+        self.due(class).map_or(0.0, |due| due.factor)
+    }
+
+    /// What that owner has had; None where shares do not count.
+    pub fn due(&self, class: &ClassKey) -> Option<Due> {
+        self.dues.get(&owner_of(class)).copied()
     }
 }
 

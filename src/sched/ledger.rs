@@ -19,8 +19,10 @@ use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
+use super::threshold::{self, Threshold};
 use super::timeline::OVERDUE;
 use super::{availability, shortage, throttling};
+use crate::model::expression::Fault;
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -42,6 +44,8 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
+    /// What a job must be worth.
+    pub threshold: Threshold<'s>,
     windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
@@ -79,6 +83,7 @@ impl<'s> Ledger<'s> {
         Ledger {
             state,
             policy,
+            threshold: Threshold::new(state, policy, now),
             now,
             space,
             vacant: Space::vacant(&state.cluster).guided(guide),
@@ -250,6 +255,11 @@ impl<'s> Ledger<'s> {
         self.plan.considered += 1;
     }
 
+    /// Enters in what the policy's formula made no sense, if in anything.
+    pub fn note_fault(&mut self, fault: Option<&Fault>) {
+        self.plan.fault = fault.cloned();
+    }
+
     /// Enters a start.
     pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
         if job.class.at_once.is_some() {
@@ -369,6 +379,7 @@ impl<'s> Ledger<'s> {
     pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         throttling::tell_stopped(self.state, &mut self.plan);
+        threshold::tell_low(self.state, &self.threshold, &mut self.plan);
         self.plan
     }
 }

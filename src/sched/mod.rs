@@ -64,6 +64,9 @@ mod fair_shares;
 
 pub mod shares;
 
+// Is it worth enough?
+mod threshold;
+
 // May it run yet?
 mod throttling;
 

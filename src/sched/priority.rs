@@ -9,6 +9,7 @@ use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::{Array, Class, Place, State};
 use super::yardstick::Yardstick;
+use crate::model::expression::Fault;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
@@ -95,6 +96,11 @@ impl<'s> Ranking<'s> {
         };
         let Line { class, key, .. } = self.lines[line];
         Some(Candidate { job: place.1, class: key, begun: class.begun(), line })
+    }
+
+    /// In what the policy's formula made no sense, if in anything.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.yardstick.as_ref()?.fault()
     }
 
     /// Goes on with the next job of the class, and with all that ask for the same.

@@ -3,16 +3,19 @@
 
 use super::factors::Factors;
 use super::fair_shares::Shares;
+use super::formula::Subject;
 use super::merit::Merit;
 use super::shape::ClassKey;
 use super::snapshot::State;
+use super::tiers;
 use super::wait::Wait;
-use super::{formula, tiers};
-use crate::model::expression::Expression;
+use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
+use crate::model::policy::formula::is_of_shares;
 use crate::model::policy::{Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
+use std::cell::OnceCell;
 
 /// What jobs are measured by at a moment.
 pub struct Yardstick<'s> {
@@ -21,9 +24,11 @@ pub struct Yardstick<'s> {
     pub(super) now: Time,
     /// The value of which is a job's score; None where it cannot be read.
     formula: Option<Expression>,
-    shares: Shares<'s>,
+    pub(super) shares: Shares<'s>,
     /// How many nodes there are.
     nodes: usize,
+    /// The first thing in which the formula made no sense.
+    fault: OnceCell<Fault>,
 }
 
 /// What the jobs of a class are worth.
@@ -49,14 +54,18 @@ impl<'s> Yardstick<'s> {
         let precedence = &policy.precedence;
         // A formula that cannot be read is refused with the configuration.
         let read = |text: &str| Expression::parse(text).ok();
-        let heeds_shares = precedence.order == Order::Multifactor && precedence.weights.fair_share != 0.0;
+        let formula = precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula);
+        let asks = |formula: &Expression| formula.names().into_iter().chain(formula.words()).any(is_of_shares);
+        let is_factor = precedence.order == Order::Multifactor && precedence.weights.fair_share != 0.0;
+        let heeds_shares = is_factor || formula.as_ref().is_some_and(asks);
         Yardstick {
             state,
             policy,
             now,
-            formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
+            formula,
             shares: if heeds_shares { Shares::of(state, &policy.fair_share, now) } else { Shares::default() },
             nodes: state.cluster.present().count(),
+            fault: OnceCell::new(),
         }
     }
 
@@ -86,6 +95,16 @@ impl<'s> Yardstick<'s> {
         self.state.queues.get(&class.who.queue).map_or(0, |queue| i64::from(queue.priority))
     }
 
+    /// How long a job has been waiting, as far as that counts.
+    pub(super) fn waited(&self, wait: &Wait) -> Span {
+        wait.eligibility.at(self.now).max(Span(0))
+    }
+
+    /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for that.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.get()
+    }
+
     /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
     pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
         let catalog = &self.state.cluster.catalog;
@@ -103,7 +122,7 @@ impl Rating<'_> {
     fn score(&self, wait: &Wait) -> f64 {
         match &self.basis {
             Basis::Whole(score) => *score,
-            Basis::Formula(formula) => formula::value(formula, self.yardstick, self.class, self.waited(wait)),
+            Basis::Formula(formula) => self.subject(wait).value(formula).unwrap_or_else(|fault| self.fail(fault)),
             Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
         }
     }
@@ -115,7 +134,7 @@ impl Rating<'_> {
         match &self.basis {
             Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
             Basis::Whole(score) => vec![Part::named("job_priority", *score)],
-            Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
+            Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
             }
@@ -128,9 +147,19 @@ impl Rating<'_> {
         factors.after(self.waited(wait), walltime, rule)
     }
 
-    /// How long a job has been waiting, as far as that counts.
+    /// As a formula asks about it.
+    fn subject<'a>(&'a self, wait: &'a Wait) -> Subject<'a> {
+        Subject { yardstick: self.yardstick, class: self.class, wait }
+    }
+
+    /// What makes no sense counts as nothing.
+    fn fail(&self, fault: Fault) -> f64 {
+        self.yardstick.fault.get_or_init(|| fault);
+        0.0
+    }
+
     fn waited(&self, wait: &Wait) -> Span {
-        wait.eligibility.at(self.yardstick.now).max(Span(0))
+        self.yardstick.waited(wait)
     }
 }
 

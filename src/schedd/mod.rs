@@ -74,6 +74,8 @@ pub mod timers;
 
 pub mod checkpoints;
 
+pub mod faults;
+
 pub mod recover;
 
 pub mod settling;
@@ -103,6 +105,7 @@ use attach::Calls;
 use checkpoints::Checkpoints;
 use chooser::Chooser;
 use clients::{Clients, Token};
+use faults::Faults;
 use ledger::Ledger;
 use listen::Listener;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -136,6 +139,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    faults: Faults,
     memory: Memory,
     settling: Settling,
     timers: Timers,
@@ -181,6 +185,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            faults: Faults::default(),
             memory: Memory::default(),
             settling,
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),

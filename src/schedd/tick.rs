@@ -262,6 +262,7 @@ impl Schedd {
         let plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
+        self.faults.take_in(&plan, &self.ledger.setup.policy.precedence);
         self.ledger.take_over(&plan);
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());

@@ -26,6 +26,8 @@ pub struct Precedence {
     pub order: Order,
     /// What [`Order::Formula`] goes by, an expression over what is known of a job.
     pub formula: Option<String>,
+    /// Who is worth this or less cannot run (I15, X17); None for no such bar.
+    pub threshold: Option<f64>,
     /// For how long what jobs are worth is held still (F9); 0 for not at all.
     pub update_period: Span,
     /// Whether the jobs of a queue of higher priority come first, whatever they are worth (I2b).
@@ -89,14 +91,8 @@ impl Default for Weights {
 
 impl Weights {
     /// Flux's own (F1).
-    pub const FLUX: Weights = Weights {
-        wait_time: 1000.0,
-        fair_share: 10000.0,
-        qos: 5000.0,
-        queue: 500.0,
-        job_size: 1000.0,
-        slowdown: 0.0,
-    };
+    pub const FLUX: Weights =
+        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 };
 }
 
 impl Default for Precedence {
@@ -105,6 +101,7 @@ impl Default for Precedence {
         Precedence {
             order: Order::Multifactor,
             formula: None,
+            threshold: None,
             update_period: Span(0),
             lexicographic: false,
             weights: Weights::default(),
