@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "booked_on",
     "foreseen",
     "eligible_time",
+    "score",
     "never",
     "via",
     "exit",
@@ -38,7 +39,7 @@ const KEYS: &[&str] = &[
 
 /// What is claimed of a moment, not of the whole course.
 const OF_A_MOMENT: &[&str] =
-    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "running", "usage"];
+    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "score", "running", "usage"];
 
 /// What is claimed of the course, not of one job.
 const OF_NO_JOB: &[&str] = &["order", "cycles", "running", "usage"];
@@ -85,6 +86,8 @@ pub enum Claim {
     Foreseen(Option<Span>),
     /// Its eligible time.
     EligibleTime(Span),
+    /// What it is worth under the order while it waits, to as many digits as are given.
+    Score(String),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -163,6 +166,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "foreseen" => (|v| start_or_none(v).map(Claim::Foreseen), "the start foreseen, as 3600, or false for none"),
         "booked_on" => (|v| values::list(values::words)(v).map(Claim::BookedOn), "a list of nodes, as [\"n1\"]"),
         "eligible_time" => (|v| values::moment(v).map(Claim::EligibleTime), "a time, as 600 or \"10m\""),
+        "score" => (|v| figure(v).map(Claim::Score), "a number, as 40 or 8321.43"),
         "never" => {
             (|v| values::boolean(v).filter(|never| *never).map(|_| Claim::Never), "true: else say when it starts")
         }
@@ -188,15 +192,19 @@ fn nodes(value: &DeValue) -> Option<Claim> {
     values::list(values::words)(value).map(Claim::Nodes)
 }
 
-fn usage(value: &DeValue) -> Option<Claim> {
-    let seconds = |value: &DeValue| match value {
-        DeValue::Integer(_) => values::whole::<i64>(value).map(|seconds| seconds.to_string()),
+/// A number as it is written, so that it tells how many digits are meant.
+fn figure(value: &DeValue) -> Option<String> {
+    match value {
+        DeValue::Integer(_) => values::whole::<i64>(value).map(|number| number.to_string()),
         DeValue::Float(number) => Some(number.as_str().to_string()),
         _ => None,
-    };
+    }
+}
+
+fn usage(value: &DeValue) -> Option<Claim> {
     let account = |(account, value): (&toml::Spanned<_>, &toml::Spanned<_>)| {
         let account: &std::borrow::Cow<str> = account.get_ref();
-        Some((account.to_string(), seconds(value.get_ref())?))
+        Some((account.to_string(), figure(value.get_ref())?))
     };
     value.as_table()?.iter().map(account).collect::<Option<_>>().map(Claim::Usage)
 }
@@ -275,6 +283,7 @@ impl Course<'_> {
             Claim::EligibleTime(time) => {
                 ("eligible time", seconds(*time), self.eligible_time(id, at.unwrap_or_default()))
             }
+            Claim::Score(score) => ("score", score.clone(), self.score(id, score, at.unwrap_or_default())),
             Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
             Claim::Filler(filler) => {
                 ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
@@ -341,6 +350,12 @@ impl Course<'_> {
         self.world.eligible_time(id, self.zero + at).map_or_else(none, seconds)
     }
 
+    /// To as many digits as are expected.
+    fn score(&self, id: JobId, expected: &str, at: Span) -> String {
+        let score = self.world.score(id, self.zero + at);
+        score.map_or_else(none, |score| format!("{score:.*}", digits(expected)))
+    }
+
     fn booked_on(&self, id: JobId) -> String {
         self.world.booking(id).map_or_else(none, |booking| booking.nodes.join(" "))
     }
@@ -368,7 +383,6 @@ impl Course<'_> {
             let members = usage.members().filter(|member| member.account == account);
             members.map(|member| usage.decayed(member, self.zero + at)).sum()
         };
-        let digits = |text: &str| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
         let shown =
             |(account, text): (&String, &String)| (account.clone(), format!("{:.*}", digits(text), left(account)));
         expected.iter().map(shown).collect()
@@ -384,6 +398,11 @@ impl Course<'_> {
 
 fn amounts(all: &BTreeMap<String, String>) -> String {
     all.iter().map(|(account, seconds)| format!("{account}={seconds}")).collect::<Vec<_>>().join(" ")
+}
+
+/// How many digits a number has behind its point.
+fn digits(text: &str) -> usize {
+    text.split_once('.').map_or(0, |(_, fraction)| fraction.len())
 }
 
 fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static str, String, String)> {

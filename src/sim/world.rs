@@ -281,6 +281,11 @@ impl World {
         Some(job.life.eligibility.at(at))
     }
 
+    /// What a job that waits is worth at a moment since the last change; None for one that does not.
+    pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
+        self.state.worth(&self.policy, at, id).map(|worth| worth.score)
+    }
+
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
     fn preempt(&mut self, plan: &Plan) -> bool {
         let runs = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.want == Want::Run);

@@ -142,6 +142,10 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("comment", "Of a moment: a part of the comment."),
         Term("booked", "Of a moment: the start it is promised, or false for none; booked_on: on which nodes."),
         Term("eligible_time", "Of a moment: the eligible time that the job has then."),
+        Term(
+            "score",
+            "Of a moment: what the job is worth then under the order while it waits, to as many digits as are given.",
+        ),
         Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),
         Term(
