@@ -2,15 +2,16 @@
 //! for want of room is one for all. On a busy machine nearly every job is a class of its own, for
 //! walltimes and owners differ; what they ask for differs much less.
 
+use super::class::{Class, Head};
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
-use super::snapshot::{Class, Place, State};
+use super::snapshot::State;
 use crate::model::job::Job;
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Classes, those first whose first jobs come first.
-pub type Classes = BTreeSet<(Place, ClassId)>;
+pub type Classes = BTreeSet<(Head, ClassId)>;
 
 /// What classes have in common that ask for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +22,8 @@ pub struct Group {
 }
 
 impl Group {
-    fn of(class: &ClassKey) -> Group {
+    /// That of a class.
+    pub fn of(class: &ClassKey) -> Group {
         Group { asks_for_window: class.asks_for.is_some(), shape: class.shape.id }
     }
 }
@@ -67,7 +69,7 @@ impl Alike {
     }
 
     /// Brings a class in line with its jobs, of which `before` was the first.
-    pub fn refile(&mut self, class: &Class, before: Option<Place>) {
+    pub fn refile(&mut self, class: &Class, before: Option<Head>) {
         let (group, key, now) = (Group::of(&class.key), &class.key, class.first());
         if before == now {
             return;
@@ -75,15 +77,27 @@ impl Alike {
         let members = self.0.entry(group).or_insert_with(|| Arc::new(Members::of(key.shape.clone())));
         let members = Arc::make_mut(members);
         match before {
-            Some(place) => drop(members.classes.take(&(place, key.id))),
+            Some(head) => drop(members.classes.take(&(head, key.id))),
             None => members.join(key),
         }
         match now {
-            Some(place) => drop(members.classes.replace((place, key.id))),
+            Some(head) => drop(members.classes.replace((head, key.id))),
             None => members.leave(key),
         }
         if members.classes.is_empty() {
             self.0.remove(&group);
+        }
+    }
+}
+
+impl Alike {
+    /// Puts all classes in the order of their first jobs; all of them are given.
+    pub fn file(&mut self, mut heads: Vec<(Group, Head, ClassId)>) {
+        heads.sort_unstable();
+        for of_group in heads.chunk_by(|a, b| a.0 == b.0) {
+            let members = of_group.first().and_then(|(group, ..)| self.0.get_mut(group));
+            let classes = of_group.iter().map(|&(_, head, class)| (head, class));
+            members.into_iter().for_each(|members| Arc::make_mut(members).classes = classes.clone().collect());
         }
     }
 }

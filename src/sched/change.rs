@@ -161,13 +161,15 @@ impl State {
                 self.withdraw(*job);
                 self.vacate(*job);
             }
-            Change::Usage(usage) => self.usage = Arc::new(Usage::clone(usage)),
-            Change::Charged(job, charge) => Arc::make_mut(&mut self.usage).charge(*job, charge),
-            Change::Forgotten(charges) => {
-                let usage = Arc::make_mut(&mut self.usage);
-                charges.iter().for_each(|charge| usage.forget(charge));
-            }
+            Change::Usage(usage) => self.use_up(|used| *used = Usage::clone(usage)),
+            Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
+            Change::Forgotten(charges) => self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge))),
         }
+    }
+
+    fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
+        change(Arc::make_mut(&mut self.usage));
+        self.ranks.note_change();
     }
 }
 

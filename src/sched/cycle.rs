@@ -20,16 +20,17 @@ use std::sync::Arc;
 /// and moment give an equal plan. The first refusal of a class stands for all its jobs, because
 /// room only shrinks within a cycle.
 pub fn run(state: &State, policy: &Policy, now: Time) -> Plan {
-    let resolved = Resolved::new(state, policy, now);
-    decide(state, policy, &resolved, now, &mut Memory::default()).close()
+    run_again(&state.prioritised(policy, now), policy, now, &mut Memory::default())
 }
 
-/// The same plan, sooner: with the memory of an earlier cycle of this state.
+/// The same plan, sooner: with the memory of an earlier cycle of this state, whose queue is in order
+/// ([`State::prioritise`]).
 pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory) -> Plan {
     let resolved = Resolved::new(state, policy, now);
-    let plan = decide(state, policy, &resolved, now, memory).close();
-    debug_assert!(plan == run(state, policy, now), "what is remembered is not so");
-    plan
+    let plan = |memory| decide(state, policy, &resolved, now, memory).close();
+    let decided = plan(memory);
+    debug_assert!(decided == plan(&mut Memory::default()), "what is remembered is not so");
+    decided
 }
 
 /// The books of a cycle that has decided all there is to decide.
@@ -41,7 +42,7 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
-    let mut ranking = priority::rank(state, policy, resolved, now);
+    let mut ranking = priority::rank(state, resolved);
 
     while let Some(job) = ranking.next() {
         ledger.consider();
@@ -60,7 +61,6 @@ pub(super) fn decide<'s>(
             }
         }
     }
-    ledger.note_fault(ranking.fault());
     ledger
 }
 

@@ -69,6 +69,8 @@ fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: im
     let mut course = Course { state, starts: Vec::new(), looks: 0, fillers: BTreeMap::new() };
     let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
     loop {
+        // The further ahead, the less it matters to the second who goes first.
+        course.state.prioritise_after(policy, at, Span(at.since(now).0 / 10));
         let plan = cycle::run_again(&course.state, policy, at, &mut memory);
         cycles += 1;
         course.carry_out(&plan);

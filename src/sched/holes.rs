@@ -36,6 +36,7 @@ const MOST_COPIES: u32 = 1 << 20;
 /// now, and until when they may stay. Empty when nothing fits; a reason when no job like it may
 /// start at all.
 pub fn windows(state: &State, policy: &Policy, now: Time, job: &Job) -> Result<Vec<Window>, Reason> {
+    let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
     let mut probe = Probe { ledger, policy, job };

@@ -19,10 +19,8 @@ use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
-use super::threshold::{self, Threshold};
 use super::timeline::OVERDUE;
-use super::{availability, shortage, throttling};
-use crate::model::expression::Fault;
+use super::{availability, shortage, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -44,8 +42,6 @@ pub struct Ledger<'s> {
     /// The numbers of processors and GPUs that are free.
     pub numbers: Numbers,
     policy: &'s Policy,
-    /// What a job must be worth.
-    pub threshold: Threshold<'s>,
     windows: Windows<'s>,
     calendar: Calendar<'s>,
     promises: Promises<'s>,
@@ -83,7 +79,6 @@ impl<'s> Ledger<'s> {
         Ledger {
             state,
             policy,
-            threshold: Threshold::new(state, policy, now),
             now,
             space,
             vacant: Space::vacant(&state.cluster).guided(guide),
@@ -233,6 +228,11 @@ impl<'s> Ledger<'s> {
         &self.calendar
     }
 
+    /// What a job must be worth more than, if anything.
+    pub fn threshold(&self) -> Option<f64> {
+        self.policy.precedence.threshold
+    }
+
     /// How those behind blocked jobs are dealt with.
     pub fn backfill(&self) -> &'s Backfill {
         &self.policy.backfill
@@ -253,11 +253,6 @@ impl<'s> Ledger<'s> {
     /// Enters a job that was considered.
     pub fn consider(&mut self) {
         self.plan.considered += 1;
-    }
-
-    /// Enters in what the policy's formula made no sense, if in anything.
-    pub fn note_fault(&mut self, fault: Option<&Fault>) {
-        self.plan.fault = fault.cloned();
     }
 
     /// Enters a start.
@@ -379,7 +374,7 @@ impl<'s> Ledger<'s> {
     pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         throttling::tell_stopped(self.state, &mut self.plan);
-        threshold::tell_low(self.state, &self.threshold, &mut self.plan);
+        threshold::tell_low(self.state, self.policy, &mut self.plan);
         self.plan
     }
 }

@@ -10,6 +10,7 @@ use super::snapshot::State;
 use crate::model::accrual::{Eligibility, Limit};
 use crate::model::job::JobId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What the last plan said, and who was not there then.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +50,10 @@ impl State {
 
     /// A candidate accrues this; nothing else of it has changed.
     pub fn set_eligibility(&mut self, id: JobId, eligibility: Eligibility) {
-        if let Some(wait) = self.waits.get_mut(&id) {
-            wait.eligibility = eligibility;
+        let Some(&(class, rank)) = self.jobs.get(&id) else { return };
+        let class = self.classes.get_mut(&class).map(Arc::make_mut);
+        if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
+            waiting.wait.eligibility = eligibility;
         }
     }
 }

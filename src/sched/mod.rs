@@ -25,6 +25,8 @@ mod filing;
 
 mod order;
 
+mod class;
+
 mod wait;
 
 mod outside;
@@ -51,6 +53,8 @@ mod feasibility;
 mod priority;
 
 mod merit;
+
+mod ranks;
 
 pub mod yardstick;
 

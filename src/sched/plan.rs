@@ -4,7 +4,6 @@ use super::cluster::{Hold, NodeIx, Room};
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::State;
-use crate::model::expression::Fault;
 use crate::model::job::{JobId, Share};
 pub use crate::model::promise::Cause;
 use crate::model::reason::Reason;
@@ -86,8 +85,6 @@ pub struct Plan {
     pub considered: usize,
     /// Resources of which nodes may be given more than they have, because only what is in use counts (M7).
     pub by_use: Vec<usize>,
-    /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
-    pub fault: Option<Fault>,
 }
 
 impl Plan {
@@ -102,7 +99,6 @@ impl Plan {
             next: None,
             considered: 0,
             by_use: Vec::new(),
-            fault: None,
         }
     }
 

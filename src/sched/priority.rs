@@ -4,17 +4,13 @@
 //! refusals for want of room.
 
 use super::alike::{Group, Members};
-use super::merit::Merit;
+use super::class::{InOrder, Waiting};
 use super::resolution::Resolved;
 use super::shape::{ClassId, ClassKey};
-use super::snapshot::{Array, Class, Place, State};
-use super::yardstick::Yardstick;
-use crate::model::expression::Fault;
+use super::snapshot::{Array, Class, Head, Place, State};
 use crate::model::job::JobId;
-use crate::model::policy::Policy;
-use crate::model::time::Time;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, btree_map, btree_set};
+use std::collections::{BTreeMap, BinaryHeap, btree_set};
 use std::iter::Peekable;
 
 /// A job that is considered.
@@ -33,41 +29,30 @@ pub struct Candidate<'s> {
 pub struct Ranking<'s> {
     state: &'s State,
     resolved: &'s Resolved,
-    yardstick: Option<Yardstick<'s>>,
     lines: Vec<Line<'s>>,
     rows: Vec<Row<'s>>,
     /// The best job of each row that is still of interest.
-    heads: BinaryHeap<Reverse<(Head, usize)>>,
+    heads: BinaryHeap<Reverse<(Turn, usize)>>,
 }
 
-/// A job's place among others: what goes before its merit (negated), its merit, its rank.
-type Head = (i64, Merit, Place);
+/// A job's place among others: what goes before its merit (negated), then the rest.
+type Turn = (i64, Head);
 
 /// The classes of a shape.
 struct Row<'s> {
     members: &'s Members,
-    /// Those of which no job was drawn yet.
-    fresh: Fresh<'s>,
-    /// What goes before their yardstick.
+    /// Those of which no job was drawn yet, by their best jobs.
+    fresh: Peekable<btree_set::Iter<'s, (Head, ClassId)>>,
+    /// What goes before their merits.
     ahead: i64,
     /// The next jobs of the others, with their lines.
-    begun: BinaryHeap<Reverse<(Head, usize)>>,
+    begun: BinaryHeap<Reverse<(Turn, usize)>>,
 }
 
-/// Classes of which no job was drawn yet, by their best jobs.
-enum Fresh<'s> {
-    /// Who came first is best.
-    ByRank(Peekable<btree_set::Iter<'s, (Place, ClassId)>>),
-    /// Who is worth most.
-    ByMerit(BinaryHeap<Reverse<(Merit, Place, ClassId)>>),
-}
-
-/// Ranks the queue.
-pub fn rank<'s>(state: &'s State, policy: &'s Policy, resolved: &'s Resolved, now: Time) -> Ranking<'s> {
-    let yardstick = Some(Yardstick::new(state, policy, now));
-    let rows =
-        state.alike.groups().map(|(group, members)| Row::new(group, members, state, yardstick.as_ref())).collect();
-    let mut ranking = Ranking { state, resolved, yardstick, lines: Vec::new(), rows, heads: BinaryHeap::new() };
+/// The queue as it was put in order.
+pub fn rank<'s>(state: &'s State, resolved: &'s Resolved) -> Ranking<'s> {
+    let rows = state.alike.groups().map(|(group, members)| Row::new(group, members)).collect();
+    let mut ranking = Ranking { state, resolved, lines: Vec::new(), rows, heads: BinaryHeap::new() };
     ranking.heads = (0..ranking.rows.len()).filter_map(|row| ranking.head(row)).collect::<Vec<_>>().into();
     ranking
 }
@@ -96,11 +81,6 @@ impl<'s> Ranking<'s> {
         };
         let Line { class, key, .. } = self.lines[line];
         Some(Candidate { job: place.1, class: key, begun: class.begun(), line })
-    }
-
-    /// In what the policy's formula made no sense, if in anything.
-    pub fn fault(&self) -> Option<&Fault> {
-        self.yardstick.as_ref()?.fault()
     }
 
     /// Goes on with the next job of the class, and with all that ask for the same.
@@ -145,9 +125,9 @@ impl<'s> Ranking<'s> {
         let rows: Vec<usize> = self.heads.iter().map(|Reverse((_, row))| *row).collect();
         rows.iter().for_each(|&row| self.open_all(row));
         let begun = rows.iter().flat_map(|&row| &self.rows[row].begun);
-        let mut heads: Vec<_> = begun.map(|&Reverse(((_, merit, place), line))| (merit, place, line)).collect();
+        let mut heads: Vec<_> = begun.map(|&Reverse(((_, head), line))| (head, line)).collect();
         heads.sort_unstable();
-        let of = |(_, (_, first), line): (Merit, Place, usize)| {
+        let of = |((_, (_, first)), line): (Head, usize)| {
             let later = self.lines[line].clone().map(|(_, (_, job))| job);
             (self.lines[line].key, std::iter::once(first).chain(later).take(most).collect())
         };
@@ -158,10 +138,10 @@ impl<'s> Ranking<'s> {
     fn reorder(&mut self, change: impl Fn(&mut Line)) {
         for Reverse((_, row)) in std::mem::take(&mut self.heads).into_vec() {
             self.open_all(row);
-            for Reverse(((_, merit, place), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
+            for Reverse(((_, head), line)) in std::mem::take(&mut self.rows[row].begun).into_vec() {
                 change(&mut self.lines[line]);
-                let head = (self.lines[line].spend(), merit, place);
-                self.rows[row].begun.push(Reverse((head, line)));
+                let turn = (self.lines[line].spend(), head);
+                self.rows[row].begun.push(Reverse((turn, line)));
             }
             let head = self.head(row);
             self.heads.extend(head);
@@ -170,112 +150,54 @@ impl<'s> Ranking<'s> {
 
     /// Takes the best job of a row, with its line.
     fn draw(&mut self, row: usize) -> Option<(Place, usize)> {
-        let begun = self.rows[row].begun.peek().map(|&Reverse((head, _))| head);
+        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
         if self.rows[row].first_fresh().is_some_and(|fresh| begun.is_none_or(|begun| fresh < begun)) {
             self.open(row);
         }
-        let Reverse(((_, _, place), line)) = self.rows[row].begun.pop()?;
+        let Reverse(((_, (_, place)), line)) = self.rows[row].begun.pop()?;
         Some((place, line))
     }
 
     /// Begins with the first class of a row of which no job was drawn yet.
     fn open(&mut self, row: usize) {
-        let class = self.rows[row].fresh.next().and_then(|class| self.state.classes.get(&class));
+        let class = self.rows[row].fresh.next().and_then(|(_, class)| self.state.classes.get(class));
         let Some(class) = class else { return };
         let ahead = self.rows[row].ahead;
         let key = self.resolved.of(&class.key);
-        let jobs = Jobs::of(class, self.yardstick.as_ref());
-        self.lines.push(Line { row, class, key, jobs, array: None, ahead, chosen: 0 });
+        self.lines.push(Line { row, class, key, jobs: class.in_order(), array: None, ahead, chosen: 0 });
         self.advance(self.lines.len() - 1);
     }
 
     fn open_all(&mut self, row: usize) {
-        while self.rows[row].fresh.best().is_some() {
+        while self.rows[row].fresh.peek().is_some() {
             self.open(row);
         }
     }
 
     fn advance(&mut self, line: usize) {
-        if let Some((merit, place)) = self.lines[line].next() {
-            let head = (self.lines[line].spend(), merit, place);
-            self.rows[self.lines[line].row].begun.push(Reverse((head, line)));
+        if let Some(head) = self.lines[line].next() {
+            let turn = (self.lines[line].spend(), head);
+            self.rows[self.lines[line].row].begun.push(Reverse((turn, line)));
         }
     }
 
     /// A row's place among the rows.
-    fn head(&mut self, row: usize) -> Option<Reverse<(Head, usize)>> {
-        let begun = self.rows[row].begun.peek().map(|&Reverse((head, _))| head);
+    fn head(&mut self, row: usize) -> Option<Reverse<(Turn, usize)>> {
+        let begun = self.rows[row].begun.peek().map(|&Reverse((turn, _))| turn);
         let best = self.rows[row].first_fresh().into_iter().chain(begun).min()?;
         Some(Reverse((best, row)))
     }
 }
 
 impl<'s> Row<'s> {
-    fn new(group: &Group, members: &'s Members, state: &State, yardstick: Option<&Yardstick>) -> Row<'s> {
+    fn new(group: &Group, members: &'s Members) -> Row<'s> {
         let ahead = ahead_of(group.asks_for_window, 0);
-        Row { members, fresh: Fresh::of(members, state, yardstick), ahead, begun: BinaryHeap::new() }
+        Row { members, fresh: members.classes.iter().peekable(), ahead, begun: BinaryHeap::new() }
     }
 
-    /// The place of the best job of the classes that have not begun.
-    fn first_fresh(&mut self) -> Option<Head> {
-        self.fresh.best().map(|(merit, place)| (self.ahead.saturating_neg(), merit, place))
-    }
-}
-
-impl<'s> Fresh<'s> {
-    fn of(members: &'s Members, state: &State, yardstick: Option<&Yardstick>) -> Fresh<'s> {
-        let Some(yardstick) = yardstick else { return Fresh::ByRank(members.classes.iter().peekable()) };
-        let best = |&(_, id): &(Place, ClassId)| {
-            let class = state.classes.get(&id)?;
-            let rating = yardstick.rate(&class.key);
-            let merit = |job| Some(rating.merit(state.wait(job)?));
-            let (merit, place) = class.jobs.keys().filter_map(|&place| Some((merit(place.1)?, place))).min()?;
-            Some(Reverse((merit, place, id)))
-        };
-        Fresh::ByMerit(members.classes.iter().filter_map(best).collect::<Vec<_>>().into())
-    }
-
-    /// What the best job of them is worth, and its place.
-    fn best(&mut self) -> Option<(Merit, Place)> {
-        match self {
-            Fresh::ByRank(classes) => classes.peek().map(|&&(place, _)| (Merit::default(), place)),
-            Fresh::ByMerit(classes) => classes.peek().map(|&Reverse((merit, place, _))| (merit, place)),
-        }
-    }
-
-    /// The class of that job, which is none of them any longer.
-    fn next(&mut self) -> Option<ClassId> {
-        match self {
-            Fresh::ByRank(classes) => classes.next().map(|&(_, class)| class),
-            Fresh::ByMerit(classes) => classes.pop().map(|Reverse((_, _, class))| class),
-        }
-    }
-}
-
-/// The jobs of a class, the best first.
-#[derive(Clone)]
-enum Jobs<'s> {
-    ByRank(btree_map::Iter<'s, Place, Option<Array>>),
-    ByMerit(std::vec::IntoIter<(Merit, &'s Place, &'s Option<Array>)>),
-}
-
-impl<'s> Jobs<'s> {
-    fn of(class: &'s Class, yardstick: Option<&Yardstick>) -> Jobs<'s> {
-        let Some(yardstick) = yardstick else { return Jobs::ByRank(class.jobs.iter()) };
-        let rating = yardstick.rate(&class.key);
-        let worth = |(place, array): (&'s Place, &'s Option<Array>)| {
-            (yardstick.state.wait(place.1).map_or_else(Merit::default, |wait| rating.merit(wait)), place, array)
-        };
-        let mut jobs: Vec<_> = class.jobs.iter().map(worth).collect();
-        jobs.sort_unstable_by_key(|&(merit, place, _)| (merit, place));
-        Jobs::ByMerit(jobs.into_iter())
-    }
-
-    fn next(&mut self) -> Option<(Merit, Place, &'s Option<Array>)> {
-        match self {
-            Jobs::ByRank(jobs) => jobs.next().map(|(place, array)| (Merit::default(), *place, array)),
-            Jobs::ByMerit(jobs) => jobs.next().map(|(merit, place, array)| (merit, *place, array)),
-        }
+    /// The turn of the best job of the classes that have not begun.
+    fn first_fresh(&mut self) -> Option<Turn> {
+        self.fresh.peek().map(|&&(head, _)| (self.ahead.saturating_neg(), head))
     }
 }
 
@@ -286,9 +208,9 @@ struct Line<'s> {
     class: &'s Class,
     /// As the policy has it.
     key: &'s ClassKey,
-    jobs: Jobs<'s>,
+    jobs: InOrder<'s>,
     /// The array whose elements come next with its merit and rank, and the position to go on from.
-    array: Option<((Merit, Place), &'s Array, u32)>,
+    array: Option<(Head, &'s Array, u32)>,
     /// What goes before the merit.
     ahead: i64,
     /// How many of its jobs were chosen to come before all others.
@@ -305,9 +227,9 @@ impl Line<'_> {
 }
 
 impl Iterator for Line<'_> {
-    type Item = (Merit, Place);
+    type Item = Head;
 
-    fn next(&mut self) -> Option<(Merit, Place)> {
+    fn next(&mut self) -> Option<Head> {
         loop {
             if let Some(((merit, (rank, id)), array, from)) = self.array.take()
                 && let Some(position) = array.elements.waiting().next(from)
@@ -316,8 +238,8 @@ impl Iterator for Line<'_> {
                 return Some((merit, (rank, JobId::element(id.number, array.indices.at(position)))));
             }
             match self.jobs.next()? {
-                (merit, place, None) => return Some((merit, place)),
-                (merit, place, Some(array)) => self.array = Some(((merit, place), array, 0)),
+                (head, Waiting { array: None, .. }) => return Some(head),
+                (head, Waiting { array: Some(array), .. }) => self.array = Some((head, array, 0)),
             }
         }
     }

@@ -29,7 +29,7 @@ impl Resolved {
         let Some(resolution) = Resolution::needed(state, policy, now) else { return resolved };
         for (&id, class) in &state.classes {
             // Jobs of a class start in their order: the first has waited longest, or stands before those.
-            let first = class.jobs.keys().next().and_then(|&(_, job)| state.waits_since(job));
+            let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
             let from = first.and_then(|since| resolution.spans_from(since));
             resolved.next = resolved.next.into_iter().chain(from.filter(|from| *from > now)).min();
             let may_span = from.is_some_and(|from| from <= now);

@@ -8,17 +8,21 @@ use super::alike::Alike;
 use super::allocation;
 use super::amounts::{Amounts, Catalog, add, subtract};
 use super::choice::Answer;
+pub(super) use super::class::{Array, Class, Head, Place, Waiting};
 use super::cluster::{Cluster, Hold, NodeIx};
+use super::fair_shares::{Owner, Owners, owner_of};
 use super::limited::Limited;
+use super::merit::Merit;
 use super::plan::Plan;
 use super::pools::Pool;
+use super::ranks::Ranks;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
 use super::usage::Usage;
 use super::wait::Wait;
 use crate::model::accrual::{Accrues, Eligibility};
-use crate::model::array::{Elements, Indices, Standing as ElementStanding};
+use crate::model::array::Standing as ElementStanding;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
@@ -27,6 +31,7 @@ use crate::model::resource::{ResourceList, Resources};
 use crate::model::site_time::SiteTime;
 use crate::model::time::Time;
 use crate::model::window::Window;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -58,43 +63,12 @@ pub struct State {
     pub(super) answers: BTreeMap<ClassId, Answer>,
     /// What has been used, and by whom.
     pub(super) usage: Arc<Usage>,
-    /// How long each waits.
-    pub(super) waits: BTreeMap<JobId, Wait>,
+    /// How the queue was put in order.
+    pub(super) ranks: Ranks,
+    /// Whose the classes are.
+    pub(super) owners: Owners,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
-}
-
-/// A job's place in the order: by rank, then by id.
-pub(super) type Place = (u64, JobId);
-
-/// Jobs alike, waiting.
-#[derive(Clone, Debug)]
-pub(super) struct Class {
-    pub key: ClassKey,
-    /// By rank, then by id: the order in which they start. An array stands here once, with its
-    /// elements.
-    pub jobs: BTreeMap<Place, Option<Array>>,
-}
-
-impl Class {
-    /// Its first job, with its rank.
-    pub fn first(&self) -> Option<Place> {
-        self.jobs.first_key_value().map(|(&place, _)| place)
-    }
-
-    /// How many elements have begun and are not over, if the class is an array that limits them.
-    pub fn begun(&self) -> u32 {
-        // Such an array is a class alone; any other class may hold as many jobs as there are.
-        let limited = self.key.at_once.and(self.jobs.values().flatten().next());
-        limited.map_or(0, |array| array.elements.begun().len())
-    }
-}
-
-/// An array of which elements wait.
-#[derive(Clone, Debug)]
-pub(super) struct Array {
-    pub indices: Indices,
-    pub elements: Arc<Elements>,
 }
 
 /// A job that has its allocation.
@@ -145,7 +119,8 @@ impl State {
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
             usage: Arc::default(),
-            waits: BTreeMap::new(),
+            ranks: Ranks::default(),
+            owners: Owners::new(),
             limited: Limited::default(),
         }
     }
@@ -157,11 +132,13 @@ impl State {
 
     /// How long a candidate waits; an element as long as its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
-        self.waits.get(&id).or_else(|| self.waits.get(&id.parent()?))
+        let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
+        own(id).or_else(|| own(id.parent()?)).map(|waiting| &waiting.wait)
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
+        self.ranks.note_change();
         if self.cluster.set(facts, usable) {
             self.forget_answers();
         }
@@ -216,16 +193,19 @@ impl State {
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
     pub fn remove_node(&mut self, name: &str) {
         self.forget_answers();
+        self.ranks.note_change();
         self.cluster.remove(name);
     }
 
     /// Adds or changes a queue. Jobs in a queue that was never set do not start.
     pub fn set_queue(&mut self, queue: &Queue) {
+        self.ranks.note_change();
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
     /// Jobs in this queue no longer start.
     pub fn remove_queue(&mut self, name: &str) {
+        self.ranks.note_change();
         self.queues.remove(name);
     }
 
@@ -269,9 +249,11 @@ impl State {
         }
         let id = ClassKey::id_of(job);
         self.user(&job.owner.user);
-        self.file(job.id, job.rank(), id, array, |state| state.class_key(job));
         let since = job.life.etime.unwrap_or(job.life.qtime);
-        self.waits.insert(job.id, Wait { since, eligibility: job.life.eligibility });
+        let wait = Wait { since, eligibility: job.life.eligibility };
+        self.file((job.rank(), job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| {
+            state.class_key(job)
+        });
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
     }
@@ -279,46 +261,54 @@ impl State {
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
     /// of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
-        self.file(id, rank, class.id, None, |_| class.clone());
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
-        self.waits.insert(id, Wait { since, eligibility });
+        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility }, array: None };
+        self.file((rank, id), class.id, waiting, |_| class.clone());
     }
 
-    fn file(
-        &mut self,
-        id: JobId,
-        rank: u64,
-        class_id: ClassId,
-        array: Option<Array>,
-        key: impl FnOnce(&State) -> ClassKey,
-    ) {
-        let answer = self.answers.get(&class_id).cloned();
+    fn file(&mut self, place: Place, class: ClassId, waiting: Waiting, key: impl FnOnce(&State) -> ClassKey) {
+        let ((rank, id), answer) = (place, self.answers.get(&class).cloned());
         self.withdraw(id);
-        if !self.classes.contains_key(&class_id) {
-            self.classes.insert(class_id, Arc::new(Class { key: key(self), jobs: BTreeMap::new() }));
+        if !self.classes.contains_key(&class) {
+            let key = key(self);
+            self.owners.entry(owner_of(&key)).or_insert_with(|| (0, key.who.clone())).0 += 1;
+            self.classes.insert(class, Arc::new(Class::new(key)));
         }
-        let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) else { return };
-        let first = class.first();
-        class.jobs.insert((rank, id), array);
-        self.alike.refile(class, first);
-        self.jobs.insert(id, (class_id, rank));
+        let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else { return };
+        let first = members.first();
+        members.insert(place, waiting);
+        self.alike.refile(members, first);
+        self.jobs.insert(id, (class, rank));
+        self.ranks.note_new(id);
         // A job that is read anew may have been the last of its class for a moment.
-        self.answers.extend(answer.map(|answer| (class_id, answer)));
+        self.answers.extend(answer.map(|answer| (class, answer)));
     }
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
-        self.waits.remove(&id);
         self.limited.forget(id);
+        self.ranks.forget(id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         self.standing.note_rerunnable(id, true);
         if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
-            class.jobs.remove(&(rank, id));
+            class.remove((rank, id));
             self.alike.refile(class, first);
-            if class.jobs.is_empty() {
+            if class.is_empty() {
+                let owner = owner_of(&class.key);
                 self.classes.remove(&class_id);
                 self.answers.remove(&class_id);
+                self.disown(owner);
+            }
+        }
+    }
+
+    /// An owner has a class less.
+    fn disown(&mut self, owner: Owner) {
+        if let Entry::Occupied(mut owned) = self.owners.entry(owner) {
+            owned.get_mut().0 -= 1;
+            if owned.get().0 == 0 {
+                owned.remove();
             }
         }
     }
@@ -397,8 +387,8 @@ impl State {
     pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
         let Some((parent, index)) = id.parent().zip(id.index()) else { return };
         let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
-        let jobs = self.classes.get_mut(&class).map(|class| &mut Arc::make_mut(class).jobs);
-        let Some(array) = jobs.and_then(|jobs| jobs.get_mut(&(rank, parent))?.as_mut()) else { return };
+        let class = self.classes.get_mut(&class).map(Arc::make_mut);
+        let Some(array) = class.and_then(|class| class.get_mut((rank, parent))?.array.as_mut()) else { return };
         let Some(position) = array.indices.position(index) else { return };
         let elements = Arc::make_mut(&mut array.elements);
         elements.mark(position, position, standing);
@@ -426,7 +416,7 @@ impl State {
 
     /// Whether an element waits with its array.
     fn waits_in(&self, (class, rank): (ClassId, u64), id: JobId) -> bool {
-        let array = id.parent().and_then(|array| self.classes.get(&class)?.jobs.get(&(rank, array))?.as_ref());
+        let array = id.parent().and_then(|array| self.classes.get(&class)?.get((rank, array))?.array.as_ref());
         let position = array.zip(id.index()).and_then(|(array, index)| array.indices.position(index));
         array.zip(position).is_some_and(|(array, position)| array.elements.waiting().contains(position))
     }
@@ -448,7 +438,7 @@ impl State {
 
     /// The candidates of a class, in the order in which they start; an array once.
     pub fn jobs_in(&self, class: ClassId) -> impl Iterator<Item = JobId> {
-        self.classes.get(&class).into_iter().flat_map(|class| class.jobs.keys().map(|&(_, job)| job))
+        self.classes.get(&class).into_iter().flat_map(|class| class.in_order().map(|((_, (_, job)), _)| job))
     }
 
     /// What is taken on a node, for displays; nothing for a node that is not known.

@@ -11,11 +11,11 @@ use super::tiers;
 use super::wait::Wait;
 use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
-use crate::model::policy::formula::is_of_shares;
 use crate::model::policy::{Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// What jobs are measured by at a moment.
 pub struct Yardstick<'s> {
@@ -24,7 +24,7 @@ pub struct Yardstick<'s> {
     pub(super) now: Time,
     /// The value of which is a job's score; None where it cannot be read.
     formula: Option<Expression>,
-    pub(super) shares: Shares<'s>,
+    pub(super) shares: Arc<Shares>,
     /// How many nodes there are.
     nodes: usize,
     /// The first thing in which the formula made no sense.
@@ -49,21 +49,18 @@ enum Basis<'y> {
 }
 
 impl<'s> Yardstick<'s> {
-    /// The yardstick of the policy.
-    pub fn new(state: &'s State, policy: &'s Policy, now: Time) -> Yardstick<'s> {
+    /// The yardstick of the policy, where everybody stands so. Of the state it uses all but the jobs that
+    /// wait.
+    pub(super) fn new(state: &'s State, policy: &'s Policy, now: Time, shares: Arc<Shares>) -> Yardstick<'s> {
         let precedence = &policy.precedence;
         // A formula that cannot be read is refused with the configuration.
         let read = |text: &str| Expression::parse(text).ok();
-        let formula = precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula);
-        let asks = |formula: &Expression| formula.names().into_iter().chain(formula.words()).any(is_of_shares);
-        let is_factor = precedence.order == Order::Multifactor && precedence.weights.fair_share != 0.0;
-        let heeds_shares = is_factor || formula.as_ref().is_some_and(asks);
         Yardstick {
             state,
             policy,
             now,
-            formula,
-            shares: if heeds_shares { Shares::of(state, &policy.fair_share, now) } else { Shares::default() },
+            formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
+            shares,
             nodes: state.cluster.present().count(),
             fault: OnceCell::new(),
         }
@@ -168,7 +165,7 @@ impl State {
     /// candidate.
     pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
         let (class, wait) = (self.waiting_class(job)?, self.wait(job)?);
-        let yardstick = Yardstick::new(self, policy, now);
+        let yardstick = Yardstick::new(self, policy, now, Arc::new(Shares::of(self, &policy.fair_share, now)));
         let rating = yardstick.rate(class);
         let merit = rating.merit(wait);
         Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })

@@ -1,8 +1,8 @@
 //! In what the order's formula made no sense (I15): a line in the log for each formula that is loaded, not
 //! for each job or cycle.
 
+use crate::model::expression::Fault;
 use crate::model::policy::Precedence;
-use crate::sched::plan::Plan;
 
 /// The formula of which the log was told last.
 #[derive(Default)]
@@ -11,9 +11,9 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Tells the log of what a plan says for the first time of the formula it goes by.
-    pub fn take_in(&mut self, plan: &Plan, rule: &Precedence) {
-        if let Some(fault) = plan.fault.as_ref().filter(|_| self.is_news(rule)) {
+    /// Tells the log when the formula of a rule makes no sense for the first time.
+    pub fn take_in(&mut self, fault: Option<&Fault>, rule: &Precedence) {
+        if let Some(fault) = fault.filter(|_| self.is_news(rule)) {
             tracing::warn!("[order] formula: {fault}; a job's value is 0 where this is so");
         }
     }

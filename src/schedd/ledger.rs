@@ -226,6 +226,11 @@ impl Ledger {
         self.cluster.take_over(plan);
     }
 
+    /// Puts the queue in order for a cycle.
+    pub fn prioritise(&mut self) {
+        self.cluster.prioritise(&self.setup.policy, self.now);
+    }
+
     /// The scheduler is to stand by what an earlier schedd promised.
     pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
         self.view_stale();

@@ -259,10 +259,11 @@ impl Schedd {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
+        self.ledger.prioritise();
         let plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
-        self.faults.take_in(&plan, &self.ledger.setup.policy.precedence);
+        self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
         self.ledger.take_over(&plan);
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());

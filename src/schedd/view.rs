@@ -5,6 +5,7 @@ use super::recorder::Recorder;
 use super::setup::Setup;
 use crate::model::accrual::Limit;
 use crate::model::job::JobId;
+use crate::model::policy::Policy;
 use crate::model::time::Time;
 use crate::sched::change::{Change, Entry};
 use crate::sched::plan::Plan;
@@ -35,6 +36,11 @@ impl View {
     pub fn make(&mut self, change: Change) {
         self.state.make(&change);
         self.record(|| Entry::Change(change));
+    }
+
+    /// Puts the queue in order for a cycle.
+    pub fn prioritise(&mut self, policy: &Policy, now: Time) {
+        self.state.prioritise(policy, now);
     }
 
     /// Who may be barred by a limit of his own otherwise than before. Plans go by nothing of that.

@@ -80,6 +80,7 @@ impl World {
         if self.waiting == 0 {
             return None;
         }
+        self.state.prioritise(&self.policy, self.now);
         let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
         self.state.take_over(&plan);
         for start in &plan.starts {

@@ -76,6 +76,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (_, None) => return Err(Fault::NoBeginning { line }),
             (Entry::Change(change), Some((state, _))) => state.make(&change),
             (Entry::Cycle { now, plan }, Some((state, policy))) => {
+                state.prioritise(policy, now);
                 let decided = cycle::run(state, policy, now);
                 let made = decided.to_string();
                 state.take_over(&decided);

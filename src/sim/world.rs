@@ -236,6 +236,7 @@ impl World {
                 return Ok(());
             }
             self.ties.stirred = false;
+            self.state.prioritise(&self.policy, self.now);
             let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
             plan.audit(&self.state)?;
             self.cycles.push(self.now);

@@ -1,5 +1,7 @@
 //! What a formula may ask of a job besides resources (I15), by PBS's names.
 
+use crate::model::expression::Expression;
+
 /// All of them.
 pub const NAMES: &[&str] = &[
     "eligible_time",
@@ -15,7 +17,13 @@ pub const NAMES: &[&str] = &[
     "fairshare_factor",
 ];
 
-/// Whether it hangs on what has been used, and by whom.
-pub fn is_of_shares(name: &str) -> bool {
-    name.starts_with("fairshare") || name == "fair_share_perc"
+/// Whether the value of a formula hangs on what has been used, and by whom.
+pub fn heeds_shares(text: &str) -> bool {
+    let is_of_shares = |name: &str| name.starts_with("fairshare") || name == "fair_share_perc";
+    Expression::parse(text).is_ok_and(|formula| asks_for(&formula, is_of_shares))
+}
+
+/// Whether a formula asks for such a name.
+pub fn asks_for(formula: &Expression, is_sought: impl Fn(&str) -> bool) -> bool {
+    formula.names().into_iter().chain(formula.words()).any(is_sought)
 }

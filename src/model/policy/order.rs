@@ -1,5 +1,6 @@
 //! Who goes first.
 
+use super::formula;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,6 +116,28 @@ impl Default for Precedence {
 }
 
 impl Precedence {
+    /// Whether who came first goes first, and nothing else counts.
+    pub fn is_by_rank(&self) -> bool {
+        self.order == Order::Fcfs && !self.lexicographic
+    }
+
+    /// Whether it matters what owners have used.
+    pub fn heeds_shares(&self) -> bool {
+        match self.order {
+            Order::Fcfs | Order::Priority => false,
+            Order::Formula => self.formula.as_deref().is_some_and(formula::heeds_shares),
+            Order::Multifactor => self.weights.fair_share != 0.0,
+        }
+    }
+
+    /// Whether what a job is worth changes though nothing happens.
+    pub fn moves(&self) -> bool {
+        match self.order {
+            Order::Fcfs | Order::Priority => false,
+            Order::Formula | Order::Multifactor => true,
+        }
+    }
+
     /// The quality of service of a job that says nothing of it.
     pub const NORMAL: &str = "normal";
 

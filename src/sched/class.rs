@@ -1,0 +1,163 @@
+//! Jobs alike, waiting, in the order in which they start.
+
+use super::merit::Merit;
+use super::shape::ClassKey;
+use super::wait::Wait;
+use super::yardstick::Yardstick;
+use crate::model::array::{Elements, Indices};
+use crate::model::job::JobId;
+use std::collections::{BTreeMap, BTreeSet, btree_map, btree_set};
+use std::sync::Arc;
+
+/// A job's place in the queue: by rank, then by id.
+pub type Place = (u64, JobId);
+
+/// A job's place among all: by what it is worth, then by its place in the queue.
+pub type Head = (Merit, Place);
+
+/// Jobs alike, waiting.
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    /// What they are alike in.
+    pub key: ClassKey,
+    /// An array stands here once, with its elements.
+    jobs: BTreeMap<Place, Waiting>,
+    /// The order in which they start, where it is not that in which they stand in the queue.
+    sequence: Option<BTreeSet<Head>>,
+}
+
+/// A job that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    /// What it is worth, as it counts now.
+    pub merit: Merit,
+    /// How long it waits.
+    pub wait: Wait,
+    /// Its elements, if it is an array.
+    pub array: Option<Array>,
+}
+
+/// An array of which elements wait.
+#[derive(Clone, Debug)]
+pub(super) struct Array {
+    /// Which there are.
+    pub indices: Indices,
+    /// How they stand.
+    pub elements: Arc<Elements>,
+}
+
+impl Class {
+    /// Nobody yet.
+    pub fn new(key: ClassKey) -> Class {
+        Class { key, jobs: BTreeMap::new(), sequence: None }
+    }
+
+    /// Where the job stands that starts first.
+    pub fn first(&self) -> Option<Head> {
+        match &self.sequence {
+            Some(sequence) => sequence.first().copied(),
+            None => self.jobs.first_key_value().map(|(place, waiting)| (waiting.merit, *place)),
+        }
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// A job that waits.
+    pub fn get(&self, place: Place) -> Option<&Waiting> {
+        self.jobs.get(&place)
+    }
+
+    /// The same, to be changed in what does not concern its place.
+    pub fn get_mut(&mut self, place: Place) -> Option<&mut Waiting> {
+        self.jobs.get_mut(&place)
+    }
+
+    /// The jobs, as they stand in the queue.
+    pub fn jobs(&self) -> impl Iterator<Item = (Place, &Waiting)> {
+        self.jobs.iter().map(|(place, waiting)| (*place, waiting))
+    }
+
+    /// The jobs, as they start.
+    pub fn in_order(&self) -> InOrder<'_> {
+        match &self.sequence {
+            None => InOrder::Queue(self.jobs.iter()),
+            Some(sequence) => InOrder::Own(sequence.iter(), &self.jobs),
+        }
+    }
+
+    /// A job joins them.
+    pub fn insert(&mut self, place: Place, waiting: Waiting) {
+        let head = (waiting.merit, place);
+        self.jobs.insert(place, waiting);
+        if self.sequence.is_none() && !self.fits_in(head) {
+            self.sequence = Some(self.heads().collect());
+        }
+        self.sequence.iter_mut().for_each(|sequence| {
+            sequence.insert(head);
+        });
+    }
+
+    /// Whether a job of them starts in its turn, as it stands in the queue.
+    fn fits_in(&self, (merit, place): Head) -> bool {
+        let before = self.jobs.range(..place).next_back().is_none_or(|(_, waiting)| waiting.merit <= merit);
+        before && self.jobs.range(place..).nth(1).is_none_or(|(_, waiting)| merit <= waiting.merit)
+    }
+
+    fn heads(&self) -> impl Iterator<Item = Head> {
+        self.jobs.iter().map(|(place, waiting)| (waiting.merit, *place))
+    }
+
+    /// A job leaves them.
+    pub fn remove(&mut self, place: Place) -> Option<Waiting> {
+        let waiting = self.jobs.remove(&place)?;
+        self.sequence.iter_mut().for_each(|sequence| {
+            sequence.remove(&(waiting.merit, place));
+        });
+        Some(waiting)
+    }
+
+    /// One of them is worth what a yardstick says now.
+    pub fn rate_one(&mut self, place: Place, yardstick: &Yardstick) {
+        let Some(waiting) = self.remove(place) else { return };
+        let merit = yardstick.rate(&self.key).merit(&waiting.wait);
+        self.insert(place, Waiting { merit, ..waiting });
+    }
+
+    /// All of them are worth what a yardstick says now.
+    pub fn rate(&mut self, yardstick: &Yardstick) {
+        let rating = yardstick.rate(&self.key);
+        self.jobs.values_mut().for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
+        let is_in_turn = self.jobs.values().map(|waiting| waiting.merit).is_sorted();
+        self.sequence = (!is_in_turn).then(|| self.heads().collect());
+    }
+
+    /// How many elements have begun and are not over, if the class is an array that limits them.
+    pub fn begun(&self) -> u32 {
+        // Such an array is a class alone; any other class may hold as many jobs as there are.
+        let limited = self.key.at_once.and(self.jobs.values().find_map(|waiting| waiting.array.as_ref()));
+        limited.map_or(0, |array| array.elements.begun().len())
+    }
+}
+
+/// The jobs of a class, as they start.
+#[derive(Clone)]
+pub(super) enum InOrder<'s> {
+    /// As they stand in the queue.
+    Queue(btree_map::Iter<'s, Place, Waiting>),
+    /// In another order.
+    Own(btree_set::Iter<'s, Head>, &'s BTreeMap<Place, Waiting>),
+}
+
+impl<'s> Iterator for InOrder<'s> {
+    type Item = (Head, &'s Waiting);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            InOrder::Queue(jobs) => jobs.next().map(|(place, waiting)| ((waiting.merit, *place), waiting)),
+            InOrder::Own(heads, jobs) => heads.next().map(|head| (*head, &jobs[&head.1])),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What those who wait are worth, kept in the view of the cycle: a job is rated when it comes, and all are
+//! rated anew at the start of a pass, or as seldom as the policy says (F9). So a cycle in between finds the
+//! queue in order.
+
+use super::alike::Group;
+use super::class::Head;
+use super::fair_shares::Shares;
+use super::shape::ClassId;
+use super::snapshot::State;
+use super::yardstick::Yardstick;
+use crate::model::expression::Fault;
+use crate::model::job::JobId;
+use crate::model::policy::{FairShare, Policy, Precedence};
+use crate::model::time::{Span, Time};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// How the queue was put in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranks {
+    rule: Option<Arc<Rule>>,
+    /// When all were rated last.
+    at: Time,
+    /// What has changed since that all may be worth something else.
+    is_stale: bool,
+    /// Who has come since, and was not rated yet.
+    new: BTreeSet<JobId>,
+    /// How everybody stood.
+    shares: Arc<Shares>,
+    /// In what the order's formula made no sense for somebody who was rated.
+    fault: Option<Fault>,
+}
+
+/// What of a policy says who goes first.
+#[derive(Clone, Debug, PartialEq)]
+struct Rule {
+    precedence: Precedence,
+    fair_share: FairShare,
+    default_walltime: Span,
+    /// Whether somebody's worth changes though nothing happens.
+    moves: bool,
+}
+
+impl Rule {
+    fn of(policy: &Policy) -> Rule {
+        let Policy { precedence, fair_share, default_walltime, .. } = policy.clone();
+        Rule { moves: precedence.moves(), precedence, fair_share, default_walltime }
+    }
+
+    fn is_of(&self, policy: &Policy) -> bool {
+        let Policy { precedence, fair_share, default_walltime, .. } = policy;
+        (&self.precedence, &self.fair_share, &self.default_walltime) == (precedence, fair_share, default_walltime)
+    }
+}
+
+/// Who is to be rated.
+#[derive(Debug, PartialEq)]
+enum Due {
+    Nobody,
+    New,
+    All,
+}
+
+impl Ranks {
+    /// A job has come that was not rated yet.
+    pub fn note_new(&mut self, id: JobId) {
+        self.new.insert(id);
+    }
+
+    /// A job is no candidate any more.
+    pub fn forget(&mut self, id: JobId) {
+        self.new.remove(&id);
+    }
+
+    /// Something has changed that may make anybody worth more or less.
+    pub fn note_change(&mut self) {
+        self.is_stale = true;
+    }
+
+    fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
+        let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
+        let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
+        let changes = self.is_stale && (!rule.moves || hold <= now.since(self.at));
+        match is_over || changes {
+            true => Due::All,
+            false if self.new.is_empty() => Due::Nobody,
+            false => Due::New,
+        }
+    }
+}
+
+/// For how long all are held still: as long as the policy says, and so long that to rate them, about a
+/// twentieth of a second for 100,000, takes no more than a twentieth of the time.
+fn hold(policy: &Policy, waiting: usize) -> Span {
+    policy.precedence.update_period.max(Span(waiting as i64 / 100))
+}
+
+impl State {
+    /// Puts the queue in order for a cycle at this moment, if it is not.
+    pub fn prioritise(&mut self, policy: &Policy, now: Time) {
+        self.prioritise_after(policy, now, hold(policy, self.jobs.len()));
+    }
+
+    /// The same where all were rated so long ago.
+    pub(super) fn prioritise_after(&mut self, policy: &Policy, now: Time, hold: Span) {
+        match self.ranks.due(policy, now, hold) {
+            Due::Nobody => (),
+            Due::New => self.rate_new(policy, now),
+            Due::All => self.rate_all(policy, now),
+        }
+    }
+
+    /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
+    pub fn formula_fault(&self) -> Option<&Fault> {
+        self.ranks.fault.as_ref()
+    }
+
+    /// The same with the queue in order: itself, or a copy.
+    pub(super) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
+        if self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody {
+            return Cow::Borrowed(self);
+        }
+        let mut copy = self.clone();
+        copy.prioritise(policy, now);
+        Cow::Owned(copy)
+    }
+
+    /// Rates who has come since.
+    fn rate_new(&mut self, policy: &Policy, now: Time) {
+        let new = std::mem::take(&mut self.ranks.new);
+        if policy.precedence.is_by_rank() {
+            return;
+        }
+        let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
+        if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
+            self.ranks.shares = Arc::new(Shares::of(self, &policy.fair_share, now));
+        }
+        let mut classes = std::mem::take(&mut self.classes);
+        let mut alike = std::mem::take(&mut self.alike);
+        let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
+        for id in new {
+            let Some(&(class, rank)) = self.jobs.get(&id) else { continue };
+            let Some(class) = classes.get_mut(&class).map(Arc::make_mut) else { continue };
+            let first = class.first();
+            class.rate_one((rank, id), &yardstick);
+            alike.refile(class, first);
+        }
+        let fault = yardstick.fault().cloned();
+        self.ranks.fault = self.ranks.fault.take().or(fault);
+        (self.classes, self.alike) = (classes, alike);
+    }
+
+    /// Rates everybody.
+    fn rate_all(&mut self, policy: &Policy, now: Time) {
+        let rule = self.ranks.rule.take().filter(|rule| rule.is_of(policy));
+        let was_by_rank = rule.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
+        let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
+        let heeds_shares = policy.precedence.heeds_shares();
+        let shares = if heeds_shares { Shares::of(self, &policy.fair_share, now) } else { Shares::default() };
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
+        self.ranks = Ranks { rule: Some(rule), at: now, shares: Arc::new(shares), ..Ranks::default() };
+        if is_unchanged {
+            return;
+        }
+        let mut classes = std::mem::take(&mut self.classes);
+        let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
+        let rated = classes.values_mut().filter_map(|class| {
+            let class = Arc::make_mut(class);
+            class.rate(&yardstick);
+            Some((Group::of(&class.key), class.first()?, class.key.id))
+        });
+        let heads: Vec<(Group, Head, ClassId)> = rated.collect();
+        self.ranks.fault = yardstick.fault().cloned();
+        self.classes = classes;
+        self.alike.file(heads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::Order;
+    use crate::sched::fixture::{Scene, cluster};
+
+    const HELD: &[(i64, &str)] = &[(1, "walltime=600"), (2, "walltime=60"), (3, "walltime=600"), (4, "walltime=6000")];
+
+    /// Jobs that have all come at once, told apart by walltime; in which order they would start.
+    fn order(scene: &Scene) -> Vec<u64> {
+        let resolved = crate::sched::resolution::Resolved::new(&scene.state, &scene.policy, scene.now);
+        let mut ranking = crate::sched::priority::rank(&scene.state, &resolved);
+        let mut order = Vec::new();
+        while let Some(job) = ranking.next() {
+            order.push(job.job.number);
+            ranking.follow(job);
+        }
+        order
+    }
+
+    fn by(formula: &str) -> Scene {
+        let mut scene = cluster("1 x ncpus=1");
+        scene.policy.precedence = Precedence::by_formula(formula);
+        HELD.iter().fold(scene, |scene, (id, text)| scene.queued(*id as u64, &format!("select=1:ncpus=1 {text}")))
+    }
+
+    fn put_in_order(scene: &mut Scene) -> Vec<u64> {
+        let (policy, now) = (scene.policy.clone(), scene.now);
+        scene.state.prioritise(&policy, now);
+        order(scene)
+    }
+
+    /// F9: worth what it is worth when it comes, and then held still; who comes in between is rated alone.
+    #[test]
+    fn what_a_job_is_worth_is_held_still_for_a_period() {
+        let mut scene = by("eligible_time < 59.5 ? walltime : -walltime");
+        scene.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        let mut scene = scene.at(59).queued(5, "select=1:ncpus=1 walltime=100");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2]);
+        let mut scene = scene.at(60);
+        assert_eq!(put_in_order(&mut scene), [2, 5, 1, 3, 4]);
+        scene.policy.precedence.formula = Some("walltime".to_string());
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2], "another rule holds at once");
+    }
+
+    #[test]
+    fn a_rule_without_time_rates_nobody_twice_but_heeds_what_has_changed() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1 queue=night");
+        scene.policy.precedence = Precedence { lexicographic: true, order: Order::Fcfs, ..Precedence::default() };
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert_eq!(scene.state.ranks.due(&scene.policy, Time(9_000_000), Span(0)), Due::Nobody);
+        let mut night = crate::model::queue::Queue::named("night");
+        night.priority = 5;
+        scene.state.set_queue(&night);
+        assert_eq!(put_in_order(&mut scene), [2, 1], "X18: the tier of the higher queue");
+    }
+
+    /// A queue that is kept in order is in the same order as one that is put in order from nothing.
+    #[test]
+    fn an_order_that_is_kept_is_that_of_a_look_at_everybody() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let formula = "(eligible_time + 1) * (job_priority + 3) * (walltime - 100)";
+        let mut scene = cluster("1 x ncpus=1");
+        scene.policy.precedence = Precedence::by_formula(formula);
+        for step in 1..600 {
+            scene = scene.at(step as i64);
+            match roll(4) {
+                0 => scene.state.withdraw(JobId::job(roll(step))),
+                _ => {
+                    let (ncpus, walltime) = (1 + roll(3), 40 + roll(3) * 60);
+                    let text = format!("select=1:ncpus={ncpus} walltime={walltime} rank={}", roll(step + 2));
+                    scene = scene.queued(step, &text);
+                }
+            }
+            let kept = put_in_order(&mut scene);
+            scene.state.ranks.rule = None;
+            assert_eq!(kept, put_in_order(&mut scene), "step {step}");
+            let heads = scene.state.classes.values().flat_map(|class| class.in_order()).map(|(head, _)| head);
+            let mut heads: Vec<Head> = heads.collect();
+            heads.sort_unstable();
+            let all: Vec<u64> = heads.iter().map(|(_, (_, job))| job.number).collect();
+            assert_eq!(kept, all, "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_jobs_are_rated_anew_every_hundredth_of_a_second_at_most() {
+        assert_eq!((hold(&Policy::default(), 1_000), hold(&Policy::default(), 100_000)), (Span(10), Span::seconds(1)));
+    }
+}
