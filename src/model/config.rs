@@ -4,6 +4,8 @@
 //! the remedy. A file is accepted whole or not at all. [`KEYS`] is the list of all that is known;
 //! the manual `lanai.toml(5)` is held to it by a test.
 
+pub mod caution;
+pub mod resolved;
 mod sections;
 pub mod table;
 

@@ -84,6 +84,8 @@ pub mod reserve;
 
 pub mod listen;
 
+mod check;
+
 pub mod start;
 
 pub use start::{command, main};

@@ -113,7 +113,7 @@ mod tests {
         let precedence = Config::parse(text).unwrap().policy().precedence;
         assert_eq!(
             (precedence.weights.wait_time, precedence.weights.qos, precedence.weights.job_size),
-            (2.0, 0.5, 1000.0)
+            (2.0, 0.5, 0.0)
         );
         assert_eq!((precedence.queues["batch"], precedence.qos["expedite"]), (0.3, 1.0));
         let inline = Config::parse("[order]\nweights = { slowdown = 3 }\n").unwrap().policy().precedence.weights;
