@@ -30,6 +30,7 @@ mod personal;
 mod placement;
 mod placement_search;
 mod promised_rooms;
+mod quality;
 mod recorded;
 mod recovery;
 mod replay;

@@ -73,7 +73,7 @@ fn the_manual_tells_of_every_key_of_the_configuration() {
 
 #[test]
 fn hand_written_pages_are_of_this_version() {
-    for name in ["lanai.7", "lanai.toml.5"] {
+    for name in ["lanai.7", "lanai.toml.5", "lanai-scheduling.7"] {
         let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
         let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
         assert!(page.lines().next().unwrap().contains(version), "write {version} into the first line of man/{name}");

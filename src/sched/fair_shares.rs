@@ -1,13 +1,13 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
 use super::shape::{ClassKey, User};
-use super::shares::{Standing, Tree, standings};
+use super::shares::{Due, Seat, Seating};
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::member::Member;
 use crate::model::policy::FairShare;
 use crate::model::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A user, with the account asked for.
@@ -16,52 +16,88 @@ pub(super) type Owner = (User, Option<String>);
 /// The owners of those who wait, each with the number of classes.
 pub(super) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
 
-/// What somebody has had of what is theirs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Due {
-    /// From 0, too much, to 1, nothing.
-    pub factor: f64,
-    /// What is theirs of the machine, from 0 to 1.
-    pub owed: f64,
-    /// What the method holds against that, from 0 to 1.
-    pub used: f64,
-}
-
-impl Due {
-    /// That of whom nobody knows, and who has used nothing.
-    const STRANGER: Due = Due { factor: 1.0, owed: 0.0, used: 0.0 };
-
-    fn of(standing: &Standing) -> Due {
-        Due { factor: standing.factor, owed: standing.normalised, used: standing.effective }
-    }
-}
-
 /// What each of those who wait has had.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// By user, then by the account asked for.
     dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
+    seats: Option<Seats>,
+}
+
+/// Where they sit, and who makes them sit so.
+#[derive(Clone, Debug)]
+struct Seats {
+    seating: Seating,
+    /// Those of whom there is usage, as it names them, with their seats.
+    used: Vec<(Member, Seat)>,
+    /// Those who wait or have waited.
+    waiting: BTreeMap<Owner, Seat>,
+    /// Those of them who have used nothing: without them others have more.
+    new: Vec<Owner>,
+}
+
+impl Seats {
+    /// Those of before, if they do.
+    fn after(before: Option<Seats>, state: &State, policy: &FairShare) -> Seats {
+        let kept = before.filter(|seats| seats.do_for(state, policy));
+        kept.and_then(|seats| seats.joined(state)).unwrap_or_else(|| Seats::new(state, policy))
+    }
+
+    fn new(state: &State, policy: &FairShare) -> Seats {
+        let usage = state.usage();
+        let seating = Seating::new(policy, |tree| {
+            let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+            let used = usage.members().map(|member| tree.member(&member.user, account_of(member)));
+            waiting.chain(used).collect()
+        });
+        let seat = |member: &Member| Some((member.clone(), seating.seat(&member.user, account_of(member))?));
+        let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
+        let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
+        let waiting: BTreeMap<Owner, Seat> =
+            state.owners.iter().filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?))).collect();
+        let taken: BTreeSet<Seat> = used.iter().map(|(_, seat)| *seat).collect();
+        let new = waiting.iter().filter(|(_, seat)| !taken.contains(seat)).map(|(owner, _)| owner.clone()).collect();
+        Seats { seating, used, waiting, new }
+    }
+
+    /// Whether nobody who sits there has left.
+    fn do_for(&self, state: &State, policy: &FairShare) -> bool {
+        self.seating.is_of(policy)
+            && state.usage().members().eq(self.used.iter().map(|(member, _)| member))
+            && self.new.iter().all(|owner| state.owners.contains_key(owner))
+    }
+
+    /// With those who wait now; None if somebody has no seat yet.
+    fn joined(mut self, state: &State) -> Option<Seats> {
+        for (owner, (_, who)) in &state.owners {
+            if !self.waiting.contains_key(owner) {
+                let seat = self.seating.seat(&who.user, who.account.as_deref())?;
+                self.waiting.insert(owner.clone(), seat);
+            }
+        }
+        Some(self)
+    }
+}
+
+/// The account a member is named with, if any.
+fn account_of(member: &Member) -> Option<&str> {
+    Some(member.account.as_str()).filter(|account| !account.is_empty())
 }
 
 impl Shares {
-    /// At a moment: by what they have used until then, running jobs included.
-    pub fn of(state: &State, policy: &FairShare, now: Time) -> Shares {
-        let tree = Tree::of(&policy.accounts);
-        let member = |who: &Credentials| tree.member(&who.user, who.account.as_deref());
-        let waiting: Vec<(&Owner, Member)> =
-            state.owners.iter().map(|(owner, (_, who))| (owner, member(who))).collect();
-        let mut used: BTreeMap<Member, f64> = waiting.iter().map(|(_, member)| (member.clone(), 0.0)).collect();
-        let usage = state.usage();
-        for member in usage.members() {
-            let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
-            *used.entry(tree.member(&member.user, account)).or_default() += usage.decayed(member, now);
-        }
-        let standings = standings(&tree, policy, &used);
+    /// At a moment: by what they have used until then, running jobs included. What was known `before` makes
+    /// it quicker and nothing else.
+    pub fn of(state: &State, policy: &FairShare, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut seats = Seats::after(Arc::make_mut(before).seats.take(), state, policy);
+        let seats_used = seats.used.iter().map(|(_, seat)| *seat);
+        let dues = seats.seating.weigh(seats_used.zip(state.usage().all_decayed(now)));
         let mut shares = Shares::default();
-        for ((user, account), member) in waiting {
-            let due = standings.of(&member).map_or(Due::STRANGER, Due::of);
-            shares.dues.entry(*user).or_default().push((account.clone(), due));
+        for (user, account) in state.owners.keys() {
+            let seat = seats.waiting.get(&(*user, account.clone()));
+            let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
+            shares.dues.entry(*user).or_default().extend(due);
         }
+        shares.seats = Some(seats);
         shares
     }
 

@@ -165,7 +165,8 @@ impl State {
     /// candidate.
     pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
         let (class, wait) = (self.waiting_class(job)?, self.wait(job)?);
-        let yardstick = Yardstick::new(self, policy, now, Arc::new(Shares::of(self, &policy.fair_share, now)));
+        let yardstick =
+            Yardstick::new(self, policy, now, Arc::new(Shares::of(self, &policy.fair_share, now, &mut Arc::default())));
         let rating = yardstick.rate(class);
         let merit = rating.merit(wait);
         Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })
