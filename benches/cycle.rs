@@ -9,10 +9,18 @@
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use lanai::model::account::{Account, Shares};
+use lanai::model::charge::{Charge, Held, UsageRules};
 use lanai::model::job::JobId;
+use lanai::model::member::Member;
+use lanai::model::policy::{Order, Precedence, Weights};
+use lanai::model::time::{Span, Time};
+use lanai::sched::change::Change;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
 use lanai::sched::memory::Memory;
+use lanai::sched::usage::Usage;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -50,6 +58,72 @@ fn main() {
     growth("jobs", 0, 2);
     growth("nodes", 3, 0);
     growth("nodes", 0, 4);
+    measure_order(unit);
+}
+
+/// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and have all used
+/// something, under the weighted sum of all factors.
+fn measure_order(unit: f64) {
+    let mut scene = busy_cluster(10_000);
+    scene.policy.precedence = Precedence {
+        order: Order::Multifactor,
+        weights: Weights { slowdown: 1000.0, ..Weights::default() },
+        ..Precedence::default()
+    };
+    scene.policy.fair_share.accounts = accounts();
+    scene.state.make(&Change::Usage(Cow::Owned(used_by_all())));
+    enqueue(&mut scene, 100_000);
+    let (policy, mut now) = (scene.policy.clone(), Time(0));
+    let mut rate = |scene: &mut Scene| {
+        now = now + Span::seconds(60);
+        scene.state.prioritise(&policy, now);
+        usize::from(scene.state.is_idle())
+    };
+    rate(&mut scene);
+    let all = milliseconds(best(|| rate(&mut scene)));
+    scene.policy.precedence.update_period = Span::seconds(1_000_000);
+    saturate(&mut scene);
+    scene.now = Time(60_000);
+    let mut memory = Memory::default();
+    let mut again = |scene: &mut Scene| {
+        scene.state.prioritise(&scene.policy, scene.now);
+        again(scene, &mut memory)
+    };
+    again(&mut scene);
+    let idle = milliseconds(best(|| again(&mut scene)));
+    let shown = |time: f64| format!("{time:.1} ms ({:.3})", time / unit);
+    println!("who goes first: 100000 jobs, 500 users, 50 accounts, all factors");
+    println!("all rated anew {}, a cycle in which nothing is new {}", shown(all), shown(idle));
+}
+
+/// Fifty accounts under five, with ten users each.
+fn accounts() -> Vec<Account> {
+    let group = |group: u64| Account {
+        name: format!("g{group}"),
+        shares: Shares::Of(1.0 + group as f64),
+        ..Account::default()
+    };
+    let users =
+        |account: u64| (0..10).map(move |user| (format!("user{}", account * 10 + user), Shares::default())).collect();
+    let account = |account: u64| Account {
+        name: format!("a{account}"),
+        parent: Some(format!("g{}", account % 5)),
+        users: Some(users(account)),
+        ..Account::default()
+    };
+    (0..5).map(group).chain((0..50).map(account)).collect()
+}
+
+/// A charge of an hour for each user, the first ones' largest.
+fn used_by_all() -> Usage {
+    let charge = |user: u64| Charge {
+        member: Member::new(&format!("a{}", user / 10), &format!("user{user}")),
+        from: Time(0),
+        to: Some(Time(3_600_000)),
+        held: Held { cores: (USERS / (1 + user)) as u32 + 1, nodes: 1, ..Held::default() },
+    };
+    let charges: Vec<Charge> = (0..USERS).map(charge).collect();
+    Usage::of(UsageRules::default(), &charges)
 }
 
 /// Milliseconds.
@@ -63,6 +137,7 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     let mut scene = busy_cluster(nodes);
     let empty = milliseconds(best(|| run(&scene)));
     enqueue(&mut scene, jobs);
+    scene.state.prioritise(&scene.policy, scene.now);
     let full = milliseconds(best(|| run(&scene)));
     let starts = cycle::run(&scene.state, &scene.policy, scene.now).starts.len();
     saturate(&mut scene);

@@ -1,5 +1,4 @@
-//! The policy's own tests: every `tests/sched/*.toml` comes out as it expects. What waits for its rule
-//! lies in `tests/sched/pending/`.
+//! The policy's own tests: every `tests/sched/*.toml` comes out as it expects.
 
 use crate::support::sandbox::bin;
 use crate::support::{files, root};
@@ -49,15 +48,6 @@ fn the_examples_for_administrators_come_out_as_they_expect() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// To be run by hand when a rule has landed.
-#[test]
-#[ignore = "tells which of tests/sched/pending may move up"]
-fn no_pending_scenario_holds_already() {
-    let holds = |path: &PathBuf| play(path).is_ok_and(|report| report.is_good());
-    let ready: Vec<PathBuf> = scenarios("tests/sched/pending").into_iter().filter(holds).collect();
-    assert!(ready.is_empty(), "move these up to tests/sched: {ready:#?}");
-}
-
 #[test]
 fn scenarios_are_named_after_their_rules() {
     let rule = |path: &&PathBuf| {
@@ -67,7 +57,7 @@ fn scenarios_are_named_after_their_rules() {
         let says = std::fs::read_to_string(path).unwrap().starts_with(&format!("# {id}: "));
         !(id.starts_with(|c: char| c.is_ascii_uppercase()) && digits.parse::<u32>().is_ok() && says)
     };
-    let all = [scenarios("tests/sched"), scenarios("tests/sched/pending")].concat();
+    let all = scenarios("tests/sched");
     let unnamed: Vec<&PathBuf> = all.iter().filter(rule).collect();
     assert!(unnamed.is_empty(), "{unnamed:#?}");
 }

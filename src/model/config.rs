@@ -64,7 +64,20 @@ pub const KEYS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
-    ("order", &["by", "formula", "formula_threshold", "accrual", "update_period", "lexicographic", "weights"]),
+    (
+        "order",
+        &[
+            "by",
+            "formula",
+            "formula_threshold",
+            "accrual",
+            "update_period",
+            "lexicographic",
+            "turns",
+            "max_starve",
+            "weights",
+        ],
+    ),
     ("order.weights", WEIGHTS),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (

@@ -17,10 +17,13 @@ mod order;
 
 mod preset;
 
+mod turns;
+
 pub use accrual::Accrual;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence, Weights};
 pub use preset::Preset;
+pub use turns::{Tiers, Turns};
 
 /// The policy of a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -130,6 +130,16 @@ impl Class {
     pub fn rate(&mut self, yardstick: &Yardstick) {
         let rating = yardstick.rate(&self.key);
         self.jobs.values_mut().for_each(|waiting| waiting.merit = rating.merit(&waiting.wait));
+        self.put_in_turn();
+    }
+
+    /// Each of them is worth what is said of it.
+    pub fn rate_by(&mut self, merit: impl Fn(Place, &Waiting) -> Merit) {
+        self.jobs.iter_mut().for_each(|(&place, waiting)| waiting.merit = merit(place, waiting));
+        self.put_in_turn();
+    }
+
+    fn put_in_turn(&mut self) {
         let is_in_turn = self.jobs.values().map(|waiting| waiting.merit).is_sorted();
         self.sequence = (!is_in_turn).then(|| self.heads().collect());
     }

@@ -10,7 +10,7 @@ use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{feasibility, filling, launch, threshold, throttling};
+use super::{feasibility, filling, launch, nearness, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -42,9 +42,14 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
+    resolved.passes.iter().for_each(|near| nearness::start_near(priority::rank(state, near), &mut ledger));
     let mut ranking = priority::rank(state, resolved);
 
     while let Some(job) = ranking.next() {
+        if ledger.has_started(job.job) {
+            ranking.follow(job);
+            continue;
+        }
         ledger.consider();
         match place(job, &mut ledger) {
             Ok((start, claim)) => {
@@ -64,7 +69,7 @@ pub(super) fn decide<'s>(
     ledger
 }
 
-fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
+pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
     feasibility::screen(&job.class.shape, ledger)?;
     threshold::admit(job, ledger)?;
     throttling::admit(job, ledger)?;

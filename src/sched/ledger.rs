@@ -26,7 +26,7 @@ use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use refusals::Refusals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The books of one cycle.
@@ -61,6 +61,8 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     refusals: Refusals,
+    /// What was started in passes before the last.
+    started: BTreeSet<JobId>,
     plan: Plan,
 }
 
@@ -95,6 +97,7 @@ impl<'s> Ledger<'s> {
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
+            started: BTreeSet::new(),
             plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
     }
@@ -253,6 +256,16 @@ impl<'s> Ledger<'s> {
     /// Enters a job that was considered.
     pub fn consider(&mut self) {
         self.plan.considered += 1;
+    }
+
+    /// Whether a job was started in an earlier pass through the queue.
+    pub fn has_started(&self, job: JobId) -> bool {
+        self.started.contains(&job)
+    }
+
+    /// A pass through the queue is over, and another begins.
+    pub fn begin_again(&mut self) {
+        self.started = self.plan.starts.iter().map(|start| start.job).collect();
     }
 
     /// Enters a start.

@@ -60,6 +60,12 @@ pub mod yardstick;
 
 mod tiers;
 
+mod turns;
+
+mod pool_turns;
+
+mod nearness;
+
 mod formula;
 
 mod factors;

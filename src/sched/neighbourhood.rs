@@ -7,7 +7,6 @@ use super::shape::Shape;
 use super::space::Space;
 use crate::model::policy::Allocation;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Places on nodes that follow each other, the first such stretch.
 pub fn contiguous(space: &Space, shape: &Shape) -> Option<Placement> {
@@ -61,7 +60,7 @@ pub fn balanced(space: &Space, shape: &Shape) -> Option<Placement> {
     spans.into_iter().find_map(|(_, low, high)| {
         let members = speeds[low..=high].iter().flat_map(|speed| kinds[speed].iter().copied()).collect();
         let allocation = Some(Allocation::FirstAvailable);
-        arrange(space, &Shape { kinds: Some(Arc::new(members)), allocation, ..shape.clone() })
+        arrange(space, &Shape { allocation, ..shape.clone().on(members) })
     })
 }
 

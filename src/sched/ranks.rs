@@ -7,6 +7,7 @@ use super::class::Head;
 use super::fair_shares::Shares;
 use super::shape::ClassId;
 use super::snapshot::State;
+use super::turns;
 use super::yardstick::Yardstick;
 use crate::model::expression::Fault;
 use crate::model::job::JobId;
@@ -82,7 +83,9 @@ impl Ranks {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
         let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
         let changes = self.is_stale && (!rule.moves || hold <= now.since(self.at));
-        match is_over || changes {
+        // Whose turn it is hangs on all others.
+        let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
+        match is_over || changes || is_one_of_many {
             true => Due::All,
             false if self.new.is_empty() => Due::Nobody,
             false => Due::New,
@@ -170,11 +173,11 @@ impl State {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
-        let rated = classes.values_mut().filter_map(|class| {
-            let class = Arc::make_mut(class);
-            class.rate(&yardstick);
-            Some((Group::of(&class.key), class.first()?, class.key.id))
-        });
+        classes.values_mut().for_each(|class| Arc::make_mut(class).rate(&yardstick));
+        if policy.precedence.takes_turns() {
+            turns::deal(&mut classes, &yardstick);
+        }
+        let rated = classes.values().filter_map(|class| Some((Group::of(&class.key), class.first()?, class.key.id)));
         let heads: Vec<(Group, Head, ClassId)> = rated.collect();
         self.ranks.fault = yardstick.fault().cloned();
         self.classes = classes;

@@ -3,6 +3,7 @@
 
 use super::choice::Answer;
 use super::cluster::{Cluster, Condition};
+use super::nearness;
 use super::screen::Screen;
 use super::sets::Sets;
 use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
@@ -20,11 +21,18 @@ pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
     /// When a job need not wait any longer for a set of nodes that holds it.
     pub next: Option<Time>,
+    /// What is made of requests in passes that come before.
+    pub passes: Vec<Resolved>,
 }
 
 impl Resolved {
     /// The classes of the jobs that wait.
     pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
+        let whole = Resolved::whole(state, policy, now);
+        Resolved { passes: nearness::passes(state, policy, &whole), ..whole }
+    }
+
+    fn whole(state: &State, policy: &Policy, now: Time) -> Resolved {
         let mut resolved = Resolved::default();
         let Some(resolution) = Resolution::needed(state, policy, now) else { return resolved };
         for (&id, class) in &state.classes {
@@ -41,6 +49,12 @@ impl Resolved {
             resolved.classes.insert(id, class);
         }
         resolved
+    }
+
+    /// The same with all classes changed further.
+    pub fn narrowed(&self, state: &State, narrow: impl Fn(&ClassKey) -> ClassKey) -> Resolved {
+        let classes = state.classes.iter().map(|(&id, class)| (id, narrow(self.of(&class.key))));
+        Resolved { classes: classes.collect(), ..Resolved::default() }
     }
 
     /// Whether classes that ask for the same may differ in what the policy makes of it.

@@ -8,7 +8,6 @@ use super::space::Space;
 use crate::model::policy::{NodeSets, SetChoice};
 use crate::model::resource::Value;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The sets a job is bound to.
 #[derive(Clone, Debug)]
@@ -22,7 +21,7 @@ pub struct Sets {
 /// Places within a set.
 pub fn place(space: &Space, shape: &Shape, sets: &Sets) -> Option<Placement> {
     let free = Shape { sets: None, ..shape.clone() };
-    let within = |kinds: BTreeSet<KindIx>| arrange(space, &Shape { kinds: Some(Arc::new(kinds)), ..free.clone() });
+    let within = |kinds: BTreeSet<KindIx>| arrange(space, &free.clone().on(kinds));
     let all = members(space, &sets.sets);
     let found = match sets.sets.choice {
         SetChoice::AnyOf => within(all.into_iter().flatten().collect()),

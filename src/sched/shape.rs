@@ -303,6 +303,13 @@ impl Shape {
         Shape { id: ShapeId(stable_hash(&(self.id.0, besides))), ..self }
     }
 
+    /// The same, on nodes of these kinds alone.
+    pub fn on(self, kinds: BTreeSet<KindIx>) -> Shape {
+        let both = |own: &Arc<BTreeSet<KindIx>>| own.intersection(&kinds).copied().collect();
+        let kinds = self.kinds.as_ref().map(both).unwrap_or(kinds);
+        Shape { kinds: Some(Arc::new(kinds)), ..self }
+    }
+
     /// The same, on nodes with this value of the resource it groups by.
     pub fn narrowed(&self, resource: &str, value: &Value) -> Shape {
         let mut shape = Shape { group: None, ..self.clone() };

@@ -29,6 +29,9 @@ mod fair_tree;
 
 pub mod target;
 
+// What everybody is owed of what is there now.
+pub mod pouring;
+
 // In words.
 mod outline;
 

@@ -19,6 +19,7 @@ use super::ranks::Ranks;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
+use super::turns::Served;
 use super::usage::Usage;
 use super::wait::Wait;
 use crate::model::accrual::{Accrues, Eligibility};
@@ -65,6 +66,8 @@ pub struct State {
     pub(super) usage: Arc<Usage>,
     /// How the queue was put in order.
     pub(super) ranks: Ranks,
+    /// Which queues had their turns.
+    pub(super) served: Served,
     /// Whose the classes are.
     pub(super) owners: Owners,
     /// Which candidates a limit of their own bars.
@@ -120,6 +123,7 @@ impl State {
             answers: BTreeMap::new(),
             usage: Arc::default(),
             ranks: Ranks::default(),
+            served: Served::default(),
             owners: Owners::new(),
             limited: Limited::default(),
         }
@@ -317,6 +321,9 @@ impl State {
     /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or `true` for
     /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
+        if let Some(queue) = self.waiting_class(id).map(|class| class.who.clone()) {
+            self.served.note(&queue.queue);
+        }
         self.withdraw(id);
         let before = self.take_off(id);
         self.standing.redeem(id);

@@ -69,12 +69,12 @@ impl<'s> Yardstick<'s> {
     /// What the jobs of a class are worth.
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let basis = match self.policy.precedence.order {
-            Order::Fcfs => Basis::Whole(0.0),
-            Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Fcfs | Order::Pool => Basis::Whole(0.0),
+            Order::Cluster | Order::Priority => Basis::Whole(f64::from(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
         };
-        Rating { yardstick: self, class, tier: tiers::tier(self, class), basis }
+        Rating { yardstick: self, class, tier: tiers::of_class(self, class), basis }
     }
 
     fn factors(&self, class: &ClassKey) -> Factors {
@@ -113,7 +113,7 @@ impl<'s> Yardstick<'s> {
 impl Rating<'_> {
     /// What a job of the class is worth that has waited like this.
     pub(super) fn merit(&self, wait: &Wait) -> Merit {
-        Merit::of(self.tier, self.score(wait))
+        tiers::of_job(self.yardstick, self.tier, wait, self.score(wait))
     }
 
     fn score(&self, wait: &Wait) -> f64 {
@@ -129,7 +129,7 @@ impl Rating<'_> {
         let waited = self.waited(wait);
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
-            Basis::Whole(_) if rule.order == Order::Fcfs => Vec::new(),
+            Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
             Basis::Whole(score) => vec![Part::named("job_priority", *score)],
             Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {

@@ -102,6 +102,8 @@ fn order(config: &Config) -> Vec<Known> {
         ("accrual", Some(config.accrual.name().into())),
         ("update_period", Some(span(rule.update_period))),
         ("lexicographic", Some(rule.lexicographic.into())),
+        ("turns", Some(rule.tiers.turns.name().into())),
+        ("max_starve", rule.tiers.max_starve.map(span)),
     ]
 }
 

@@ -15,6 +15,8 @@ mod sharing;
 
 mod terms;
 
+mod tiers;
+
 use super::table::Section;
 use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,

@@ -1,5 +1,6 @@
 //! Who goes first.
 
+use super::Tiers;
 use super::formula;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,10 @@ named! {
     Order {
         /// First come, first served.
         Fcfs = "fcfs",
+        /// On each node those of its own cluster first, then the highest `-p` (Q5).
+        Cluster = "cluster",
+        /// Jobs of the pool that has been served worst first (X10).
+        Pool = "pool",
         /// The highest `-p` first.
         Priority = "priority",
         /// The highest value of a formula first (I15).
@@ -33,6 +38,8 @@ pub struct Precedence {
     pub update_period: Span,
     /// Whether the jobs of a queue of higher priority come first, whatever they are worth (I2b).
     pub lexicographic: bool,
+    /// What goes before what jobs are worth.
+    pub tiers: Tiers,
     /// What the factors count for with [`Order::Multifactor`].
     pub weights: Weights,
     /// Who has waited for so long has a wait factor of 1 (F2); above zero.
@@ -105,6 +112,7 @@ impl Default for Precedence {
             threshold: None,
             update_period: Span(0),
             lexicographic: false,
+            tiers: Tiers::default(),
             weights: Weights::default(),
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
@@ -118,13 +126,13 @@ impl Default for Precedence {
 impl Precedence {
     /// Whether who came first goes first, and nothing else counts.
     pub fn is_by_rank(&self) -> bool {
-        self.order == Order::Fcfs && !self.lexicographic
+        self.order == Order::Fcfs && !self.lexicographic && self.tiers.is_none()
     }
 
     /// Whether it matters what owners have used.
     pub fn heeds_shares(&self) -> bool {
         match self.order {
-            Order::Fcfs | Order::Priority => false,
+            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
             Order::Formula => self.formula.as_deref().is_some_and(formula::heeds_shares),
             Order::Multifactor => self.weights.fair_share != 0.0,
         }
@@ -132,8 +140,11 @@ impl Precedence {
 
     /// Whether what a job is worth changes though nothing happens.
     pub fn moves(&self) -> bool {
+        if self.tiers.max_starve.is_some() || self.takes_turns() {
+            return true;
+        }
         match self.order {
-            Order::Fcfs | Order::Priority => false,
+            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
             Order::Formula | Order::Multifactor => true,
         }
     }

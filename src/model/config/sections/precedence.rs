@@ -1,6 +1,7 @@
 //! `[order]`: who goes first.
 
 use super::scheduling::{expression, named};
+use super::tiers::tiers;
 use super::{A_SECOND_OR_MORE, BOOLEAN, boolean, keys, span, span_from_a_second, text, whole};
 use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, nearest};
@@ -28,6 +29,7 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
         threshold: section.read("formula_threshold", "a number", number)?.or(preset.threshold),
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
         lexicographic: section.read("lexicographic", BOOLEAN, boolean)?.unwrap_or(preset.lexicographic),
+        tiers: tiers(section, preset.tiers.clone())?,
         ..preset
     };
     section.section("weights")?.map_or(Ok(precedence.clone()), |weights| weighed(&weights, precedence))
