@@ -10,6 +10,9 @@ pub fn remedy(reason: &Reason) -> &'static str {
             "only to ask for less (qalter -l), or more or other nodes"
         }
         Reason::QueueStopped => "its queue being started, or another queue (qmove)",
+        Reason::UnderThreshold { .. } => {
+            "a higher priority (qstat -f tells what it has), or a lower [order] formula_threshold"
+        }
         Reason::ArrayLimit { .. } => "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
         Reason::Busy { pooled: true, .. } => "the end of jobs that hold it, or asking for less",
         Reason::Busy { .. } => "the end of jobs that run, or asking for less",

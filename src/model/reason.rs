@@ -122,6 +122,13 @@ pub enum Reason {
     },
     /// The queue is stopped.
     QueueStopped,
+    /// It is worth too little.
+    UnderThreshold {
+        /// What it is worth, as shown.
+        value: String,
+        /// What it must be worth more than, as shown.
+        threshold: String,
+    },
     /// As many elements of its array run as it allows at once.
     ArrayLimit {
         /// So many.
@@ -288,6 +295,7 @@ impl Reason {
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
             Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
+            Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
             Reason::Scattered { .. } => "fragmented",
             Reason::NotContiguous => "contiguity",
@@ -342,6 +350,9 @@ impl Reason {
             }
             Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Queue not started."),
+            Reason::UnderThreshold { value, threshold } => {
+                write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
+            }
             Reason::ArrayLimit { limit } => {
                 write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")
             }

@@ -20,7 +20,7 @@ use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
-use super::{availability, shortage, throttling};
+use super::{availability, shortage, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -236,6 +236,11 @@ impl<'s> Ledger<'s> {
         &self.calendar
     }
 
+    /// What a job must be worth more than, if anything.
+    pub fn threshold(&self) -> Option<f64> {
+        self.policy.precedence.threshold
+    }
+
     /// How those behind blocked jobs are dealt with.
     pub fn backfill(&self) -> &'s Backfill {
         &self.policy.backfill
@@ -388,6 +393,7 @@ impl<'s> Ledger<'s> {
     pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         throttling::tell_stopped(self.state, &mut self.plan);
+        threshold::tell_low(self.state, self.policy, &mut self.plan);
         self.plan
     }
 }

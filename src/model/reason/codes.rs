@@ -40,6 +40,7 @@ pub const CODES: &[Code] = &[
     code(Stage::Admission, "prime_only", "its queue is for prime time, which it is not"),
     code(Stage::Admission, "nonprime_only", "its queue is not for prime time, which it is"),
     code(Stage::Admission, "crosses_prime", "it would run on into prime time, or out of it"),
+    code(Stage::Priority, "under_threshold", "it is worth no more than the site's least, see formula_threshold"),
     code(Stage::Throttle, "array_limit", "as many subjobs of its array run as it allows at once"),
     code(Stage::Throttle, "licence_wait", "too little is free of what the whole system shares, as licenses"),
     code(Stage::Throttle, "awaits_choice", "the site's program is choosing its nodes"),
