@@ -54,6 +54,7 @@ fn spec(name: &str, list: &str) -> Spec {
         account: None,
         project: "_pbs_project_default".into(),
         priority: 0,
+        user_factor: 1.0,
         system_priority: None,
         rerunnable: true,
         begin: None,

@@ -13,6 +13,7 @@ use super::charge::UsageRules;
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
+use super::quality::Qualities;
 use super::queue::Queue;
 use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
@@ -64,7 +65,21 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
     (
         "order",
-        &["by", "formula", "accrual", "update_period", "lexicographic", "turns", "max_starve", "weights", "components"],
+        &[
+            "by",
+            "formula",
+            "accrual",
+            "update_period",
+            "lexicographic",
+            "turns",
+            "max_starve",
+            "weights",
+            "user_priority",
+            "highest_user_priority",
+            "lowest_is_best",
+            "user_factor_ratchet",
+            "components",
+        ],
     ),
     ("order.weights", WEIGHTS),
     (
@@ -100,6 +115,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge", "factor"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
@@ -155,7 +171,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
 
 /// What `[order.weights]` may hold: the factors, and how some of them are measured.
 pub const WEIGHTS: &[&str] =
-    &["wait_time", "fair_share", "qos", "queue", "job_size", "slowdown", "max_wait", "favor", "slowdown_cap"];
+    &["wait_time", "fair_share", "qos", "queue", "job_size", "user", "slowdown", "max_wait", "favor", "slowdown_cap"];
 
 /// What stands before the first section.
 pub const HEAD: &[&str] = &["preset"];
@@ -179,6 +195,8 @@ pub struct Config {
     pub placement: Placement,
     /// `[order]`.
     pub precedence: Precedence,
+    /// `[[qos]]`.
+    pub qualities: Qualities,
     /// `[fairshare]` and `[[account]]`.
     pub fair_share: FairShare,
     /// `[usage]`.
@@ -441,6 +459,7 @@ impl Config {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
             precedence: self.precedence.clone(),
+            qualities: self.qualities.clone(),
             fair_share: self.fair_share.clone(),
             accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,

@@ -169,7 +169,7 @@ impl State {
 
     fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
         change(Arc::make_mut(&mut self.usage));
-        self.ranks.note_change();
+        self.note_change();
     }
 }
 
@@ -190,6 +190,7 @@ impl State {
 /// A line of a recording: all that its cycles went by, and what came of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a policy begins a recording once")]
 pub enum Entry<'a> {
     /// A schedd has begun: with an empty view, and this policy.
     Begin {

@@ -111,9 +111,14 @@ impl State {
         }
     }
 
+    /// Whether everybody is rated as the policy has it at this moment.
+    pub(super) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
+    }
+
     /// The same with the queue in order: itself, or a copy.
     pub(super) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
-        if self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody {
+        if self.is_in_order(policy, now) {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();

@@ -108,6 +108,7 @@ impl State {
     /// since that one decided last is not known: so the start may come earlier.
     pub fn recall(&mut self, job: JobId, promise: &Promise, span: Span) {
         let Some(class) = self.class_of(job) else { return };
+        self.edition += 1;
         let (at, nodes) = (promise.at, promise.nodes.as_slice().into());
         let booking = Booking { job, class, at, until: at + span, nodes, was: None, cause: None };
         self.standing.promises.insert(job, booking);

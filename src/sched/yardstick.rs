@@ -69,7 +69,7 @@ impl<'s> Yardstick<'s> {
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let basis = match self.policy.precedence.order {
             Order::Fcfs | Order::Pool => Basis::Whole(0.0),
-            Order::Cluster | Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Cluster | Order::Priority => Basis::Whole(self.policy.precedence.own_say.score(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
             Order::Components => Basis::Components(Common::of(self, class)),
@@ -129,7 +129,9 @@ impl Rating<'_> {
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
             Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
-            Basis::Whole(score) => vec![Part::named("job_priority", *score)],
+            Basis::Whole(score) => {
+                vec![Part { input: self.class.priority.to_string(), ..Part::named("job_priority", *score) }]
+            }
             Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
@@ -159,6 +161,20 @@ impl State {
         let yardstick = Yardstick::new(self, policy, now, Arc::new(Shares::of(self, policy, now)));
         let rating = yardstick.rate(class);
         let merit = rating.merit(wait);
-        Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })
+        let (score, parts) = match policy.precedence.order {
+            Order::Fcfs => self.turn(job)?,
+            _ => (merit.score(), rating.parts(wait)),
+        };
+        Some(Worth { job, tier: merit.tier(), score, parts })
+    }
+
+    /// F8, F14: who came first has the highest score, each next one less, and it never changes.
+    fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
+        let (_, rank) = self.class_and_rank(job)?;
+        let score = FIRST - rank.saturating_sub(1) as f64;
+        Some((score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }]))
     }
 }
+
+/// The score of the first job of all under [`Order::Fcfs`]: Flux's highest priority.
+const FIRST: f64 = u32::MAX as f64;

@@ -259,6 +259,9 @@ impl Schedd {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
+        if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
+            return false;
+        }
         self.ledger.prioritise();
         let plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
@@ -340,13 +343,13 @@ fn end_of(job: &Job) -> Reply {
 impl Effects {
     fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
         let reply = match granted {
-            Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
+            Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
-            Ok(Granted::Altered(id)) => {
+            Ok(Granted::Altered(id, notes)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
-                Reply::Done
+                if notes.is_empty() { Reply::Done } else { Reply::Noted(notes) }
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {

@@ -17,6 +17,8 @@ mod nodes;
 
 mod reservations;
 
+mod rights;
+
 mod submit;
 
 mod windows;
@@ -88,6 +90,8 @@ pub struct World {
     memory: Memory,
     is_due: bool,
     past: Vec<Past>,
+    /// What was said to who submitted or altered a job last.
+    notes: BTreeMap<JobId, Vec<String>>,
     /// Those that are over, raw: under other rules they come to something else.
     charges: Vec<Charge>,
     cycles: Vec<Time>,
@@ -112,6 +116,7 @@ impl World {
             memory: Memory::default(),
             is_due: false,
             past: Vec::new(),
+            notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
         };
@@ -176,6 +181,11 @@ impl World {
     /// All jobs, also those that are over.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
+    }
+
+    /// What was said to who submitted or altered a job last.
+    pub fn notes(&self, id: JobId) -> &[String] {
+        self.notes.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// All attempts, in the order of their starts.

@@ -1,6 +1,7 @@
 //! Who goes first.
 
-use super::{Components, Tiers, components};
+use super::{Components, OwnSay, Tiers, components};
+use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,10 +50,12 @@ pub struct Precedence {
     pub slowdown_cap: f64,
     /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
     pub qos: BTreeMap<String, f64>,
+    /// What owners may say of their jobs.
+    pub own_say: OwnSay,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
     /// What counts with [`Order::Components`].
-    pub components: Box<Components>,
+    pub components: Components,
 }
 
 named! {
@@ -78,19 +81,28 @@ pub struct Weights {
     pub queue: f64,
     /// How many nodes it asks for.
     pub job_size: f64,
+    /// What its owner says of it (F7).
+    pub user: f64,
     /// How many times its walltime it will have taken, its wait included.
     pub slowdown: f64,
 }
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 }
+        Weights {
+            wait_time: 1000.0,
+            fair_share: 10000.0,
+            qos: 5000.0,
+            queue: 500.0,
+            job_size: 1000.0,
+            user: 1000.0,
+            slowdown: 0.0,
+        }
     }
 }
 
 impl Default for Precedence {
     fn default() -> Precedence {
-        let qos = [("expedite", 1.0), (Precedence::NORMAL, 0.5), ("standby", 0.0)];
         Precedence {
             order: Order::Fcfs,
             formula: None,
@@ -101,9 +113,10 @@ impl Default for Precedence {
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
             slowdown_cap: 100.0,
-            qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
+            qos: Qualities::default().factors(),
+            own_say: OwnSay::default(),
             queues: BTreeMap::new(),
-            components: Box::default(),
+            components: Components::default(),
         }
     }
 }
@@ -135,7 +148,7 @@ impl Precedence {
     }
 
     /// The quality of service of a job that says nothing of it.
-    pub const NORMAL: &str = "normal";
+    pub const NORMAL: &str = Qualities::NORMAL;
 
     /// By the value of a formula.
     pub fn by_formula(formula: &str) -> Precedence {
