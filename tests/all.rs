@@ -45,6 +45,7 @@ mod tour;
 mod tracejob;
 mod usage;
 mod watch;
+mod why;
 
 use std::collections::BTreeSet;
 

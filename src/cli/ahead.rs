@@ -44,6 +44,9 @@ pub struct Options {
     /// Why each of these jobs waits, stage by stage, and until when; with -F json too
     #[arg(long)]
     why: bool,
+    /// With --why: what is in the job's way at every stage, not only at the first that refuses
+    #[arg(short = 'v', long)]
+    verbose: bool,
     /// What has been used, by account and user, and what of it still counts; with -F json too
     #[arg(long)]
     usage: bool,
@@ -55,13 +58,13 @@ pub struct Options {
 impl Options {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
-        self.start || self.holes || self.why || self.usage || !self.resources.is_empty()
+        self.start || self.holes || self.why || self.usage || self.verbose || !self.resources.is_empty()
     }
 
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
         let views = [self.start, self.holes, self.why, self.usage].iter().filter(|given| **given).count();
-        views > 1 || (!self.resources.is_empty() && !self.holes)
+        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
     /// Writes what is asked for; the result is what could not be done.
@@ -85,7 +88,7 @@ impl Options {
             return Ok(failures);
         }
         let text = match self.why {
-            true => why::shown(&mut inquiry, &ids, json)?,
+            true => why::shown(&mut inquiry, &ids, json, self.verbose)?,
             false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
         };
         written(out, text, failures)

@@ -62,6 +62,8 @@ impl Limit {
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
             Reason::Unsuitable { .. } | Reason::AwaitsChoice => None,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => None,
+            Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,
+            Reason::Booked { .. } => None,
             Reason::NoWalltime | Reason::QueueStopped | Reason::Deferred { .. } => None,
             Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,

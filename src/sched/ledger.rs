@@ -226,6 +226,11 @@ impl<'s> Ledger<'s> {
         self.counted.get(&class).copied().unwrap_or(0)
     }
 
+    /// Who may use what reservations set aside.
+    pub fn windows(&self) -> &Windows<'s> {
+        &self.windows
+    }
+
     /// What is promised.
     pub fn calendar(&self) -> &Calendar<'s> {
         &self.calendar

@@ -164,6 +164,10 @@ pub mod holes;
 // Why does this job wait?
 pub mod why;
 
+mod objections;
+
+mod survey;
+
 // What comes out.
 pub mod plan;
 
