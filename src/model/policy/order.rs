@@ -55,7 +55,7 @@ pub struct Precedence {
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
     /// What counts with [`Order::Components`].
-    pub components: Components,
+    pub components: Box<Components>,
 }
 
 named! {
@@ -116,7 +116,7 @@ impl Default for Precedence {
             qos: Qualities::default().factors(),
             own_say: OwnSay::default(),
             queues: BTreeMap::new(),
-            components: Components::default(),
+            components: Box::default(),
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
         tiers: tiers(section, preset.tiers.clone())?,
         own_say: quality::own_say(section, preset.own_say)?,
         components: match section.section("components")? {
-            Some(section) => components(&section, preset.components)?,
+            Some(section) => Box::new(components(&section, *preset.components)?),
             None => preset.components,
         },
         ..preset
