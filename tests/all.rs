@@ -43,6 +43,7 @@ mod system_priority;
 mod torture;
 mod tour;
 mod tracejob;
+mod turns;
 mod usage;
 mod watch;
 mod why;

@@ -274,6 +274,16 @@ impl<'a> View<'a> {
         for (name, value) in &spec.request.list {
             self.out.resource("Resource_List", name, value);
         }
+        self.fair_share();
+    }
+
+    /// I7: as of the last cycle.
+    fn fair_share(&mut self) {
+        let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
+        let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
+        if let Some(priority) = priority.filter(|_| self.state() == State::Queued) {
+            self.out.resource("Resource_List", "fairshare", &Value::Float(priority));
+        }
     }
 
     fn run(&mut self) {

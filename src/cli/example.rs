@@ -37,6 +37,7 @@ pub fn server() -> ServerFacts {
         operators: vec![],
         privileged: true,
         history: true,
+        fair_shares: Vec::new(),
     }
 }
 
@@ -140,6 +141,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         attempt: 1,
         shares,
         started: SUBMITTED,
+        score: None,
         session: Some(4711),
         boot: None,
         open: true,

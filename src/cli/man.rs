@@ -5,6 +5,8 @@
 
 mod extras;
 
+mod queue;
+
 mod scenarios;
 
 use super::{PROGRAMS, Program};

@@ -353,6 +353,10 @@ pub struct Run {
     pub shares: Vec<Share>,
     /// When it was decided.
     pub started: Time,
+    /// What it was worth then (F9): the score stays as it was. None for one that was started out of turn,
+    /// or by an earlier version.
+    #[serde(default)]
+    pub score: Option<f64>,
     /// The session the node reported; None until it did.
     pub session: Option<u32>,
     /// The boot of the node it was launched in, once reported.

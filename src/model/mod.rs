@@ -104,6 +104,10 @@ pub mod outlook;
 
 pub mod worth;
 
+pub mod turn;
+
+pub mod stake;
+
 pub mod refusal;
 
 pub mod config;

@@ -56,6 +56,13 @@ impl Shares {
         of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, factor)| *factor)
     }
 
+    /// All of them, with user and account.
+    pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
+        self.factors.iter().flat_map(|(user, accounts)| {
+            accounts.iter().map(move |(account, factor)| (*user, account.as_deref(), *factor))
+        })
+    }
+
     /// That of the owner of a class's jobs.
     pub fn factor(&self, class: &ClassKey) -> f64 {
         self.find(class).unwrap_or(0.0)

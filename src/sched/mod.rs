@@ -74,6 +74,10 @@ mod equivalents;
 
 mod fair_shares;
 
+pub mod queue_order;
+
+mod stakes;
+
 pub mod shares;
 
 // May it run yet?

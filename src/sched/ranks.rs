@@ -126,6 +126,16 @@ impl State {
         Cow::Owned(copy)
     }
 
+    /// What all were rated by last.
+    pub(super) fn rated_by<'s>(&'s self, policy: &'s Policy) -> Yardstick<'s> {
+        Yardstick::new(self, policy, self.ranks.at, self.ranks.shares.clone())
+    }
+
+    /// How everybody stood who waited when all were rated last.
+    pub(super) fn shares(&self) -> &Shares {
+        &self.ranks.shares
+    }
+
     /// Rates who has come since.
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);

@@ -145,8 +145,13 @@ impl State {
 
     /// How long a candidate waits; an element as long as its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
+        self.waiting(id).map(|waiting| &waiting.wait)
+    }
+
+    /// A candidate as it waits; an element as its array.
+    pub(super) fn waiting(&self, id: JobId) -> Option<&Waiting> {
         let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
-        own(id).or_else(|| own(id.parent()?)).map(|waiting| &waiting.wait)
+        own(id).or_else(|| own(id.parent()?))
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.

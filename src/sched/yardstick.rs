@@ -154,18 +154,21 @@ impl Rating<'_> {
 }
 
 impl State {
-    /// What a candidate is worth at a moment, and why; an element as much as its array. None for who is no
-    /// candidate.
+    /// What a candidate is worth at a moment, and why: as it was rated last, if that still holds then (F9);
+    /// an element as much as its array. None for who is no candidate.
     pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
-        let (class, wait) = (self.waiting_class(job)?, self.wait(job)?);
-        let yardstick = Yardstick::new(self, policy, now, Arc::new(Shares::of(self, policy, now)));
-        let rating = yardstick.rate(class);
-        let merit = rating.merit(wait);
-        let (score, parts) = match policy.precedence.order {
-            Order::Fcfs => self.turn(job)?,
-            _ => (merit.score(), rating.parts(wait)),
+        let state = self.prioritised(policy, now);
+        state.worth_by(&state.rated_by(policy), job)
+    }
+
+    /// The same by what all were rated by last.
+    pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
+        let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
+        let (score, parts) = match yardstick.policy.precedence.order {
+            Order::Fcfs if class.system_priority.is_none() => self.turn(job)?,
+            _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
         };
-        Some(Worth { job, tier: merit.tier(), score, parts })
+        Some(Worth { job, tier: waiting.merit.tier(), score, parts })
     }
 
     /// F8, F14: who came first has the highest score, each next one less, and it never changes.

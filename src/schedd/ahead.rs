@@ -94,7 +94,9 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
     match ahead {
         Ahead::Starts(jobs) => jobs,
         Ahead::Why(job) => std::slice::from_ref(job),
+        Ahead::Places(jobs) => jobs,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
+        Ahead::Queue(_) | Ahead::Shares => &[],
     }
 }
 
@@ -106,6 +108,9 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
             None => Task::Why(job, overtakers(ledger, job)),
         },
         Ahead::Usage => Task::Usage,
+        Ahead::Places(jobs) => Task::Places(jobs),
+        Ahead::Queue(most) => Task::Queue(most),
+        Ahead::Shares => Task::Shares,
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))

@@ -54,6 +54,8 @@ pub mod verdicts;
 
 pub mod promises;
 
+mod fair_shares;
+
 pub mod tick;
 
 pub mod clients;

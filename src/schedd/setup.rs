@@ -94,6 +94,7 @@ impl Setup {
             operators: names(&self.config.server.operators),
             privileged: false,
             history: self.config.server.history > Span(0),
+            fair_shares: Vec::new(),
         }
     }
 }

@@ -112,7 +112,7 @@ impl Schedd {
         if changes.is_empty() && !verdicts_due {
             return Ok(self.ledger.settle());
         }
-        let mut reasons = self.verdicts.changes();
+        let mut reasons = self.verdicts.changes(monotonic());
         let reasoned = !reasons.is_empty();
         changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());
@@ -267,6 +267,8 @@ impl Schedd {
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
         self.ledger.take_over(&plan);
+        let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
+        self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
@@ -306,7 +308,8 @@ impl Schedd {
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+            let (shares, score) = (start.shares.clone(), self.ledger.cluster().score(start.job));
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }
     }

@@ -299,9 +299,11 @@ impl World {
         Some(job.life.eligibility.at(at))
     }
 
-    /// What a job that waits is worth at a moment since the last change; None for one that does not.
+    /// What a job that waits is worth at a moment since the last change, or was worth when it started last
+    /// (F9); None for one that was never rated.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
-        self.state.worth(&self.policy, at, id).map(|worth| worth.score)
+        let waiting = self.state.worth(&self.policy, at, id).map(|worth| worth.score);
+        waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
     }
 
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
@@ -323,7 +325,10 @@ impl World {
 
     /// An attempt begins, or is refused by its node: then true.
     fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(start.job) },
+        );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {

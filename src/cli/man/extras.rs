@@ -30,6 +30,7 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::queue;
 use super::scenarios;
 use On::{All, Programs, Section};
 use Part::{Example, Term, Text};
@@ -452,6 +453,8 @@ pub(super) const EXTRAS: &[Extra] = &[
                   at (seconds since 1970).",
         )],
     },
+    queue::TURNS,
+    queue::SHARES,
     Extra {
         on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
@@ -465,7 +468,8 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "qstat -s for why each job waits, qstat --why ID for what each node says, pbsnodes -a for the nodes",
             ),
             Term("showhist, tracejob", "tracejob ID"),
-            Term("diagnose -f", "qstat --usage"),
+            Term("diagnose -p", "qstat --priority; with ids for the jobs next in the queue, and what sets them apart"),
+            Term("diagnose -f", "qstat --shares, and qstat --usage for what was used alone"),
         ],
     },
     Extra {
@@ -481,6 +485,8 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Room for how many tasks of 4 processors, and for how long:",
                 &["qstat --holes -l select=1:ncpus=4"],
             ),
+            Example("What is it worth, made of what, and who is before it:", &["qstat --priority 17"]),
+            Example("Who has had more than their share, and until when:", &["qstat --shares"]),
             Example("Who has used how much:", &["qstat --usage"]),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],

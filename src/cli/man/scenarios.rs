@@ -145,7 +145,8 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("eligible_time", "Of a moment: the eligible time that the job has then."),
         Term(
             "score",
-            "Of a moment: what the job is worth then under the order while it waits, to as many digits as are given.",
+            "Of a moment: what the job is worth then under the order while it waits, or was worth when it started, to as \
+             many digits as are given.",
         ),
         Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),

@@ -51,13 +51,19 @@ impl Charged {
             }
             is_leaf[node.parent] = false;
         }
-        for place in (1..count).rev() {
-            usage[tree.nodes[place].parent] += usage[place];
-        }
+        tree.sum_up(&mut usage);
         if !tree.members.is_empty() {
             is_leaf = tree.nodes.iter().map(|node| node.is_user).collect();
         }
         Charged { tree, usage, above, sums, is_leaf }
+    }
+
+    /// Where a member's usage counts; None for who was not named.
+    pub fn seat(&self, subject: Subject, member: &Member) -> Option<usize> {
+        match subject {
+            Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)).copied(),
+            Subject::Member | Subject::User => self.tree.members.get(&key(self.tree.is_flat(), member)).copied(),
+        }
     }
 
     /// All places but the root's, parents first.

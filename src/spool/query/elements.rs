@@ -188,6 +188,7 @@ mod tests {
             operators: vec![],
             privileged: false,
             history: true,
+            fair_shares: Vec::new(),
         }
     }
 
@@ -218,6 +219,7 @@ mod tests {
                 attempt: 1,
                 shares: vec![],
                 started: Time(1),
+                score: None,
                 session: None,
                 boot: None,
                 open: false,
