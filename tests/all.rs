@@ -29,6 +29,7 @@ mod overrun;
 mod personal;
 mod placement;
 mod placement_search;
+mod priorities;
 mod promised_rooms;
 mod recorded;
 mod recovery;

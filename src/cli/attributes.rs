@@ -262,6 +262,12 @@ impl<'a> View<'a> {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         self.out.text("Output_Path", self.path(&spec.output, 'o'));
         self.out.number("Priority", spec.priority);
+        if spec.user_factor != 1.0 {
+            self.out.add("user_factor", Shown::Real(spec.user_factor));
+        }
+        if let Some(number) = spec.system_priority {
+            self.out.number("system_priority", number);
+        }
         self.moment("qtime", life.qtime);
         self.given("Remove_Files");
         self.out.boolean("Rerunable", spec.rerunnable);

@@ -55,6 +55,8 @@ fn spec(name: &str, list: &str) -> Spec {
         account: None,
         project: "_pbs_project_default".into(),
         priority: 0,
+        user_factor: 1.0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,

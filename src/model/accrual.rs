@@ -128,6 +128,11 @@ impl Eligibility {
         }
     }
 
+    /// It has this much at `now`, and goes on from there.
+    pub fn set(&mut self, time: Span, now: Time) {
+        (self.had, self.since) = (time, now);
+    }
+
     /// It accrues this from `now` on.
     pub fn turn(&mut self, accrues: Accrues, now: Time) {
         if self.accrues != accrues {

@@ -67,6 +67,8 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod quality;
+
 pub mod decay;
 
 pub mod accrual;

@@ -190,6 +190,7 @@ impl State {
 /// A line of a recording: all that its cycles went by, and what came of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a policy begins a recording once")]
 pub enum Entry<'a> {
     /// A schedd has begun: with an empty view, and this policy.
     Begin {

@@ -1,11 +1,13 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
+use super::components::fair_share::Percents;
 use super::shape::{ClassKey, User};
 use super::shares::{Tree, standings};
 use super::snapshot::State;
+use super::usage::Usage;
 use crate::model::credentials::Credentials;
 use crate::model::member::Member;
-use crate::model::policy::FairShare;
+use crate::model::policy::{Order, Policy};
 use crate::model::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,23 +23,25 @@ pub(super) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
 pub struct Shares {
     /// By user, then by the account asked for.
     factors: BTreeMap<User, Vec<(Option<String>, f64)>>,
+    /// How much of all usage is whose, where that counts.
+    pub percents: Percents,
 }
 
 impl Shares {
     /// At a moment: by what they have used until then, running jobs included.
-    pub fn of(state: &State, policy: &FairShare, now: Time) -> Shares {
-        let tree = Tree::of(&policy.accounts);
+    pub fn of(state: &State, policy: &Policy, now: Time) -> Shares {
+        let tree = Tree::of(&policy.fair_share.accounts);
         let member = |who: &Credentials| tree.member(&who.user, who.account.as_deref());
         let waiting: Vec<(&Owner, Member)> =
             state.owners.iter().map(|(owner, (_, who))| (owner, member(who))).collect();
         let mut used: BTreeMap<Member, f64> = waiting.iter().map(|(_, member)| (member.clone(), 0.0)).collect();
-        let usage = state.usage();
-        for member in usage.members() {
-            let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
-            *used.entry(tree.member(&member.user, account)).or_default() += usage.decayed(member, now);
-        }
-        let standings = standings(&tree, policy, &used);
-        let mut shares = Shares::default();
+        used.extend(charged(&tree, state.usage(), now));
+        let percents = match policy.precedence.order {
+            Order::Components => Percents::of(&tree, &used),
+            _ => Percents::default(),
+        };
+        let standings = standings(&tree, &policy.fair_share, &used);
+        let mut shares = Shares { percents, ..Shares::default() };
         for ((user, account), member) in waiting {
             // Whom nobody knows has used nothing.
             let factor = standings.of(&member).map_or(1.0, |standing| standing.factor);
@@ -73,4 +77,13 @@ impl Shares {
 /// The owner of the jobs of a class.
 pub(super) fn owner_of(class: &ClassKey) -> Owner {
     (class.user, class.who.account.clone())
+}
+
+/// What is left at a moment of what was used, by whom it is charged to.
+pub(super) fn charged(tree: &Tree, usage: &Usage, now: Time) -> BTreeMap<Member, f64> {
+    let mut used: BTreeMap<Member, f64> = BTreeMap::new();
+    for member in usage.members() {
+        *used.entry(tree.named(member)).or_default() += usage.decayed(member, now);
+    }
+    used
 }

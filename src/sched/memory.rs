@@ -223,6 +223,7 @@ mod tests {
         let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
         for step in 1..900 {
             scene = happen(scene, &mut dice, step).at(step as i64);
+            scene.state.prioritise(&scene.policy, scene.now);
             let knew = memory.scattered.len();
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now), "step {step}");

@@ -68,6 +68,10 @@ mod formula;
 
 mod factors;
 
+pub mod components;
+
+mod equivalents;
+
 mod fair_shares;
 
 pub mod queue_order;

@@ -144,7 +144,7 @@ impl State {
         }
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
-            self.ranks.shares = Arc::new(Shares::of(self, &policy.fair_share, now));
+            self.ranks.shares = Arc::new(Shares::of(self, policy, now));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
@@ -165,7 +165,7 @@ impl State {
         let was_by_rank = rule.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
         let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
         let heeds_shares = policy.precedence.heeds_shares();
-        let shares = if heeds_shares { Shares::of(self, &policy.fair_share, now) } else { Shares::default() };
+        let shares = if heeds_shares { Shares::of(self, policy, now) } else { Shares::default() };
         let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
         self.ranks =
             Ranks { rule: Some(rule), at: now, is_stale: false, new: BTreeSet::new(), shares: Arc::new(shares) };

@@ -272,10 +272,10 @@ impl State {
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
         }
-        let id = ClassKey::id_of(job);
+        let (id, bypassed) = (ClassKey::id_of(job), self.bypassed(job.id));
         self.user(&job.owner.user);
         let since = job.life.etime.unwrap_or(job.life.qtime);
-        let wait = Wait { since, eligibility: job.life.eligibility };
+        let wait = Wait { since, eligibility: job.life.eligibility, bypassed };
         self.file((job.rank(), job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| {
             state.class_key(job)
         });
@@ -287,7 +287,7 @@ impl State {
     /// of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
-        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility }, array: None };
+        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility, bypassed: 0 }, array: None };
         self.file((rank, id), class.id, waiting, |_| class.clone());
     }
 
@@ -442,9 +442,13 @@ impl State {
 
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
+        self.class_and_rank(id).map(|(class, _)| class)
+    }
+
+    /// The same, with its rank.
+    pub(super) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|place| self.waits_in(*place, id)))
-            .map(|(id, _)| id)
     }
 
     /// Whether an element waits with its array.

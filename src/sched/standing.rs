@@ -97,6 +97,7 @@ impl State {
     /// Takes note of what a plan promises. To be told of each plan before or after its starts are
     /// carried out, but before anything else happens.
     pub fn take_over(&mut self, plan: &Plan) {
+        self.count_bypasses(plan);
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
         self.standing.freed = self.standing.freed(plan.now);

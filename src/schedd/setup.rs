@@ -58,12 +58,14 @@ impl Setup {
         };
         let config = Config::parse(&text).with_context(|| place)?;
         let host = record::host();
+        let mut policy = config.policy();
+        policy.precedence.components.number_groups(user::group_number);
         Ok(Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,
             shared: home.system || config.server.shared,
             resources: config.resources(),
-            policy: config.policy(),
+            policy,
             queues: config.queues(),
             mailer: mailer(&config.server),
             mail_from: config.server.mail_from.clone().unwrap_or_else(|| user::own().name),

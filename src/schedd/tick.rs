@@ -308,7 +308,8 @@ impl Schedd {
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let (shares, score) = (start.shares.clone(), self.ledger.cluster().score(start.job));
+            let (shares, score) =
+                (start.shares.clone(), self.ledger.cluster().score(&self.ledger.setup.policy, start.job));
             self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }
@@ -346,13 +347,13 @@ fn end_of(job: &Job) -> Reply {
 impl Effects {
     fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
         let reply = match granted {
-            Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
+            Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
-            Ok(Granted::Altered(id)) => {
+            Ok(Granted::Altered(id, notes)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
-                Reply::Done
+                if notes.is_empty() { Reply::Done } else { Reply::Noted(notes) }
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {

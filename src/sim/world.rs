@@ -17,6 +17,8 @@ mod nodes;
 
 mod reservations;
 
+mod rights;
+
 mod submit;
 
 mod windows;
@@ -88,6 +90,8 @@ pub struct World {
     memory: Memory,
     is_due: bool,
     past: Vec<Past>,
+    /// What was said to who submitted or altered a job last.
+    notes: BTreeMap<JobId, Vec<String>>,
     /// Those that are over, raw: under other rules they come to something else.
     charges: Vec<Charge>,
     cycles: Vec<Time>,
@@ -112,6 +116,7 @@ impl World {
             memory: Memory::default(),
             is_due: false,
             past: Vec::new(),
+            notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
         };
@@ -134,6 +139,7 @@ impl World {
     /// From now on another configuration holds; resources stay as they are.
     pub fn configure(&mut self, config: Config) {
         self.policy = config.policy();
+        self.number_groups();
         self.config = config;
         self.set_queues();
         self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
@@ -154,6 +160,12 @@ impl World {
     /// Groups have these numbers.
     pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
         self.groups = groups;
+        self.number_groups();
+    }
+
+    fn number_groups(&mut self) {
+        let groups = &self.groups;
+        self.policy.precedence.components.number_groups(|name| groups.get(name).copied());
     }
 
     /// What is known of resources.
@@ -169,6 +181,11 @@ impl World {
     /// All jobs, also those that are over.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
+    }
+
+    /// What was said to who submitted or altered a job last.
+    pub fn notes(&self, id: JobId) -> &[String] {
+        self.notes.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// All attempts, in the order of their starts.
@@ -310,7 +327,7 @@ impl World {
     fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
         self.happen(
             start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(start.job) },
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
         );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });

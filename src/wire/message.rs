@@ -138,10 +138,17 @@ pub enum Request {
 /// What schedd answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The job is on disk under this full id.
-    Accepted(String),
+    /// The job is on disk.
+    Accepted {
+        /// Its full id.
+        id: String,
+        /// What of it is not as it was asked for.
+        notes: Vec<String>,
+    },
     /// Done, and on disk.
     Done,
+    /// The same, but not all as it was asked for.
+    Noted(Vec<String>),
     /// Nothing was done.
     Refused(Refusal),
     /// The awaited job is over.

@@ -1,6 +1,7 @@
 //! Who goes first.
 
-use super::Tiers;
+use super::{Components, OwnSay, Tiers, components};
+use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ named! {
         Formula = "formula",
         /// The highest sum of weighted factors first (F1).
         Multifactor = "multifactor",
+        /// The highest sum of components first, as in Maui (M11).
+        Components = "components",
     }
 }
 
@@ -47,8 +50,12 @@ pub struct Precedence {
     pub slowdown_cap: f64,
     /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
     pub qos: BTreeMap<String, f64>,
+    /// What owners may say of their jobs.
+    pub own_say: OwnSay,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
+    /// What counts with [`Order::Components`].
+    pub components: Components,
 }
 
 named! {
@@ -74,19 +81,28 @@ pub struct Weights {
     pub queue: f64,
     /// How many nodes it asks for.
     pub job_size: f64,
+    /// What its owner says of it (F7).
+    pub user: f64,
     /// How many times its walltime it will have taken, its wait included.
     pub slowdown: f64,
 }
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 }
+        Weights {
+            wait_time: 1000.0,
+            fair_share: 10000.0,
+            qos: 5000.0,
+            queue: 500.0,
+            job_size: 1000.0,
+            user: 1000.0,
+            slowdown: 0.0,
+        }
     }
 }
 
 impl Default for Precedence {
     fn default() -> Precedence {
-        let qos = [("expedite", 1.0), (Precedence::NORMAL, 0.5), ("standby", 0.0)];
         Precedence {
             order: Order::Fcfs,
             formula: None,
@@ -97,8 +113,10 @@ impl Default for Precedence {
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
             slowdown_cap: 100.0,
-            qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
+            qos: Qualities::default().factors(),
+            own_say: OwnSay::default(),
             queues: BTreeMap::new(),
+            components: Components::default(),
         }
     }
 }
@@ -111,7 +129,11 @@ impl Precedence {
 
     /// Whether it matters what owners have used.
     pub fn heeds_shares(&self) -> bool {
-        self.order == Order::Multifactor && self.weights.fair_share != 0.0
+        match self.order {
+            Order::Multifactor => self.weights.fair_share != 0.0,
+            Order::Components => self.components.component(components::Kind::FairShare).counts(),
+            Order::Fcfs | Order::Cluster | Order::Pool | Order::Priority | Order::Formula => false,
+        }
     }
 
     /// Whether what a job is worth changes though nothing happens.
@@ -121,12 +143,12 @@ impl Precedence {
         }
         match self.order {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
-            Order::Formula | Order::Multifactor => true,
+            Order::Formula | Order::Multifactor | Order::Components => true,
         }
     }
 
     /// The quality of service of a job that says nothing of it.
-    pub const NORMAL: &str = "normal";
+    pub const NORMAL: &str = Qualities::NORMAL;
 
     /// By the value of a formula.
     pub fn by_formula(formula: &str) -> Precedence {

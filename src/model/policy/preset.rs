@@ -4,7 +4,10 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy};
+use super::{
+    Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, OwnSay, Placement, Policy, Precedence,
+    UserPriority,
+};
 use serde::{Deserialize, Serialize};
 
 named! {
@@ -46,7 +49,13 @@ impl Preset {
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
         let (fair_share, accrual) = (FairShare::of(self), self.accrual());
-        Policy { backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+        let precedence = Precedence { order: self.order(), own_say: self.own_say(), ..Precedence::default() };
+        Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+    }
+
+    /// Who goes first.
+    fn order(self) -> Order {
+        if self == Preset::Maui { Order::Components } else { Order::default() }
     }
 
     /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.
@@ -55,6 +64,20 @@ impl Preset {
             Preset::Maui => Accrual::QueuePolicy,
             Preset::Flux => Accrual::Always,
             Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
+        }
+    }
+
+    /// What owners may say of their jobs (X1, X22): Qube's numbers rise from the best, and PBS asks nobody.
+    fn own_say(self) -> OwnSay {
+        match self {
+            Preset::Qube => OwnSay {
+                lowest_is_best: true,
+                user_priority: UserPriority::Clamp,
+                highest_user_priority: Some(1),
+                ..OwnSay::default()
+            },
+            Preset::It4i => OwnSay { user_priority: UserPriority::Free, ..OwnSay::default() },
+            Preset::Maui | Preset::Ytsaurus | Preset::Flux | Preset::Hybrid => OwnSay::default(),
         }
     }
 
