@@ -30,13 +30,13 @@ const POLICIES: [(&str, &str); 7] = [
 /// What is compared of a job: number, submission, start, end, processors.
 type Row = [i64; 5];
 
-fn load(path: &Path) -> (Machine, Trace) {
+pub fn load(path: &Path) -> (Machine, Trace) {
     let log = swf::read(BufReader::new(File::open(path).unwrap())).unwrap();
     let machine = Machine::new(&log, None, None).unwrap();
     (machine, Trace::new(&log, machine.processors()).unwrap())
 }
 
-fn run(machine: Machine, trace: &Trace, policy: &str) -> Vec<Outcome> {
+pub fn run(machine: Machine, trace: &Trace, policy: &str) -> Vec<Outcome> {
     let config = Config::default();
     let policy = shorthand::applied(policy, config.policy()).unwrap();
     replay::run(&trace.jobs, machine, &config, &policy, |_| ()).unwrap()
@@ -173,11 +173,11 @@ fn qsim_says_what_is_wrong_with_a_trace_and_where() {
 // ---------------------------------------------------------------- make replay-check
 
 /// Where more traces are, with a folder `reference` beside them.
-fn elsewhere() -> Option<PathBuf> {
+pub fn elsewhere() -> Option<PathBuf> {
     let folder = root().join(std::env::var_os("LANAI_TRACES").unwrap_or_else(|| "../shared/traces".into()));
     let is_there = folder.join("reference").is_dir();
     if !is_there {
-        println!("replay-check: skipped, there are no traces in {}", folder.display());
+        println!("skipped, there are no traces in {}", folder.display());
     }
     is_there.then_some(folder)
 }

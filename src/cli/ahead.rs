@@ -48,6 +48,9 @@ pub struct Options {
     /// Why each of these jobs waits, stage by stage, and until when; with -F json too
     #[arg(long)]
     why: bool,
+    /// With --why: what is in the job's way at every stage, not only at the first that refuses
+    #[arg(short = 'v', long)]
+    verbose: bool,
     /// What has been used, by account and user, and what of it still counts; with -F json too
     #[arg(long)]
     usage: bool,
@@ -66,7 +69,7 @@ pub struct Options {
 impl Options {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
-        self.views().contains(&true) || !self.resources.is_empty()
+        self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
     fn views(&self) -> [bool; 6] {
@@ -75,7 +78,8 @@ impl Options {
 
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
-        self.views().iter().filter(|given| **given).count() > 1 || (!self.resources.is_empty() && !self.holes)
+        let views = self.views().iter().filter(|given| **given).count();
+        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
     /// Writes what is asked for; the result is what could not be done.
@@ -105,7 +109,7 @@ impl Options {
             return Ok(failures);
         }
         let text = match self.why {
-            true => why::shown(&mut inquiry, &ids, json)?,
+            true => why::shown(&mut inquiry, &ids, json, self.verbose)?,
             false if self.priority => priority::shown(&mut inquiry, &ids, json, &mut failures)?,
             false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
         };

@@ -457,7 +457,7 @@ fn element(name: &str, text: &str) -> String {
 }
 
 /// Code, stage and numbers of a reason, in one object.
-fn numbers_of(reason: &Reason) -> serde_json::Value {
+pub fn numbers_of(reason: &Reason) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());
     object.insert("stage".into(), serde_json::to_value(reason.stage()).unwrap_or_default());

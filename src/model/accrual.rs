@@ -50,6 +50,8 @@ pub enum Limit {
     Running,
     /// On how many jobs wait.
     Waiting,
+    /// On how little it may be worth.
+    Worth,
 }
 
 impl Limit {
@@ -58,10 +60,13 @@ impl Limit {
     pub fn of(reason: &Reason) -> Option<Limit> {
         match reason {
             Reason::ArrayLimit { .. } => Some(Limit::Running),
+            Reason::UnderThreshold { .. } => Some(Limit::Worth),
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => None,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
             Reason::Unsuitable { .. } | Reason::AwaitsChoice => None,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => None,
+            Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,
+            Reason::Booked { .. } => None,
             Reason::NoWalltime | Reason::QueueStopped | Reason::Deferred { .. } => None,
             Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,
@@ -73,6 +78,7 @@ impl Limit {
         match self {
             Limit::Running => Obstacle::RunLimit,
             Limit::Waiting => Obstacle::IdleLimit,
+            Limit::Worth => Obstacle::TooLittleWorth,
         }
     }
 }
@@ -88,6 +94,7 @@ enum Obstacle {
     BeginTime,
     RunLimit,
     IdleLimit,
+    TooLittleWorth,
     /// An array of which no element waits.
     NothingLeft,
 }

@@ -4,6 +4,8 @@
 //! the remedy. A file is accepted whole or not at all. [`KEYS`] is the list of all that is known;
 //! the manual `lanai.toml(5)` is held to it by a test.
 
+pub mod caution;
+pub mod resolved;
 mod sections;
 pub mod table;
 
@@ -68,6 +70,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         &[
             "by",
             "formula",
+            "formula_threshold",
             "accrual",
             "update_period",
             "lexicographic",

@@ -14,6 +14,7 @@ mod named;
 mod accrual;
 pub mod components;
 pub mod fair_share;
+pub mod formula;
 mod order;
 mod own_say;
 

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(scene.state.unasked(&scene.policy), [class]);
         assert_eq!(scene.state.candidates(class), ["n3"]);
         scene.state.await_answer(class);
-        assert_eq!((scene.starts().as_str(), scene.reason(1).unwrap().code()), ("2 on n1", "awaits_choice"));
+        assert_eq!([scene.starts(), scene.reason(1).unwrap().code().into()], ["2 on n1", "awaits_choice"]);
         scene.state.set_answer(class, None);
         assert_eq!(scene.starts(), "1 on n3; 2 on n1");
         assert!(scene.state.unasked(&scene.policy).is_empty());

@@ -10,7 +10,7 @@ use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{feasibility, filling, launch, nearness, throttling};
+use super::{feasibility, filling, launch, nearness, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -79,6 +79,7 @@ pub(super) fn decide<'s>(
 
 pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
     feasibility::screen(&job.class.shape, ledger)?;
+    threshold::admit(job, ledger)?;
     throttling::admit(job, ledger)?;
     let placement = ledger.place(job)?;
     Ok(launch::start(job, &placement, ledger))

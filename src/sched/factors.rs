@@ -111,7 +111,8 @@ mod tests {
     /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2 of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
-        let rule = Precedence { queues: [("workq".to_string(), 1.0)].into(), ..Precedence::default() };
+        let queues = [("workq".to_string(), 1.0)].into();
+        let rule = Precedence { queues, weights: Weights::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));

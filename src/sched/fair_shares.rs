@@ -2,14 +2,13 @@
 
 use super::components::fair_share::Percents;
 use super::shape::{ClassKey, User};
-use super::shares::{Tree, standings};
+use super::shares::{Due, Seat, Seating, Tree};
 use super::snapshot::State;
-use super::usage::Usage;
 use crate::model::credentials::Credentials;
 use crate::model::member::Member;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{FairShare, Order, Policy};
 use crate::model::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A user, with the account asked for.
@@ -18,59 +17,114 @@ pub(super) type Owner = (User, Option<String>);
 /// The owners of those who wait, each with the number of classes.
 pub(super) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
 
-/// The factors of those who wait.
+/// What each of those who wait has had.
 #[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// By user, then by the account asked for.
-    factors: BTreeMap<User, Vec<(Option<String>, f64)>>,
+    dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
+    seats: Option<Seats>,
     /// How much of all usage is whose, where that counts.
     pub percents: Percents,
 }
 
-impl Shares {
-    /// At a moment: by what they have used until then, running jobs included.
-    pub fn of(state: &State, policy: &Policy, now: Time) -> Shares {
-        let tree = Tree::of(&policy.fair_share.accounts);
-        let member = |who: &Credentials| tree.member(&who.user, who.account.as_deref());
-        let waiting: Vec<(&Owner, Member)> =
-            state.owners.iter().map(|(owner, (_, who))| (owner, member(who))).collect();
-        let mut used: BTreeMap<Member, f64> = waiting.iter().map(|(_, member)| (member.clone(), 0.0)).collect();
-        used.extend(charged(&tree, state.usage(), now));
-        let percents = match policy.precedence.order {
-            Order::Components => Percents::of(&tree, &used),
-            _ => Percents::default(),
-        };
-        let standings = standings(&tree, &policy.fair_share, &used);
-        let mut shares = Shares { percents, ..Shares::default() };
-        for ((user, account), member) in waiting {
-            // Whom nobody knows has used nothing.
-            let factor = standings.of(&member).map_or(1.0, |standing| standing.factor);
-            shares.factors.entry(*user).or_default().push((account.clone(), factor));
+/// Where they sit, and who makes them sit so.
+#[derive(Clone, Debug)]
+struct Seats {
+    seating: Seating,
+    /// Those of whom there is usage, as it names them, with their seats.
+    used: Vec<(Member, Seat)>,
+    /// Those who wait or have waited.
+    waiting: BTreeMap<Owner, Seat>,
+    /// Those of them who have used nothing: without them others have more.
+    new: Vec<Owner>,
+}
+
+impl Seats {
+    /// Those of before, if they do.
+    fn after(before: Option<Seats>, state: &State, policy: &FairShare) -> Seats {
+        let kept = before.filter(|seats| seats.do_for(state, policy));
+        kept.and_then(|seats| seats.joined(state)).unwrap_or_else(|| Seats::new(state, policy))
+    }
+
+    fn new(state: &State, policy: &FairShare) -> Seats {
+        let usage = state.usage();
+        let seating = Seating::new(policy, |tree| {
+            let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+            let used = usage.members().map(|member| tree.member(&member.user, account_of(member)));
+            waiting.chain(used).collect()
+        });
+        let seat = |member: &Member| Some((member.clone(), seating.seat(&member.user, account_of(member))?));
+        let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
+        let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
+        let waiting: BTreeMap<Owner, Seat> =
+            state.owners.iter().filter_map(|(owner, (_, who))| Some((owner.clone(), of(who)?))).collect();
+        let taken: BTreeSet<Seat> = used.iter().map(|(_, seat)| *seat).collect();
+        let new = waiting.iter().filter(|(_, seat)| !taken.contains(seat)).map(|(owner, _)| owner.clone()).collect();
+        Seats { seating, used, waiting, new }
+    }
+
+    /// Whether nobody who sits there has left.
+    fn do_for(&self, state: &State, policy: &FairShare) -> bool {
+        self.seating.is_of(policy)
+            && state.usage().members().eq(self.used.iter().map(|(member, _)| member))
+            && self.new.iter().all(|owner| state.owners.contains_key(owner))
+    }
+
+    /// With those who wait now; None if somebody has no seat yet.
+    fn joined(mut self, state: &State) -> Option<Seats> {
+        for (owner, (_, who)) in &state.owners {
+            if !self.waiting.contains_key(owner) {
+                let seat = self.seating.seat(&who.user, who.account.as_deref())?;
+                self.waiting.insert(owner.clone(), seat);
+            }
         }
+        Some(self)
+    }
+}
+
+/// The account a member is named with, if any.
+fn account_of(member: &Member) -> Option<&str> {
+    Some(member.account.as_str()).filter(|account| !account.is_empty())
+}
+
+impl Shares {
+    /// At a moment: by what they have used until then, running jobs included. What was known `before` makes
+    /// it quicker and nothing else.
+    pub fn of(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut seats = Seats::after(Arc::make_mut(before).seats.take(), state, &policy.fair_share);
+        let seats_used = seats.used.iter().map(|(_, seat)| *seat);
+        let dues = seats.seating.weigh(seats_used.zip(state.usage().all_decayed(now)));
+        let mut shares = Shares { percents: percents(state, policy, now), ..Shares::default() };
+        for (user, account) in state.owners.keys() {
+            let seat = seats.waiting.get(&(*user, account.clone()));
+            let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
+            shares.dues.entry(*user).or_default().extend(due);
+        }
+        shares.seats = Some(seats);
         shares
     }
 
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
-    fn find(&self, class: &ClassKey) -> Option<f64> {
-        let of_user = self.factors.get(&class.user)?;
-        of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, factor)| *factor)
+    pub fn due(&self, class: &ClassKey) -> Option<Due> {
+        let of_user = self.dues.get(&class.user)?;
+        of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, due)| *due)
     }
 
     /// All of them, with user and account.
     pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
-        self.factors.iter().flat_map(|(user, accounts)| {
-            accounts.iter().map(move |(account, factor)| (*user, account.as_deref(), *factor))
+        self.dues.iter().flat_map(|(user, accounts)| {
+            accounts.iter().map(move |(account, due)| (*user, account.as_deref(), due.factor))
         })
     }
 
-    /// That of the owner of a class's jobs.
+    /// The factor of the owner of a class's jobs; 0 where shares do not count.
     pub fn factor(&self, class: &ClassKey) -> f64 {
-        self.find(class).unwrap_or(0.0)
+        self.due(class).map_or(0.0, |due| due.factor)
     }
 
     /// Whether the owner of a class's jobs is among them.
     pub fn knows(&self, class: &ClassKey) -> bool {
-        self.find(class).is_some()
+        self.due(class).is_some()
     }
 }
 
@@ -79,11 +133,21 @@ pub(super) fn owner_of(class: &ClassKey) -> Owner {
     (class.user, class.who.account.clone())
 }
 
-/// What is left at a moment of what was used, by whom it is charged to.
-pub(super) fn charged(tree: &Tree, usage: &Usage, now: Time) -> BTreeMap<Member, f64> {
-    let mut used: BTreeMap<Member, f64> = BTreeMap::new();
-    for member in usage.members() {
-        *used.entry(tree.named(member)).or_default() += usage.decayed(member, now);
+/// Who has used how much of all, where the order heeds that.
+fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
+    if policy.precedence.order != Order::Components {
+        return Percents::default();
+    }
+    let tree = Tree::of(&policy.fair_share.accounts);
+    Percents::of(&tree, &decayed(state, &tree, now))
+}
+
+/// What is left at a moment of what each has used, as the tree names them, with all who wait.
+pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
+    let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+    let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
+    for member in state.usage().members() {
+        *used.entry(tree.named(member)).or_default() += state.usage().decayed(member, now);
     }
     used
 }

@@ -17,7 +17,7 @@ use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::{NodeFacts, Terms};
-use crate::model::policy::{Filling, Policy};
+use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
@@ -64,7 +64,8 @@ pub fn cluster(text: &str) -> Scene {
     let resources = resources();
     let mut state = State::new(&resources);
     state.set_queue(&queue("workq", true));
-    let policy = Policy::default();
+    // Who came first goes first, so that what is tested is what follows.
+    let policy = Policy { precedence: Precedence::fcfs(), ..Policy::default() };
     let (classes, arrays, user) = (BTreeMap::new(), BTreeMap::new(), "ann".to_string());
     let scene = Scene { state, policy, now: Time(0), resources, classes, arrays, nodes: 0, user };
     scene.with_nodes(text, |name| name.to_string())

@@ -20,7 +20,7 @@ use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
-use super::{availability, shortage, throttling};
+use super::{availability, shortage, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -226,9 +226,19 @@ impl<'s> Ledger<'s> {
         self.counted.get(&class).copied().unwrap_or(0)
     }
 
+    /// Who may use what reservations set aside.
+    pub fn windows(&self) -> &Windows<'s> {
+        &self.windows
+    }
+
     /// What is promised.
     pub fn calendar(&self) -> &Calendar<'s> {
         &self.calendar
+    }
+
+    /// What a job must be worth more than, if anything.
+    pub fn threshold(&self) -> Option<f64> {
+        self.policy.precedence.threshold
     }
 
     /// How those behind blocked jobs are dealt with.
@@ -383,6 +393,7 @@ impl<'s> Ledger<'s> {
     pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         throttling::tell_stopped(self.state, &mut self.plan);
+        threshold::tell_low(self.state, self.policy, &mut self.plan);
         self.plan
     }
 }

@@ -263,12 +263,12 @@ mod tests {
     }
 
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
-    fn again(mut scene: Scene, ends: u64) -> [&'static str; 2] {
+    fn again(mut scene: Scene, ends: u64) -> [String; 2] {
         let mut memory = Memory::default();
         [true, false].map(|is_first| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
-            let code = scene.state.verdict(&plan, JobId::job(3)).unwrap().code();
+            let code = scene.state.verdict(&plan, JobId::job(3)).unwrap().code().into_owned();
             if is_first {
                 scene.apply(&plan);
                 scene.state.vacate(JobId::job(ends));
@@ -282,12 +282,12 @@ mod tests {
         let terms = Terms { restrictions: Some("/post/+".parse().unwrap()), ..Terms::default() };
         let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", terms).queued(2, "select=1:ncpus=4 rank=0");
         let scene = scene.running(8, "select=1:ncpus=2", "n1", 600).running(9, "select=1:ncpus=2", "n2", 600);
-        assert_eq!(again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8), ["scattered", "restriction"]);
+        assert_eq!(again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8), ["fragmented", "restriction"]);
         let scene = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside("n1", "ncpus=4:ngpus=4", &[3]);
         let scene = scene.running(7, "select=1:ngpus=1", "n1", 600).running(8, "select=1:ngpus=1", "n1", 600);
         let scene = scene.running(6, "select=1:ncpus=4", "n2", 600).queued(2, "select=2:ncpus=4 rank=0");
         let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
-        assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["scattered", "used_outside"]);
+        assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["fragmented", "used_outside"]);
     }
 
     /// Q21: which hosts may have a licence is no matter of any node's room.

@@ -36,6 +36,8 @@ pub mod pools;
 // What has been used, and by whom?
 pub mod usage;
 
+mod charging;
+
 // The sentence.
 pub mod cycle;
 
@@ -79,6 +81,9 @@ pub mod queue_order;
 mod stakes;
 
 pub mod shares;
+
+// Is it worth enough?
+mod threshold;
 
 // May it run yet?
 mod throttling;
@@ -167,6 +172,10 @@ pub mod holes;
 
 // Why does this job wait?
 pub mod why;
+
+mod objections;
+
+mod survey;
 
 // What comes out.
 pub mod plan;

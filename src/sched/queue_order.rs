@@ -103,7 +103,7 @@ impl State {
     /// is worth as much as its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
-            Order::Fcfs => self.turn(job).map(|(score, _)| score),
+            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => self.turn(job).map(|(score, _)| score),
             _ => self.waiting(job).map(|waiting| waiting.merit.score()),
         }
     }

@@ -9,6 +9,7 @@ use super::shape::ClassId;
 use super::snapshot::State;
 use super::turns;
 use super::yardstick::Yardstick;
+use crate::model::expression::Fault;
 use crate::model::job::JobId;
 use crate::model::policy::{FairShare, Policy, Precedence};
 use crate::model::time::{Span, Time};
@@ -28,6 +29,8 @@ pub(super) struct Ranks {
     new: BTreeSet<JobId>,
     /// How everybody stood.
     shares: Arc<Shares>,
+    /// In what the order's formula made no sense for somebody who was rated.
+    fault: Option<Fault>,
 }
 
 /// What of a policy says who goes first.
@@ -116,6 +119,11 @@ impl State {
         self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
     }
 
+    /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
+    pub fn formula_fault(&self) -> Option<&Fault> {
+        self.ranks.fault.as_ref()
+    }
+
     /// The same with the queue in order: itself, or a copy.
     pub(super) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
         if self.is_in_order(policy, now) {
@@ -139,12 +147,14 @@ impl State {
     /// Rates who has come since.
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
-        if policy.precedence.is_by_rank() {
+        let is_ordered = |id: &JobId| self.waiting_class(*id).is_some_and(|class| class.system_priority.is_some());
+        if policy.precedence.is_by_rank() && !new.iter().any(is_ordered) {
             return;
         }
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
-            self.ranks.shares = Arc::new(Shares::of(self, policy, now));
+            let mut before = std::mem::take(&mut self.ranks.shares);
+            self.ranks.shares = Arc::new(Shares::of(self, policy, now, &mut before));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
@@ -156,6 +166,8 @@ impl State {
             class.rate_one((rank, id), &yardstick);
             alike.refile(class, first);
         }
+        let fault = yardstick.fault().cloned();
+        self.ranks.fault = self.ranks.fault.take().or(fault);
         (self.classes, self.alike) = (classes, alike);
     }
 
@@ -165,10 +177,14 @@ impl State {
         let was_by_rank = rule.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
         let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
         let heeds_shares = policy.precedence.heeds_shares();
-        let shares = if heeds_shares { Shares::of(self, policy, now) } else { Shares::default() };
-        let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
-        self.ranks =
-            Ranks { rule: Some(rule), at: now, is_stale: false, new: BTreeSet::new(), shares: Arc::new(shares) };
+        let mut before = std::mem::take(&mut self.ranks.shares);
+        let shares = match heeds_shares {
+            true => Shares::of(self, policy, now, &mut before),
+            false => Shares::default(),
+        };
+        let is_ordered = self.classes.values().any(|class| class.key.system_priority.is_some());
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered;
+        self.ranks = Ranks { rule: Some(rule), at: now, shares: Arc::new(shares), ..Ranks::default() };
         if is_unchanged {
             return;
         }
@@ -180,6 +196,7 @@ impl State {
         }
         let rated = classes.values().filter_map(|class| Some((Group::of(&class.key), class.first()?, class.key.id)));
         let heads: Vec<(Group, Head, ClassId)> = rated.collect();
+        self.ranks.fault = yardstick.fault().cloned();
         self.classes = classes;
         self.alike.file(heads);
     }
@@ -241,6 +258,22 @@ mod tests {
         night.priority = 5;
         scene.state.set_queue(&night);
         assert_eq!(put_in_order(&mut scene), [2, 1], "X18: the tier of the higher queue");
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        let mut first = scene.job(3, "select=1:ncpus=1");
+        Arc::make_mut(&mut first.spec).system_priority = Some(5);
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
+        scene.state.set_node(&crate::model::node::NodeFacts::default(), true);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2], "also when all are rated anew");
+        Arc::make_mut(&mut first.spec).system_priority = None;
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
     }
 
     /// A queue that is kept in order is in the same order as one that is put in order from nothing.

@@ -16,6 +16,10 @@ mod standings;
 
 pub use standings::{Standing, Standings, standings};
 
+mod seating;
+
+pub use seating::{Due, Seat, Seating};
+
 // The methods (X8).
 pub mod linear;
 

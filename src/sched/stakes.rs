@@ -1,6 +1,6 @@
 //! What everybody owns of the machine, has had of it, and how that stands at a moment.
 
-use super::fair_shares::charged;
+use super::fair_shares::decayed;
 use super::shares::linear::MAX_FAIRSHARE;
 use super::shares::{self, Tree};
 use super::snapshot::{State, User};
@@ -9,16 +9,12 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::stake::Stake;
 use crate::model::time::Time;
-use std::collections::BTreeMap;
 
 impl State {
     /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
     pub fn stakes(&self, policy: &FairShare, now: Time) -> Vec<Stake> {
         let tree = Tree::of(&policy.accounts);
-        let owners = self.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
-        let mut decayed: BTreeMap<Member, f64> = owners.map(|member| (member, 0.0)).collect();
-        decayed.extend(charged(&tree, self.usage(), now));
-        shares::stakes(&tree, policy, self.usage(), &decayed, now)
+        shares::stakes(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
     /// The fair-share priorities by which those who wait were rated last, by the account they ask for (I3);

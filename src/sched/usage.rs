@@ -171,6 +171,11 @@ impl Usage {
         self.members.get(member).map_or(0.0, |tally| tally.decayed(now, &self.rules))
     }
 
+    /// The same of all members of whom there are charges, in their order.
+    pub fn all_decayed(&self, now: Time) -> impl Iterator<Item = f64> + '_ {
+        self.members.values().map(move |tally| tally.decayed(now, &self.rules))
+    }
+
     /// What a member has in use, in weighted resources: `usage_now` of X6.
     pub fn in_use(&self, member: &Member) -> f64 {
         self.members.get(member).map_or(0.0, |tally| tally.rate.max(0.0))

@@ -4,16 +4,18 @@
 use super::components::Common;
 use super::factors::Factors;
 use super::fair_shares::Shares;
+use super::formula::Subject;
 use super::merit::Merit;
 use super::shape::ClassKey;
 use super::snapshot::State;
+use super::tiers;
 use super::wait::Wait;
-use super::{formula, tiers};
-use crate::model::expression::Expression;
+use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
 use crate::model::policy::{Components, Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What jobs are measured by at a moment.
@@ -26,6 +28,8 @@ pub struct Yardstick<'s> {
     pub(super) shares: Arc<Shares>,
     /// How many nodes there are.
     nodes: usize,
+    /// The first thing in which the formula made no sense.
+    fault: OnceCell<Fault>,
 }
 
 /// What the jobs of a class are worth.
@@ -62,6 +66,7 @@ impl<'s> Yardstick<'s> {
             formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
             shares,
             nodes: state.cluster.present().count(),
+            fault: OnceCell::new(),
         }
     }
 
@@ -99,6 +104,11 @@ impl<'s> Yardstick<'s> {
         wait.eligibility.at(self.now).max(Span(0))
     }
 
+    /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for that.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.get()
+    }
+
     /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
     pub(super) fn amount(&self, class: &ClassKey, resource: &str) -> Option<f64> {
         let catalog = &self.state.cluster.catalog;
@@ -116,7 +126,7 @@ impl Rating<'_> {
     fn score(&self, wait: &Wait) -> f64 {
         match &self.basis {
             Basis::Whole(score) => *score,
-            Basis::Formula(formula) => formula::value(formula, self.yardstick, self.class, self.waited(wait)),
+            Basis::Formula(formula) => self.subject(wait).value(formula).unwrap_or_else(|fault| self.fail(fault)),
             Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
             Basis::Components(common) => common.score(self.waited(wait), wait),
             Basis::Ordered(number) => Components::MOST + f64::from(*number),
@@ -132,7 +142,7 @@ impl Rating<'_> {
             Basis::Whole(score) => {
                 vec![Part { input: self.class.priority.to_string(), ..Part::named("job_priority", *score) }]
             }
-            Basis::Formula(formula) => formula::parts(formula, self.yardstick, self.class, waited),
+            Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
             }
@@ -147,7 +157,17 @@ impl Rating<'_> {
         factors.after(self.waited(wait), walltime, rule)
     }
 
-    /// How long a job has been waiting, as far as that counts.
+    /// As a formula asks about it.
+    fn subject<'a>(&'a self, wait: &'a Wait) -> Subject<'a> {
+        Subject { yardstick: self.yardstick, class: self.class, wait }
+    }
+
+    /// What makes no sense counts as nothing.
+    fn fail(&self, fault: Fault) -> f64 {
+        self.yardstick.fault.get_or_init(|| fault);
+        0.0
+    }
+
     fn waited(&self, wait: &Wait) -> Span {
         self.yardstick.waited(wait)
     }
@@ -164,12 +184,11 @@ impl State {
     /// The same by what all were rated by last.
     pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
         let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
-        let merit = waiting.merit;
         let (score, parts) = match yardstick.policy.precedence.order {
-            Order::Fcfs => self.turn(job)?,
-            _ => (merit.score(), yardstick.rate(class).parts(&waiting.wait)),
+            Order::Fcfs if class.system_priority.is_none() => self.turn(job)?,
+            _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
         };
-        Some(Worth { job, tier: merit.tier(), score, parts })
+        Some(Worth { job, tier: waiting.merit.tier(), score, parts })
     }
 
     /// F8, F14: who came first has the highest score, each next one less, and it never changes.

@@ -76,6 +76,8 @@ pub mod timers;
 
 pub mod checkpoints;
 
+pub mod faults;
+
 pub mod recover;
 
 pub mod settling;
@@ -83,6 +85,8 @@ pub mod settling;
 pub mod reserve;
 
 pub mod listen;
+
+mod check;
 
 pub mod start;
 
@@ -105,6 +109,7 @@ use attach::Calls;
 use checkpoints::Checkpoints;
 use chooser::Chooser;
 use clients::{Clients, Token};
+use faults::Faults;
 use ledger::Ledger;
 use listen::Listener;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -138,6 +143,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    faults: Faults,
     memory: Memory,
     settling: Settling,
     timers: Timers,
@@ -183,6 +189,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            faults: Faults::default(),
             memory: Memory::default(),
             settling,
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),

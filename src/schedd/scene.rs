@@ -124,6 +124,8 @@ pub enum Task {
     Windows(Box<Job>),
     /// Why a job waits, and which running jobs have passed it.
     Why(JobId, Vec<Overtaker>),
+    /// What would become of this job, were it as it stands here.
+    Released(Box<Job>),
     /// What would become of this job, which is held if the latter is true.
     Trial(Box<Job>, bool),
     /// What has been used, and by whom.
@@ -148,6 +150,7 @@ impl Study {
                 let why = why.map(|why| Box::new(Explanation { overtakers: overtakers.clone(), ..why }));
                 each(Told::Explained(why))
             }
+            Task::Released(job) => each(Told::Explained(self.trial(job).map(Box::new))),
             Task::Trial(job, held) => match self.trial(job) {
                 Some(explanation) => each(Told::Tried { explanation: Box::new(explanation), held: *held }),
                 None => each(Told::Explained(None)),

@@ -23,6 +23,14 @@ fn mailer(server: &ServerConfig) -> Option<PathBuf> {
     }
 }
 
+/// What `lanai.toml` says; nothing, if there is none.
+pub fn text(home: &Home) -> Result<String> {
+    match std::fs::read_to_string(&home.config) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),
+        other => other.with_context(|| home.config.display().to_string()),
+    }
+}
+
 /// The configuration, resolved.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -51,12 +59,8 @@ pub struct Setup {
 impl Setup {
     /// Reads `lanai.toml`; a missing one is an empty one.
     pub fn read(home: Home) -> Result<Setup> {
-        let place = home.config.display().to_string();
-        let text = match std::fs::read_to_string(&home.config) {
-            Err(e) if e.kind() == ErrorKind::NotFound => String::new(),
-            other => other.with_context(|| place.clone())?,
-        };
-        let config = Config::parse(&text).with_context(|| place)?;
+        let text = text(&home)?;
+        let config = Config::parse(&text).with_context(|| home.config.display().to_string())?;
         let host = record::host();
         let mut policy = config.policy();
         policy.precedence.components.number_groups(user::group_number);

@@ -1,11 +1,11 @@
 //! The command `schedd`: start in the foreground or on its own, ask a running one, stop it.
 
 use super::Schedd;
+use super::check;
 use super::listen::Listener;
 use super::recover::{Recovered, recover};
 use super::setup::Setup;
 use crate::model::time::Span;
-use crate::sched::shares::outline;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
 use crate::sys::signals::Signals;
@@ -42,9 +42,13 @@ struct Arguments {
     /// Stop the running schedd; running jobs go on, and the next schedd takes them over.
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
-    /// Read the configuration and say whether it is good.
+    /// Read the configuration, say whether it is good, and print what holds: every key of policy and cycle
+    /// with its value and where that comes from, the preset or a line of the file.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
+    /// How --check prints: text, which is a lanai.toml again, or json.
+    #[arg(short = 'F', long, value_name = "FORMAT", requires = "check", default_value = "text", value_parser = ["text", "json"])]
+    format: String,
 }
 
 /// The options, for manual pages and completions.
@@ -72,7 +76,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
         Arguments { status: true, .. } => status(&home),
         Arguments { stop: true, .. } => stop(&home),
-        Arguments { check: true, .. } => check(home),
+        Arguments { check: true, format, .. } => check::check(home, format == "json"),
         Arguments { foreground: true, ready, .. } => serve(home, *ready),
         _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")),
     }
@@ -184,11 +188,4 @@ fn terminate(home: &Home) -> Result<()> {
     let record = record::read(home).context("nothing tells which process it is")?;
     let process = nix::unistd::Pid::from_raw(record.pid as i32);
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).context("it cannot be told to leave")
-}
-
-fn check(home: Home) -> Result<()> {
-    let setup = Setup::read(home)?;
-    println!("{}: good", setup.home.config.display());
-    print!("{}", outline(&setup.policy.fair_share));
-    Ok(())
 }

@@ -266,6 +266,7 @@ impl Schedd {
         let plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
+        self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
         self.ledger.take_over(&plan);
         let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
         self.verdicts.take_in_shares(fair_shares, monotonic());

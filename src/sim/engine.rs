@@ -8,10 +8,13 @@
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::{Span, Time};
+use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::memory::Memory;
-use crate::sched::plan::Plan;
+use crate::sched::plan::{Plan, Start};
 use crate::sched::snapshot::{ClassKey, State};
+use crate::sched::usage::Usage;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -30,7 +33,8 @@ pub struct World {
 
 impl World {
     /// A cluster that this policy governs, before anything has happened.
-    pub fn new(state: State, policy: Policy) -> World {
+    pub fn new(mut state: State, policy: Policy) -> World {
+        state.make(&Change::Usage(Cow::Owned(Usage::new(policy.usage))));
         let ends = BinaryHeap::new();
         World { state, policy, now: Time(i64::MIN), ends, waiting: 0, look: None, memory: Memory::default() }
     }
@@ -58,6 +62,9 @@ impl World {
         while let Some(Reverse((_, job))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end <= now) {
             self.ends.pop();
             self.state.vacate(job);
+            if let Some(charge) = self.state.usage().open(job).map(|open| open.clone().until(now)) {
+                self.state.make(&Change::Charged(job, Cow::Owned(charge)));
+            }
         }
     }
 
@@ -77,11 +84,19 @@ impl World {
         let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
         self.state.take_over(&plan);
         for start in &plan.starts {
+            self.charge(start);
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
             self.ends.push(Reverse((self.now + run(start.job), start.job)));
         }
         self.waiting -= plan.starts.len();
         self.look = plan.next.filter(|next| *next > self.now);
         Some(plan)
+    }
+
+    /// Charges a job for what it has from now on.
+    fn charge(&mut self, start: &Start) {
+        if let Some(charge) = self.state.charge_for(start, self.now) {
+            self.state.make(&Change::Charged(start.job, Cow::Owned(charge)));
+        }
     }
 }

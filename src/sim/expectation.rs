@@ -162,7 +162,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
         "nodes" => (nodes, "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }"),
         "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, B or F"),
-        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"matching\" or \"backfill\""),
+        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"match\" or \"backfill\""),
         "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
         "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),
         "booked" => (|v| start_or_none(v).map(Claim::Booked), "the start promised, as 3600, or false for none"),
@@ -443,7 +443,7 @@ fn way(is_filler: bool) -> String {
 }
 
 fn named(stage: Stage) -> String {
-    format!("{stage:?}").to_lowercase()
+    stage.name().to_string()
 }
 
 fn listed(moments: &[Span]) -> String {

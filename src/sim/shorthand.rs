@@ -6,10 +6,10 @@ use crate::model::policy::{Backfill, FillOrder, Filling, Keep, Policy, Precedenc
 type Shorthand = (&'static str, fn() -> Precedence, fn() -> Backfill);
 
 const SHORTHANDS: &[Shorthand] = &[
-    ("fcfs", Precedence::default, || Backfill { policy: Filling::None, ..Backfill::default() }),
-    ("easy", Precedence::default, Backfill::default),
-    ("easy-sjbf", Precedence::default, shortest_first),
-    ("conservative", Precedence::default, || Backfill {
+    ("fcfs", Precedence::fcfs, || Backfill { policy: Filling::None, ..Backfill::default() }),
+    ("easy", Precedence::fcfs, Backfill::default),
+    ("easy-sjbf", Precedence::fcfs, shortest_first),
+    ("conservative", Precedence::fcfs, || Backfill {
         depth: Backfill::ALL,
         keep: Keep::Highest,
         ..Backfill::default()

@@ -430,6 +430,12 @@ pub(super) const EXTRAS: &[Extra] = &[
                   told so, with the moment and the number of cycles.",
             ),
             Text(
+                "--why says in a sentence what a job waits for and what would help, then how each stage of the \
+                  scheduling went, what the nodes say, and who is in its way; lanai-scheduling(7) tells of the stages \
+                  and lists the names of all reasons. -v lists what is in its way at every stage. A held job is told \
+                  what would become of it if it were released now, one that runs or is over how it stands.",
+            ),
+            Text(
                 "--holes lists windows, widest first: so many processors (with -l, copies of the request) on so many \
                   nodes are free now for a job with a walltime of at most so long.",
             ),
@@ -457,7 +463,10 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("checkjob ID", "qstat --why ID, and qstat -f ID for all that is known of it"),
             Term("showstart ID", "qstat --start ID; without an id, for every job that waits"),
             Term("showbf", "qstat --holes; with -l select=... for how many of these there is room"),
-            Term("diagnose -j, diagnose -n", "qstat -s for why each job waits, pbsnodes -a for the nodes"),
+            Term(
+                "diagnose -j, diagnose -n",
+                "qstat -s for why each job waits, qstat --why ID for what each node says, pbsnodes -a for the nodes",
+            ),
             Term("showhist, tracejob", "tracejob ID"),
             Term("diagnose -p", "qstat --priority; with ids for the jobs next in the queue, and what sets them apart"),
             Term("diagnose -f", "qstat --shares, and qstat --usage for what was used alone"),

@@ -56,7 +56,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             Some(section) => launch::launch(&section, launch::preset(preset))?,
             None => launch::preset(preset),
         },
-        cycle: root.section("cycle")?.map(|s| cycle(&s)).transpose()?.unwrap_or_default(),
+        cycle: cycle(root.section("cycle")?.as_ref(), preset)?,
         preset,
         accrual: root.section("order")?.map(|s| eligibility::accrual(&s)).transpose()?.flatten().unwrap_or(accrual),
         backfill: root
@@ -144,9 +144,10 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
     })
 }
 
-fn cycle(section: &Section) -> Result<CycleConfig, ConfigError> {
+fn cycle(section: Option<&Section>, preset: Preset) -> Result<CycleConfig, ConfigError> {
+    let default = CycleConfig { poll_interval: preset.poll_interval(), ..CycleConfig::default() };
+    let Some(section) = section else { return Ok(default) };
     section.only(keys("cycle"))?;
-    let default = CycleConfig::default();
     let interval = section.read("poll_interval", A_SECOND_OR_MORE, span_from_a_second)?;
     let walltime = section.read("default_walltime", A_SECOND_OR_MORE, span_from_a_second)?;
     Ok(CycleConfig {

@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::{Components, OwnSay, Tiers, components};
+use super::{Components, OwnSay, Tiers, components, formula};
 use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub struct Precedence {
     pub order: Order,
     /// What [`Order::Formula`] goes by, an expression over what is known of a job.
     pub formula: Option<String>,
+    /// Who is worth this or less cannot run (I15, X17); None for no such bar.
+    pub threshold: Option<f64>,
     /// For how long what jobs are worth is held still (F9); 0 for not at all.
     pub update_period: Span,
     /// Whether the jobs of a queue of higher priority come first, whatever they are worth (I2b).
@@ -55,7 +57,7 @@ pub struct Precedence {
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
     /// What counts with [`Order::Components`].
-    pub components: Components,
+    pub components: Box<Components>,
 }
 
 named! {
@@ -88,35 +90,52 @@ pub struct Weights {
 }
 
 impl Default for Weights {
+    /// Those of preset `hybrid`: those in the middle move no two jobs of one queue that say nothing of quality
+    /// of service; an `expedite` job, and one of a queue of factor 1, are ahead as if they had waited for
+    /// ten times their walltime.
     fn default() -> Weights {
         Weights {
-            wait_time: 1000.0,
-            fair_share: 10000.0,
-            qos: 5000.0,
-            queue: 500.0,
-            job_size: 1000.0,
-            user: 1000.0,
-            slowdown: 0.0,
+            wait_time: 5000.0,
+            fair_share: 2000.0,
+            qos: 20000.0,
+            queue: 10000.0,
+            job_size: 0.0,
+            user: 10000.0,
+            slowdown: 10000.0,
         }
     }
+}
+
+impl Weights {
+    /// Flux's own (F1).
+    pub const FLUX: Weights = Weights {
+        wait_time: 1000.0,
+        fair_share: 10000.0,
+        qos: 5000.0,
+        queue: 500.0,
+        job_size: 1000.0,
+        user: 1000.0,
+        slowdown: 0.0,
+    };
 }
 
 impl Default for Precedence {
     fn default() -> Precedence {
         Precedence {
-            order: Order::Fcfs,
+            order: Order::Multifactor,
             formula: None,
+            threshold: None,
             update_period: Span(0),
             lexicographic: false,
             tiers: Tiers::default(),
             weights: Weights::default(),
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
-            slowdown_cap: 100.0,
+            slowdown_cap: 10.0,
             qos: Qualities::default().factors(),
             own_say: OwnSay::default(),
             queues: BTreeMap::new(),
-            components: Components::default(),
+            components: Box::default(),
         }
     }
 }
@@ -130,9 +149,10 @@ impl Precedence {
     /// Whether it matters what owners have used.
     pub fn heeds_shares(&self) -> bool {
         match self.order {
+            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
+            Order::Formula => self.formula.as_deref().is_some_and(formula::heeds_shares),
             Order::Multifactor => self.weights.fair_share != 0.0,
             Order::Components => self.components.component(components::Kind::FairShare).counts(),
-            Order::Fcfs | Order::Cluster | Order::Pool | Order::Priority | Order::Formula => false,
         }
     }
 
@@ -149,6 +169,11 @@ impl Precedence {
 
     /// The quality of service of a job that says nothing of it.
     pub const NORMAL: &str = Qualities::NORMAL;
+
+    /// First come, first served.
+    pub fn fcfs() -> Precedence {
+        Precedence { order: Order::Fcfs, ..Precedence::default() }
+    }
 
     /// By the value of a formula.
     pub fn by_formula(formula: &str) -> Precedence {

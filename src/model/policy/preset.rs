@@ -6,14 +6,17 @@ use super::super::decay::Decay;
 use super::super::time::Span;
 use super::{
     Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, OwnSay, Placement, Policy, Precedence,
-    UserPriority,
+    UserPriority, Weights,
 };
 use serde::{Deserialize, Serialize};
+
+/// The formula of IT4I (I2).
+const IT4I: &str = "1000 * queue_priority + fairshare / 1000 + eligible_time / 864000";
 
 named! {
     /// Whose habits are the defaults.
     Preset {
-        /// Lanai's own.
+        /// Lanai's own: short jobs that have waited long first, and whoever has had less than their share.
         Hybrid = "hybrid",
         /// Qube!: whatever fits starts, nobody is promised anything.
         Qube = "qube",
@@ -48,14 +51,34 @@ impl Preset {
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
-        let (fair_share, accrual) = (FairShare::of(self), self.accrual());
-        let precedence = Precedence { order: self.order(), own_say: self.own_say(), ..Precedence::default() };
+        let (fair_share, accrual, precedence) = (FairShare::of(self), self.accrual(), self.precedence());
         Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
     }
 
     /// Who goes first.
-    fn order(self) -> Order {
-        if self == Preset::Maui { Order::Components } else { Order::default() }
+    fn precedence(self) -> Precedence {
+        let by = |order| Precedence { order, ..Precedence::default() };
+        let precedence = match self {
+            Preset::Hybrid => Precedence::default(),
+            Preset::It4i => Precedence::by_formula(IT4I),
+            Preset::Flux => {
+                let update_period = Span::seconds(60);
+                Precedence { weights: Weights::FLUX, update_period, ..Precedence::default() }
+            }
+            Preset::Qube => by(Order::Cluster),
+            Preset::Maui => by(Order::Components),
+            Preset::Ytsaurus => by(Order::Pool),
+        };
+        Precedence { own_say: self.own_say(), ..precedence }
+    }
+
+    /// The longest time between two cycles when nothing happens.
+    pub fn poll_interval(self) -> Span {
+        match self {
+            Preset::It4i => Span::seconds(600),
+            Preset::Ytsaurus => Span::seconds(1),
+            Preset::Qube | Preset::Maui | Preset::Flux | Preset::Hybrid => Span::seconds(60),
+        }
     }
 
     /// What counts as eligible time (M17, X9): Maui's own default; Flux counts from the submission on.

@@ -64,7 +64,11 @@ pub fn worth(rule: &Components, job: &Job, now: Time) -> Option<Worth> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::{Run, Share};
     use crate::model::policy::components::Count;
+    use crate::model::resource::Value;
+    use crate::model::state::State as Standing;
+    use crate::sched::fixture::cluster;
 
     fn counting(part: usize) -> Components {
         let mut rule = Components::default();
@@ -91,6 +95,29 @@ mod tests {
         assert_eq!(values(course(7200)), [57_600.0, 0.0, 240.0], "past its walltime nothing is to come");
         assert_eq!(values(Course { walltime: None, ..course(600) }), [4800.0, 0.0, 20.0]);
         assert_eq!(course(600).score(&Components::default()), 0.0);
+    }
+
+    /// M20.
+    #[test]
+    fn a_job_that_runs_is_worth_what_it_has_used_and_one_that_waits_nothing() {
+        let scene = cluster("2 x ncpus=4");
+        let mut job = scene.job(1, "select=2:ncpus=3 walltime=1000");
+        assert_eq!(worth(&counting(0), &job, Time(0)), None);
+        let share = |node: &str| Share {
+            node: node.to_string(),
+            host: node.to_string(),
+            taken: vec![("ncpus".to_string(), Value::Long(3))],
+            cpus: Vec::new(),
+            gpus: Vec::new(),
+            mpiprocs: 1,
+            pooled: Vec::new(),
+            ranks: Vec::new(),
+        };
+        job.life.state = Standing::Running;
+        job.life.run = Some(Run::new(1, vec![share("n1"), share("n2")], Time(50_000)));
+        let of = |part, second: i64| worth(&counting(part), &job, Time(second * 1000)).unwrap().score;
+        assert_eq!([of(0, 150), of(1, 150), of(2, 150), of(3, 170)], [1200.0, 10_800.0, 20.0, 4.0]);
+        assert_eq!(of(0, 10), 0.0, "seen from before its start");
     }
 
     /// M20.

@@ -11,6 +11,7 @@ const MOST: f64 = 1e200;
 
 /// A tree with usage. Who has no shares of their own, but stands where the parent stands, leaves
 /// no level: their children share with the parent's.
+#[derive(Clone, Debug)]
 pub struct Charged {
     pub(super) tree: Tree,
     usage: Vec<f64>,
@@ -38,7 +39,29 @@ impl Charged {
         Charged::summed(tree, usage)
     }
 
-    fn summed(tree: Tree, mut usage: Vec<f64>) -> Charged {
+    /// Where a member's usage counts, if anywhere yet.
+    pub(super) fn find(&self, subject: Subject, member: &Member) -> Option<usize> {
+        let place = match subject {
+            Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)),
+            Subject::Member | Subject::User => self.tree.members.get(&key(self.tree.is_flat(), member)),
+        };
+        place.copied()
+    }
+
+    /// The same places with other usage, each with what was used right there.
+    pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
+        self.usage.fill(0.0);
+        own.for_each(|(place, usage)| self.usage[place] += sound(usage));
+        self.sum_up();
+    }
+
+    fn sum_up(&mut self) {
+        for place in self.places().rev() {
+            self.usage[self.tree.nodes[place].parent] += self.usage[place];
+        }
+    }
+
+    fn summed(tree: Tree, usage: Vec<f64>) -> Charged {
         let count = tree.nodes.len();
         let mut above = vec![ROOT; count];
         let mut sums = vec![0.0; count];
@@ -51,11 +74,12 @@ impl Charged {
             }
             is_leaf[node.parent] = false;
         }
-        tree.sum_up(&mut usage);
         if !tree.members.is_empty() {
             is_leaf = tree.nodes.iter().map(|node| node.is_user).collect();
         }
-        Charged { tree, usage, above, sums, is_leaf }
+        let mut charged = Charged { tree, usage, above, sums, is_leaf };
+        charged.sum_up();
+        charged
     }
 
     /// Where a member's usage counts; None for who was not named.

@@ -72,18 +72,23 @@ impl Standings {
 /// are divided among those that are known.
 pub fn standings(tree: &Tree, policy: &FairShare, usage: &BTreeMap<Member, f64>) -> Standings {
     let charged = Charged::new(tree, policy.subject, usage);
-    let weighed = match policy.method {
-        Method::Classic => classic::weigh(&charged),
-        Method::Linear => linear::weigh(&charged),
-        Method::Tree => fair_tree::weigh(&charged, policy.ties),
-        Method::Target => target::weigh(&charged, policy.distance),
-        Method::Off => off(&charged),
-    };
+    let weighed = weigh(&charged, policy);
     let standing = |&place: &usize| standing(&charged, &weighed, place);
     let is_flat = charged.tree.is_flat();
     let accounts = charged.tree.accounts.iter().map(|(name, place)| (name.clone(), standing(place)));
     let members = charged.tree.members.iter().map(|(member, place)| (member.clone(), standing(place)));
     Standings { subject: policy.subject, accounts: ranked(accounts), members: ranked(members), is_flat }
+}
+
+/// What the policy's method makes of each place.
+pub(super) fn weigh(charged: &Charged, policy: &FairShare) -> Vec<Weighed> {
+    match policy.method {
+        Method::Classic => classic::weigh(charged),
+        Method::Linear => linear::weigh(charged),
+        Method::Tree => fair_tree::weigh(charged, policy.ties),
+        Method::Target => target::weigh(charged, policy.distance),
+        Method::Off => off(charged),
+    }
 }
 
 fn standing(charged: &Charged, weighed: &[Weighed], place: usize) -> Standing {

@@ -117,7 +117,7 @@ mod tests {
         let text = format!("[order]\nby = \"components\"\n{text}");
         let precedence = Config::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}")).policy().precedence;
         assert_eq!(precedence.order, Order::Components);
-        precedence.components
+        *precedence.components
     }
 
     fn refusal(text: &str) -> String {

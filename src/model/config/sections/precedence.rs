@@ -8,12 +8,10 @@ use super::{A_SECOND_OR_MORE, BOOLEAN, boolean, keys, span, span_from_a_second, 
 use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, nearest};
 use crate::model::expression::Expression;
+use crate::model::policy::formula::NAMES;
 use crate::model::policy::{Favor, Order, Precedence, Weights};
 use crate::model::resource::Resources;
 use toml::de::DeValue;
-
-/// What a formula may ask for besides resources, by PBS's names.
-const KNOWN: &[&str] = &["eligible_time", "job_priority", "queue_priority", "walltime", "nodect"];
 
 /// `[order]`.
 pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources) -> Result<Precedence, ConfigError> {
@@ -30,12 +28,13 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
     let precedence = Precedence {
         order,
         formula,
+        threshold: section.read("formula_threshold", "a number", number)?.or(preset.threshold),
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
         lexicographic: section.read("lexicographic", BOOLEAN, boolean)?.unwrap_or(preset.lexicographic),
         tiers: tiers(section, preset.tiers.clone())?,
         own_say: quality::own_say(section, preset.own_say)?,
         components: match section.section("components")? {
-            Some(section) => components(&section, preset.components)?,
+            Some(section) => Box::new(components(&section, *preset.components)?),
             None => preset.components,
         },
         ..preset
@@ -92,7 +91,7 @@ pub(super) fn number(value: &DeValue) -> Option<f64> {
 /// Says of the first name that means nothing which known one is nearest.
 fn unknown_name(text: &str, resources: &Resources) -> Option<String> {
     let expression = Expression::parse(text).ok()?;
-    let known: Vec<&str> = KNOWN.iter().copied().chain(resources.iter().map(|(name, _)| name)).collect();
+    let known: Vec<&str> = NAMES.iter().copied().chain(resources.iter().map(|(name, _)| name)).collect();
     let mut names = expression.names().into_iter().chain(expression.words());
     let unknown = names.find(|name| !known.contains(name))?;
     let near = nearest(unknown, &known).unwrap_or_default();
@@ -124,7 +123,7 @@ mod tests {
         let precedence = Config::parse(text).unwrap().policy().precedence;
         assert_eq!(
             (precedence.weights.wait_time, precedence.weights.qos, precedence.weights.job_size),
-            (2.0, 0.5, 1000.0)
+            (2.0, 0.5, 0.0)
         );
         assert_eq!((precedence.queues["batch"], precedence.qos["expedite"]), (0.3, 1.0));
         let inline = Config::parse("[order]\nweights = { slowdown = 3 }\n").unwrap().policy().precedence.weights;

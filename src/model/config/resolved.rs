@@ -1,0 +1,339 @@
+//! What holds in the end: every key of policy and cycle with its value, and where that comes from. Written
+//! down it is a `lanai.toml` again, which means the same whatever the presets are.
+
+mod components;
+
+use super::Config;
+use crate::model::charge::UsageRules;
+use crate::model::decay::Decay;
+use crate::model::policy::components::Kind;
+use crate::model::policy::{Backfill, FairShare, Placement, Weights};
+use crate::model::time::Span;
+use serde::Serialize;
+use std::fmt;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The file does not say: the preset does, or what all presets have in common.
+    Preset,
+    /// This line of the file, from 1.
+    Line(usize),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// `order.weights`; empty for what stands before the first section.
+    pub section: &'static str,
+    /// `wait_time`.
+    pub key: &'static str,
+    /// As the file may hold it; None for what is not set and has no other value.
+    pub value: Option<Value>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// The sections told of, in this order.
+pub const SECTIONS: [&str; 14] = [
+    "cycle",
+    "order",
+    "order.weights",
+    "order.components",
+    "order.components.credential",
+    "order.components.fair_share",
+    "order.components.resource",
+    "order.components.service",
+    "order.components.target",
+    "order.components.usage",
+    "fairshare",
+    "usage",
+    "backfill",
+    "placement",
+];
+
+/// All settings of a configuration that was read from `text`.
+pub fn resolved(config: &Config, text: &str) -> Vec<Setting> {
+    let table = DeTable::parse(text).ok();
+    let table = table.as_ref().map(|table| table.get_ref());
+    let preset = ("preset", Some(config.preset.name().into()));
+    let mut all = vec![setting("", preset, table, text)];
+    for section in SECTIONS {
+        all.extend(values(config, section).into_iter().map(|known| setting(section, known, table, text)));
+    }
+    all
+}
+
+/// A key of the file's, and its value.
+type Known = (&'static str, Option<Value>);
+
+fn setting(section: &'static str, (key, value): Known, table: Option<&DeTable>, text: &str) -> Setting {
+    let origin = table.and_then(|table| line(table, section, key, text)).map_or(Origin::Preset, Origin::Line);
+    Setting { section, key, value, origin }
+}
+
+/// The line that sets a key.
+fn line(table: &DeTable, section: &str, key: &str, text: &str) -> Option<usize> {
+    let mut table = table;
+    for name in section.split('.').filter(|name| !name.is_empty()) {
+        table = match table.get(name)?.get_ref() {
+            DeValue::Table(below) => below,
+            _ => return None,
+        };
+    }
+    let (key, _) = table.get_key_value(key)?;
+    Some(1 + text.as_bytes().iter().take(key.span().start).filter(|byte| **byte == b'\n').count())
+}
+
+fn values(config: &Config, section: &str) -> Vec<Known> {
+    let kind = section.strip_prefix("order.components.").and_then(Kind::named);
+    if let Some(kind) = kind {
+        return components::component(&config.precedence.components, kind);
+    }
+    match section {
+        "cycle" => cycle(config),
+        "order" => order(config),
+        "order.weights" => weights(config),
+        "order.components" => components::whole(&config.precedence.components),
+        "fairshare" => fair_share(&config.fair_share),
+        "usage" => usage(&config.usage),
+        "backfill" => backfill(&config.backfill),
+        _ => placement(&config.placement),
+    }
+}
+
+fn cycle(config: &Config) -> Vec<Known> {
+    let cycle = &config.cycle;
+    let record = cycle.record.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    vec![
+        ("poll_interval", Some(span(cycle.poll_interval))),
+        ("default_walltime", Some(span(cycle.default_walltime))),
+        ("record", Some(record.into())),
+        ("record_size", Some(cycle.record_size.to_string().into())),
+    ]
+}
+
+fn order(config: &Config) -> Vec<Known> {
+    let (rule, own_say) = (&config.precedence, &config.precedence.own_say);
+    vec![
+        ("by", Some(rule.order.name().into())),
+        ("formula", rule.formula.clone().map(Value::from)),
+        ("formula_threshold", rule.threshold.map(Value::from)),
+        ("accrual", Some(config.accrual.name().into())),
+        ("update_period", Some(span(rule.update_period))),
+        ("lexicographic", Some(rule.lexicographic.into())),
+        ("turns", Some(rule.tiers.turns.name().into())),
+        ("max_starve", rule.tiers.max_starve.map(span)),
+        ("user_priority", Some(own_say.user_priority.name().into())),
+        ("highest_user_priority", own_say.highest_user_priority.map(|most| i64::from(most).into())),
+        ("lowest_is_best", Some(own_say.lowest_is_best.into())),
+        ("user_factor_ratchet", Some(own_say.user_factor_ratchet.into())),
+    ]
+}
+
+fn weights(config: &Config) -> Vec<Known> {
+    let rule = &config.precedence;
+    let Weights { wait_time, fair_share, qos, queue, job_size, user, slowdown } = rule.weights;
+    vec![
+        ("wait_time", Some(wait_time.into())),
+        ("fair_share", Some(fair_share.into())),
+        ("qos", Some(qos.into())),
+        ("queue", Some(queue.into())),
+        ("job_size", Some(job_size.into())),
+        ("user", Some(user.into())),
+        ("slowdown", Some(slowdown.into())),
+        ("max_wait", Some(span(rule.max_wait))),
+        ("favor", Some(rule.favor.name().into())),
+        ("slowdown_cap", Some(rule.slowdown_cap.into())),
+    ]
+}
+
+fn fair_share(rule: &FairShare) -> Vec<Known> {
+    vec![
+        ("method", Some(rule.method.name().into())),
+        ("subject", Some(rule.subject.name().into())),
+        ("ties", Some(rule.ties.name().into())),
+        ("distance", Some(rule.distance.name().into())),
+    ]
+}
+
+fn usage(rules: &UsageRules) -> Vec<Known> {
+    let (name, half_life, windows) = match rules.decay {
+        Decay::None => ("none", None, None),
+        Decay::Step { half_life } => ("step", Some(half_life), None),
+        Decay::Continuous { half_life } => ("continuous", Some(half_life), None),
+        Decay::Window { length, count, factor } => ("window", None, Some((length, count, factor))),
+    };
+    let counts = rules.weights;
+    let weights = [("cores", counts.cores), ("gpus", counts.gpus), ("mem", counts.mem), ("nodes", counts.nodes)];
+    vec![
+        ("decay", Some(name.into())),
+        ("half_life", half_life.map(span)),
+        ("window", windows.map(|(length, ..)| span(length))),
+        ("windows", windows.map(|(_, count, _)| i64::from(count).into())),
+        ("factor", windows.map(|(.., factor)| factor.into())),
+        ("reset", Some(rules.reset.map_or("never".into(), span))),
+        ("weights", Some(table(weights.map(|(name, weight)| (name, weight.into()))))),
+    ]
+}
+
+fn backfill(rule: &Backfill) -> Vec<Known> {
+    let depth = if rule.depth == Backfill::ALL { "all".into() } else { i64::from(rule.depth).into() };
+    let group = |group: &crate::model::policy::Group| {
+        table([("qos", group.qos.clone().into()), ("depth", i64::from(group.depth).into())])
+    };
+    vec![
+        ("policy", Some(rule.policy.name().into())),
+        ("order", Some(rule.order.name().into())),
+        ("metric", Some(rule.metric.name().into())),
+        ("depth", Some(depth)),
+        ("keep", Some(rule.keep.name().into())),
+        ("consider", Some(i64::from(rule.consider).into())),
+        ("chunk_size", rule.chunk.map(|chunk| i64::from(chunk.size).into())),
+        ("chunk_duration", rule.chunk.map(|chunk| span(chunk.duration))),
+        ("groups", Some(rule.groups.iter().map(group).collect::<Vec<Value>>().into())),
+    ]
+}
+
+fn placement(rule: &Placement) -> Vec<Known> {
+    let each = rule.availabilities.iter().map(|(name, one)| (name.as_str(), one.name().into()));
+    let availability = match rule.availabilities.is_empty() {
+        true => rule.availability.name().into(),
+        false => table(each.chain([("default", rule.availability.name().into())])),
+    };
+    let sets = rule.sets.as_ref().map(|sets| {
+        let delay = sets.delay.map(|delay| ("delay", span(delay)));
+        let known = [("choice", sets.choice.name().into()), ("by", sets.by.clone().into())];
+        table(known.into_iter().chain([("values", sets.values.clone().into())]).chain(delay))
+    });
+    vec![
+        ("availability", Some(availability)),
+        ("allocation", Some(rule.allocation.name().into())),
+        ("rank", rule.rank.clone().map(Value::from)),
+        ("program", rule.program.as_ref().map(|path| path.display().to_string().into())),
+        ("program_timeout", rule.program_timeout.map(span)),
+        ("distribution", Some(rule.distribution.name().into())),
+        ("access", Some(rule.access.name().into())),
+        ("sets", sets),
+        ("veto", rule.veto.clone().map(Value::from)),
+    ]
+}
+
+fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
+    Value::Table(entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect::<Table>())
+}
+
+/// In the largest unit of which there is a whole number.
+fn span(span: Span) -> Value {
+    let units = [("d", 24 * 3600 * 1000), ("h", 3600 * 1000), ("m", 60 * 1000), ("s", 1000)];
+    let whole = units.into_iter().find(|(_, length)| span.0 != 0 && span.0 % length == 0);
+    match whole {
+        Some((unit, length)) => format!("{}{unit}", span.0 / length).into(),
+        None if span.0 == 0 => "0s".into(),
+        None => format!("{}ms", span.0).into(),
+    }
+}
+
+/// The settings as a `lanai.toml`, each with a remark on where it comes from.
+pub struct Written<'s>(pub &'s [Setting]);
+
+impl fmt::Display for Written<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let text = |setting: &Setting| match &setting.value {
+            Some(value) => format!("{} = {value}", setting.key),
+            None => format!("# {} is not set", setting.key),
+        };
+        let lines: Vec<String> = self.0.iter().map(text).collect();
+        let width = lines.iter().map(|line| line.chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
+        let mut section = "";
+        for (setting, line) in self.0.iter().zip(&lines) {
+            if setting.section != section {
+                section = setting.section;
+                writeln!(f, "\n[{section}]")?;
+            }
+            match setting.origin {
+                Origin::Line(number) => writeln!(f, "{line:<width$}  # line {number}")?,
+                Origin::Preset if setting.value.is_none() => writeln!(f, "{line}")?,
+                Origin::Preset => writeln!(f, "{line:<width$}  # preset")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Longer lines do not move the remarks of others.
+const WIDEST: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::KEYS;
+    use crate::model::policy::Preset;
+
+    fn written(text: &str) -> String {
+        Written(&resolved(&Config::parse(text).unwrap(), text)).to_string()
+    }
+
+    #[test]
+    fn no_key_is_forgotten() {
+        let config = Config::default();
+        let is_table = |section: &str, key: &str| SECTIONS.contains(&format!("{section}.{key}").as_str());
+        for (section, keys) in KEYS.iter().filter(|(section, _)| SECTIONS.contains(section)) {
+            let told: Vec<&str> = values(&config, section).iter().map(|(key, _)| *key).collect();
+            let known: Vec<&str> = keys.iter().copied().filter(|key| !is_table(section, key)).collect();
+            assert_eq!(told, known, "[{section}]");
+        }
+    }
+
+    #[test]
+    fn what_is_written_means_the_same_again() {
+        let mut texts: Vec<String> = Preset::ALL.iter().map(|(name, _)| format!("preset = \"{name}\"")).collect();
+        texts.push(
+            r#"
+            [order]
+            by = "formula"
+            formula = "ncpus"
+            formula_threshold = -1.5
+            update_period = "1500ms"
+            weights = { slowdown = 7 }
+            [usage]
+            decay = "window"
+            windows = 3
+            reset = "365d"
+            [backfill]
+            depth = "all"
+            chunk_size = 4
+            chunk_duration = "5m"
+            groups = [{ qos = ["high"], depth = 2 }]
+            [placement]
+            availability = { default = "combined", mem = "dedicated" }
+            rank = "host.name eq \"n1\""
+            program = "/opt/choose"
+            sets = { choice = "oneof", by = "switch", values = ["a"], delay = "10m" }
+            "#
+            .to_string(),
+        );
+        for text in texts {
+            let (config, again) = (Config::parse(&text).unwrap(), written(&text));
+            let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
+            assert_eq!((read.policy(), read.cycle), (config.policy(), config.cycle), "{again}");
+        }
+    }
+
+    #[test]
+    fn every_value_has_its_origin() {
+        let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
+        let said = written(text);
+        let remark = |key: &str| said.lines().find(|line| line.starts_with(key)).unwrap_or(&said).split("  #").nth(1);
+        assert_eq!(remark("preset ="), Some(" line 1"));
+        assert_eq!(remark("accrual ="), Some(" line 4"));
+        assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
+        assert!(
+            said.contains("\n[cycle]\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! What a start is charged where nobody keeps the jobs themselves: a trace of the past knows classes only.
+
+use super::plan::Start;
+use super::snapshot::State;
+use crate::model::charge::{Charge, Held};
+use crate::model::member::Member;
+use crate::model::time::Time;
+
+impl State {
+    /// What goes on for a candidate from its start on; None in a queue that is free of charge (I5), and
+    /// for who is no candidate any more.
+    pub fn charge_for(&self, start: &Start, now: Time) -> Option<Charge> {
+        let who = &self.waiting_class(start.job)?.who;
+        let is_free = self.queues.get(&who.queue).is_some_and(|queue| !queue.charge);
+        let member = Member::new(who.account.as_deref().unwrap_or_default(), &who.user);
+        (!is_free).then(|| Charge { member, from: now, to: None, held: Held::of(&start.shares) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::time::Time;
+    use crate::sched::fixture::{cluster, queue};
+
+    /// I5.
+    #[test]
+    fn a_start_is_charged_to_its_owner_unless_its_queue_is_free() {
+        let mut scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=3").queued(2, "select=1 queue=free");
+        scene.state.set_queue(&crate::model::queue::Queue { charge: false, ..queue("free", true) });
+        let plan = scene.plan();
+        let charges: Vec<_> = plan.starts.iter().map(|start| scene.state.charge_for(start, Time(7))).collect();
+        let charge = charges[0].as_ref().unwrap();
+        assert_eq!((charge.from, charge.to, charge.held.cores, charge.held.nodes), (Time(7), None, 6, 2));
+        assert_eq!((charge.member.account.as_str(), charges.len(), &charges[1]), ("", 2, &None));
+        scene.state.withdraw(plan.starts[0].job);
+        assert_eq!(scene.state.charge_for(&plan.starts[0], Time(7)), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! In what the order's formula made no sense (I15): a line in the log for each formula that is loaded, not
+//! for each job or cycle.
+
+use crate::model::expression::Fault;
+use crate::model::policy::Precedence;
+
+/// The formula of which the log was told last.
+#[derive(Default)]
+pub struct Faults {
+    told: Option<String>,
+}
+
+impl Faults {
+    /// Tells the log when the formula of a rule makes no sense for the first time.
+    pub fn take_in(&mut self, fault: Option<&Fault>, rule: &Precedence) {
+        if let Some(fault) = fault.filter(|_| self.is_news(rule)) {
+            tracing::warn!("[order] formula: {fault}; a job's value is 0 where this is so");
+        }
+    }
+
+    fn is_news(&mut self, rule: &Precedence) -> bool {
+        std::mem::replace(&mut self.told, rule.formula.clone()) != rule.formula
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_is_told_once_of_each_formula() {
+        let mut faults = Faults::default();
+        let told = ["1 / 0", "1 / 0", "2 / 0", "2 / 0"].map(|text| faults.is_news(&Precedence::by_formula(text)));
+        assert_eq!(told, [true, false, true, false]);
+    }
+}
