@@ -127,7 +127,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     assert_eq!(ranks, (1..=12).collect::<Vec<i64>>());
     assert_eq!(sandbox.run("qstat", &["--priority"]).ok().lines().count(), 2 + 12);
     let why = told(sandbox, &["--why", heavy])["Jobs"][heavy]["why"].clone();
-    assert_eq!((&why["reason"]["code"], &why["ahead"]), (&"busy".into(), &6.into()), "{why}");
+    assert_eq!((&why["reason"]["code"], &why["ahead"]), (&"amount.ncpus".into(), &6.into()), "{why}");
     let shares = told(sandbox, &["--shares"]);
     let (heavy, light) = (row(&shares, "Shares", "heavy"), row(&shares, "Shares", "light"));
     assert_eq!([&heavy["used"], &heavy["normalised"], &heavy["factor"], &light["factor"]], [1.0, 0.5, 0.25, 1.0]);
