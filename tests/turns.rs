@@ -9,7 +9,8 @@ fn sandbox(more: &str) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     Sandbox::configured(&format!(
-        "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 0\nqos = 0\nqueue = 0\njob_size = 0\n\
+        "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 0\nqos = 0\nqueue = 0\njob_size = 0\nuser = 0\nslowdown = 0\n\
+         fair_share = 10000\n\
          [usage]\ndecay = \"none\"\n{more}\n[[node]]\nname = \"{node}\"\nncpus = 2\n"
     ))
 }
@@ -126,7 +127,7 @@ fn is_explained(sandbox: &Sandbox, heavy: &str, light: &str) {
     assert_eq!(ranks, (1..=12).collect::<Vec<i64>>());
     assert_eq!(sandbox.run("qstat", &["--priority"]).ok().lines().count(), 2 + 12);
     let why = told(sandbox, &["--why", heavy])["Jobs"][heavy]["why"].clone();
-    assert_eq!((&why["reason"]["code"], &why["ahead"]), (&"busy".into(), &6.into()), "{why}");
+    assert_eq!((&why["reason"]["code"], &why["ahead"]), (&"amount.ncpus".into(), &6.into()), "{why}");
     let shares = told(sandbox, &["--shares"]);
     let (heavy, light) = (row(&shares, "Shares", "heavy"), row(&shares, "Shares", "light"));
     assert_eq!([&heavy["used"], &heavy["normalised"], &heavy["factor"], &light["factor"]], [1.0, 0.5, 0.25, 1.0]);

@@ -138,11 +138,16 @@ fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
     if policy.precedence.order != Order::Components {
         return Percents::default();
     }
-    let (tree, usage) = (Tree::of(&policy.fair_share.accounts), state.usage());
+    let tree = Tree::of(&policy.fair_share.accounts);
+    Percents::of(&tree, &decayed(state, &tree, now))
+}
+
+/// What is left at a moment of what each has used, as the tree names them, with all who wait.
+pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
     let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
-    for member in usage.members() {
-        *used.entry(tree.member(&member.user, account_of(member))).or_default() += usage.decayed(member, now);
+    for member in state.usage().members() {
+        *used.entry(tree.named(member)).or_default() += state.usage().decayed(member, now);
     }
-    Percents::of(&tree, &used)
+    used
 }

@@ -5,7 +5,7 @@ use super::snapshot::{ClassId, Place, State};
 use super::tiers;
 use super::yardstick::Yardstick;
 use crate::model::job::JobId;
-use crate::model::policy::Policy;
+use crate::model::policy::{Order, Policy};
 use crate::model::time::Time;
 use crate::model::turn::{Neighbours, Turn};
 use std::borrow::Cow;
@@ -101,15 +101,18 @@ impl<'s> QueueOrder<'s> {
 impl State {
     /// What a candidate was worth when it was rated last: what stays with it when it starts (F9). An element
     /// is worth as much as its array.
-    pub fn score(&self, job: JobId) -> Option<f64> {
-        self.waiting(job).map(|waiting| waiting.merit.score())
+    pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
+        match policy.precedence.order {
+            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => self.turn(job).map(|(score, _)| score),
+            _ => self.waiting(job).map(|waiting| waiting.merit.score()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::{Order, Precedence};
+    use crate::model::policy::Precedence;
     use crate::model::turn::Difference;
     use crate::model::worth::Worth;
     use crate::sched::fixture::{Scene, cluster};
@@ -182,7 +185,7 @@ mod tests {
         let mut scene = scene(Order::Formula);
         scene.state.prioritise(&scene.policy, scene.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
-        assert_eq!(jobs.map(|job| scene.state.score(job)), [Some(610.0), Some(70.0), None]);
+        assert_eq!(jobs.map(|job| scene.state.score(&scene.policy, job)), [Some(610.0), Some(70.0), None]);
     }
 
     /// F9: what is told is what the last cycle went by.

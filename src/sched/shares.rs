@@ -35,7 +35,7 @@ mod balance;
 // All of it, row by row.
 mod stakes;
 
-pub use stakes::{decayed, stakes};
+pub use stakes::stakes;
 
 // What everybody is owed of what is there now.
 pub mod pouring;

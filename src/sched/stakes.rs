@@ -1,5 +1,6 @@
 //! What everybody owns of the machine, has had of it, and how that stands at a moment.
 
+use super::fair_shares::decayed;
 use super::shares::linear::MAX_FAIRSHARE;
 use super::shares::{self, Tree};
 use super::snapshot::{State, User};
@@ -8,13 +9,12 @@ use crate::model::policy::FairShare;
 use crate::model::policy::fair_share::Method;
 use crate::model::stake::Stake;
 use crate::model::time::Time;
-use std::collections::BTreeSet;
 
 impl State {
     /// The tree of shares, row by row, with all who have jobs that wait or have used anything.
     pub fn stakes(&self, policy: &FairShare, now: Time) -> Vec<Stake> {
         let tree = Tree::of(&policy.accounts);
-        shares::stakes(&tree, policy, self.usage(), &self.named(&tree), now)
+        shares::stakes(&tree, policy, self.usage(), &decayed(self, &tree, now), now)
     }
 
     /// The fair-share priorities by which those who wait were rated last, by the account they ask for (I3);
@@ -30,11 +30,6 @@ impl State {
         let mut all: Vec<(Member, f64)> = self.shares().all().map(standing).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
-    }
-
-    fn named(&self, tree: &Tree) -> BTreeSet<Member> {
-        let owners = self.owners.values();
-        owners.map(|(_, who)| tree.member(&who.user, who.account.as_deref())).collect()
     }
 }
 

@@ -192,7 +192,7 @@ impl State {
     }
 
     /// F8, F14: who came first has the highest score, each next one less, and it never changes.
-    fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
+    pub(super) fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
         let (_, rank) = self.class_and_rank(job)?;
         let score = FIRST - rank.saturating_sub(1) as f64;
         Some((score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }]))

@@ -309,7 +309,8 @@ impl Schedd {
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let (shares, score) = (start.shares.clone(), self.ledger.cluster().score(start.job));
+            let (shares, score) =
+                (start.shares.clone(), self.ledger.cluster().score(&self.ledger.setup.policy, start.job));
             self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }

@@ -327,7 +327,7 @@ impl World {
     fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
         self.happen(
             start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(start.job) },
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
         );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });

@@ -10,13 +10,19 @@ use crate::model::policy::FairShare;
 use crate::model::stake::{Balance, Stake};
 use crate::model::time::Time;
 use crate::sched::usage::Usage;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// All accounts and users, each account before what is below it. `waiting` are the members who have jobs
-/// that wait, as [`Tree::member`] names them.
-pub fn stakes(tree: &Tree, policy: &FairShare, usage: &Usage, waiting: &BTreeSet<Member>, now: Time) -> Vec<Stake> {
-    let (all, decayed) = (usage.all(now), decayed(tree, usage, waiting, now));
-    let charged = &Charged::new(tree, policy.subject, &decayed);
+/// All accounts and users, each account before what is below it. `decayed` is what is left of what each has
+/// used, with all who have jobs that wait, as [`Tree::member`] names them.
+pub fn stakes(
+    tree: &Tree,
+    policy: &FairShare,
+    usage: &Usage,
+    decayed: &BTreeMap<Member, f64>,
+    now: Time,
+) -> Vec<Stake> {
+    let all = usage.all(now);
+    let charged = &Charged::new(tree, policy.subject, decayed);
     let seat = |member: &Member| charged.seat(policy.subject, &tree.named(member));
     let seats: Vec<Option<usize>> = usage.members().map(seat).collect();
     let sum = |of: fn(&Used) -> f64| {
@@ -29,7 +35,7 @@ pub fn stakes(tree: &Tree, policy: &FairShare, usage: &Usage, waiting: &BTreeSet
     let (raw, in_use) = (sum(|used| used.raw), sum(|used| used.now));
     let mut rows = Rows {
         charged,
-        standings: standings(tree, policy, &decayed),
+        standings: standings(tree, policy, decayed),
         raw,
         in_use,
         balances,
@@ -39,16 +45,6 @@ pub fn stakes(tree: &Tree, policy: &FairShare, usage: &Usage, waiting: &BTreeSet
     rows.sort_in();
     rows.add_below(ROOT, 0);
     rows.out
-}
-
-/// What is left at a moment of what each has used, as [`Tree::member`] names them: those who have been
-/// charged, and those who wait.
-pub fn decayed(tree: &Tree, usage: &Usage, waiting: &BTreeSet<Member>, now: Time) -> BTreeMap<Member, f64> {
-    let mut decayed: BTreeMap<Member, f64> = waiting.iter().map(|member| (member.clone(), 0.0)).collect();
-    for member in usage.members() {
-        *decayed.entry(tree.named(member)).or_default() += usage.decayed(member, now);
-    }
-    decayed
 }
 
 /// The rows, as far as they are there.

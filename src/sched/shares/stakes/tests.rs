@@ -51,7 +51,15 @@ fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str,
 
 fn table(method: Method, lines: &[&str], usage: &Usage) -> Vec<Stake> {
     let policy = FairShare { method, accounts: accounts(lines), ..FairShare::default() };
-    stakes(&Tree::of(&policy.accounts), &policy, usage, &BTreeSet::new(), at(0))
+    told(&policy, usage, &[], 0)
+}
+
+fn told(policy: &FairShare, usage: &Usage, waiting: &[Member], hour: i64) -> Vec<Stake> {
+    let tree = Tree::of(&policy.accounts);
+    let mut decayed: BTreeMap<Member, f64> =
+        usage.members().map(|member| (tree.named(member), usage.decayed(member, at(hour)))).collect();
+    decayed.extend(waiting.iter().map(|member| (member.clone(), 0.0)));
+    stakes(&tree, policy, usage, &decayed, at(hour))
 }
 
 fn balance(stakes: &[Stake], name: &str) -> Balance {
@@ -70,10 +78,8 @@ fn is_about(balance: Balance, hours: f64) {
 #[test]
 fn rows_are_in_the_order_of_the_tree_with_what_was_used_below_them() {
     let usage = usage(Decay::None, &[("art", "bob", 2, 3), ("art", "eve", 1, 1)], &[("physics", "ann", 4)]);
-    let mut waiting = BTreeSet::new();
-    waiting.insert(Member::new("physics", "new"));
     let policy = FairShare { accounts: accounts(&["physics:40", "art:60 bob=1 eve=2"]), ..FairShare::default() };
-    let stakes = stakes(&Tree::of(&policy.accounts), &policy, &usage, &waiting, at(1));
+    let stakes = told(&policy, &usage, &[Member::new("physics", "new")], 1);
     let row = |stake: &Stake| {
         let name = stake.user.as_ref().unwrap_or(&stake.account).clone();
         (name, stake.depth, stake.raw / 3600.0, stake.in_use)
@@ -151,7 +157,7 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
     capped[0].target = Target::parse("20%");
     let policy =
         FairShare { method: Method::Target, subject: Subject::Account, accounts: capped, ..FairShare::default() };
-    let table = stakes(&Tree::of(&policy.accounts), &policy, &used, &BTreeSet::new(), at(0));
+    let table = told(&policy, &used, &[], 0);
     assert_eq!(table.len(), 2);
     assert!(table[0].is_capped && table[0].balance == Balance::Kept && table[0].target == Target::parse("20%"));
 }
