@@ -159,7 +159,10 @@ fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
 
 /// A cycle that remembers the one before, as schedd's do.
 fn again(scene: &Scene, memory: &mut Memory) -> usize {
-    cycle::run_again(&scene.state, &scene.policy, scene.now, memory).verdicts.len()
+    match cycle::is_due(&scene.state, &scene.policy, scene.now, memory) {
+        true => cycle::run_again(&scene.state, &scene.policy, scene.now, memory).verdicts.len(),
+        false => 0,
+    }
 }
 
 /// A cycle without a memory.

@@ -29,6 +29,7 @@ mod overrun;
 mod personal;
 mod placement;
 mod placement_search;
+mod priorities;
 mod promised_rooms;
 mod quality;
 mod recorded;
@@ -39,11 +40,14 @@ mod scenarios;
 mod sched_properties;
 mod shared;
 mod support;
+mod system_priority;
 mod torture;
 mod tour;
 mod tracejob;
+mod turns;
 mod usage;
 mod watch;
+mod why;
 
 use std::collections::BTreeSet;
 

@@ -376,7 +376,7 @@ fn holds_keep_a_job_back_and_begin_times_too() {
     assert_eq!(sandbox.ended(&soon)["Exit_status"], 2);
     let later = sandbox.shell("echo true | qsub -a $(date -u -d '+1 day' +%m%d%H%M)").line();
     assert_eq!(sandbox.state(&later), "W");
-    sandbox.shell(&format!("qalter -a $(date -u -d '-1 hour' +%m%d%H%M) {later}")).ok();
+    sandbox.shell(&format!("qalter -a $(date -u -d '-1 hour' +%Y%m%d%H%M) {later}")).ok();
     assert_eq!(sandbox.ended(&later)["Exit_status"], 0);
 }
 

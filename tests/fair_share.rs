@@ -9,6 +9,7 @@ use crate::support::sandbox::Sandbox;
 use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
 use lanai::model::member::Member;
 use lanai::model::policy::FairShare;
+use lanai::model::policy::components::{Component, Count};
 use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
 use lanai::sched::shares::{Standing, Standings, Tree, classic, linear, standings, target, urgency};
 use proptest::prelude::*;
@@ -216,13 +217,16 @@ fn maui_priority(input: &Value, expected: &Value) {
         Value::String(text) => Target::parse(text.split(' ').next()?),
         other => Target::parse(&other.as_f64()?.to_string()),
     };
-    let named = |(name, weight): (&String, &Value)| target::Named {
-        weight: number(weight),
-        target: target(&input["target"][name]),
-        percent: number(&input["usage"][name]),
+    let distance = |name: &String| {
+        let delta = |target| target::delta(target, number(&input["usage"][name]), Distance::Difference);
+        target(&input["target"][name]).map_or(0.0, delta)
     };
-    let names: Vec<target::Named> = input["weights"].as_object().unwrap().iter().map(named).collect();
-    assert_eq!(target::component(number(&input["FSWEIGHT"]), &names, Distance::Difference), number(expected));
+    let weights = input["weights"].as_object().unwrap();
+    let component = Component {
+        whole: Count::of(number(&input["FSWEIGHT"])),
+        parts: weights.values().map(|weight| Count::of(number(weight))).collect(),
+    };
+    assert_eq!(component.value(&weights.keys().map(distance).collect::<Vec<_>>()), number(expected));
 }
 
 /// The fair-share part, and with queue and eligible time by the published formula the whole.

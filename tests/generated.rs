@@ -5,6 +5,7 @@
 use crate::support::{files, root};
 use lanai::cli::{PROGRAMS, completion, man};
 use lanai::model::config::{Config, KEYS, ServerConfig};
+use lanai::model::reason::CODES;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -33,12 +34,14 @@ fn bless(path: &Path, text: &[u8]) {
     std::fs::write(path, text).unwrap();
 }
 
+/// The pages that nobody generates.
+const BY_HAND: [&str; 3] = ["lanai.7", "lanai-scheduling.7", "lanai.toml.5"];
+
 #[test]
 fn manual_pages_are_current() {
     let folder = root().join("man");
     let pages = PROGRAMS.iter().map(|program| (folder.join(man::file_name(program)), man::page(program).unwrap()));
-    let by_hand = ["lanai.7", "lanai.toml.5"];
-    hold(&folder, &pages.collect(), |path| !by_hand.iter().any(|name| path.ends_with(name)));
+    hold(&folder, &pages.collect(), |path| !BY_HAND.iter().any(|name| path.ends_with(name)));
 }
 
 #[test]
@@ -72,8 +75,21 @@ fn the_manual_tells_of_every_key_of_the_configuration() {
 }
 
 #[test]
+fn the_manual_tells_of_every_reason_and_of_no_other() {
+    let page = std::fs::read_to_string(root().join("man/lanai-scheduling.7")).unwrap();
+    let section = page.split(".SH REASONS\n").nth(1).and_then(|rest| rest.split(".SH ").next()).unwrap();
+    for code in CODES {
+        let name = if code.name.ends_with('.') { format!("{}RESOURCE", code.name) } else { code.name.to_string() };
+        let (first, rest) = code.means.split_at(1);
+        let entry = format!(".TP\n.B {name}\n{}{}.\n", first.to_uppercase(), rest.replace('-', "\\-"));
+        assert!(section.contains(&entry), "REASONS of man/lanai-scheduling.7 lacks:\n{entry}");
+    }
+    assert_eq!(section.matches(".TP\n").count(), CODES.len());
+}
+
+#[test]
 fn hand_written_pages_are_of_this_version() {
-    for name in ["lanai.7", "lanai.toml.5", "lanai-scheduling.7"] {
+    for name in BY_HAND {
         let page = std::fs::read_to_string(root().join("man").join(name)).unwrap();
         let version = concat!("\"lanai ", env!("CARGO_PKG_VERSION"), "\"");
         assert!(page.lines().next().unwrap().contains(version), "write {version} into the first line of man/{name}");
@@ -88,7 +104,8 @@ fn the_example_configuration_shows_the_defaults() {
     let text: String =
         example.lines().map(|line| format!("{}\n", if is_setting(line) { &line[1..] } else { line })).collect();
     for key in KEYS.iter().flat_map(|(_, keys)| *keys) {
-        assert!(text.contains(&format!("\n{key} = ")), "etc/lanai.toml.example lacks `{key}`");
+        let is_shown = text.contains(&format!("\n{key} = ")) || text.contains(&format!(".{key}]\n"));
+        assert!(is_shown, "etc/lanai.toml.example lacks `{key}`");
     }
     let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
     let default = Config::default();

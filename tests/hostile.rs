@@ -299,7 +299,7 @@ fn what_is_larger_than_a_job_may_be_is_refused() {
         payload: Payload::Script([b"#".repeat(16 << 20)].concat()),
         ..usual.clone()
     };
-    let Reply::Accepted(id) = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits))) else { panic!() };
+    let Reply::Accepted { id, .. } = ask(&mut dial(&sandbox), &Request::Submit(Box::new(fits))) else { panic!() };
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
 }
 
@@ -326,7 +326,7 @@ fn submissions_made_by_hand_are_refused_or_come_to_an_end() {
         let mut stream = dial(&sandbox);
         match ask(&mut stream, &Request::Submit(Box::new(submission))) {
             Reply::Refused(_) => {}
-            Reply::Accepted(id) => {
+            Reply::Accepted { id, .. } => {
                 sandbox.until(&format!("submission {n} to come to something"), || {
                     let job = sandbox.job(&id);
                     let never = job["comment"].as_str()?.starts_with("Can Never Run");

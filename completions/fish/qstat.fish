@@ -27,4 +27,7 @@ complete -c qstat -l watch -d 'Show again whenever what is shown has changed, un
 complete -c qstat -l start -d 'When each waiting job starts, and where, if jobs end at their walltimes; with -F json too'
 complete -c qstat -l holes -d 'What is free beside all promises, and for how long; with -F json too'
 complete -c qstat -l why -d 'Why each of these jobs waits, stage by stage, and until when; with -F json too'
+complete -c qstat -s v -l verbose -d 'With --why: what is in the job\'s way at every stage, not only at the first that refuses'
 complete -c qstat -l usage -d 'What has been used, by account and user, and what of it still counts; with -F json too'
+complete -c qstat -l priority -d 'What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the queue in its order; with -F json too'
+complete -c qstat -l shares -d 'Who owns which share of the machine, and has had how much of it; with -F json too'

@@ -9,7 +9,8 @@ complete -c qsub -s m -d 'Mail on abort, begin, end: n, or letters of a b e; j t
 complete -c qsub -s M -d 'Whom to mail: user[@host],...; the owner if not given' -r
 complete -c qsub -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qsub -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
-complete -c qsub -s p -d 'Priority, -1024 to 1023' -r
+complete -c qsub -s p -d 'Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best. How good owners may make it is for the site to say' -r
+complete -c qsub -l user-factor -d 'What to leave of the job\'s priority, 0 to 1, where the order is a sum of factors: 1, as if it were not said, leaves all of it' -r
 complete -c qsub -s P -d 'Project' -r
 complete -c qsub -s r -d 'Whether the job may be started again from the beginning' -r
 complete -c qsub -s R -d 'Output to remove if the job ends with status 0: letters of o e' -r

@@ -24,6 +24,10 @@ use std::io::Write;
 
 mod holes;
 
+mod priority;
+
+mod shares;
+
 mod starts;
 
 pub mod trial;
@@ -44,9 +48,19 @@ pub struct Options {
     /// Why each of these jobs waits, stage by stage, and until when; with -F json too
     #[arg(long)]
     why: bool,
+    /// With --why: what is in the job's way at every stage, not only at the first that refuses
+    #[arg(short = 'v', long)]
+    verbose: bool,
     /// What has been used, by account and user, and what of it still counts; with -F json too
     #[arg(long)]
     usage: bool,
+    /// What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the
+    /// queue in its order; with -F json too
+    #[arg(long)]
+    priority: bool,
+    /// Who owns which share of the machine, and has had how much of it; with -F json too
+    #[arg(long)]
+    shares: bool,
     /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
@@ -55,24 +69,34 @@ pub struct Options {
 impl Options {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
-        self.start || self.holes || self.why || self.usage || !self.resources.is_empty()
+        self.views().contains(&true) || self.verbose || !self.resources.is_empty()
+    }
+
+    fn views(&self) -> [bool; 6] {
+        [self.start, self.holes, self.why, self.usage, self.priority, self.shares]
     }
 
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
-        let views = [self.start, self.holes, self.why, self.usage].iter().filter(|given| **given).count();
-        views > 1 || (!self.resources.is_empty() && !self.holes)
+        let views = self.views().iter().filter(|given| **given).count();
+        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
     /// Writes what is asked for; the result is what could not be done.
     pub fn say(&self, operands: &[OsString], json: bool, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
-        if (self.holes || self.usage) && !operands.is_empty() {
-            let option = if self.usage { "--usage" } else { "--holes" };
+        let lone = [(self.holes, "--holes"), (self.usage, "--usage"), (self.shares, "--shares")];
+        if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
             return Err(Failure::usage(format!("{option} takes no operands")));
         }
         let mut inquiry = Inquiry::open()?;
         if self.usage {
             return written(out, usage::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.shares {
+            return written(out, shares::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.priority && operands.is_empty() {
+            return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());
         }
         if self.holes {
             let windows = inquiry.ask(Ahead::Windows(Box::new(imagined(&self.resources)?)))?;
@@ -85,7 +109,8 @@ impl Options {
             return Ok(failures);
         }
         let text = match self.why {
-            true => why::shown(&mut inquiry, &ids, json)?,
+            true => why::shown(&mut inquiry, &ids, json, self.verbose)?,
+            false if self.priority => priority::shown(&mut inquiry, &ids, json, &mut failures)?,
             false => starts::shown(&mut inquiry, &ids, json, &mut failures)?,
         };
         written(out, text, failures)
@@ -149,6 +174,25 @@ impl Inquiry {
             }
         }
         (ids, failures)
+    }
+
+    /// Asks, and hands on the parts of the answer as they come.
+    fn parts(
+        &mut self,
+        ahead: Ahead,
+        each: &mut dyn FnMut(&Inquiry, Told) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut reply = self.client.call(&Request::Ask(Question::Ahead(ahead)))?;
+        loop {
+            match reply {
+                Reply::Part(Answer::Server(_)) => {}
+                Reply::Part(Answer::Ahead(part)) => each(self, part)?,
+                Reply::Done => return Ok(()),
+                Reply::Refused(refusal) => return Err(refusal.into()),
+                _ => return Err(exit::garbled()),
+            }
+            reply = self.client.reply()?;
+        }
     }
 
     fn records(&mut self, ids: &[JobId]) -> Result<Vec<Record>, Failure> {

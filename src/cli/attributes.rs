@@ -262,11 +262,27 @@ impl<'a> View<'a> {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
         self.out.text("Output_Path", self.path(&spec.output, 'o'));
         self.out.number("Priority", spec.priority);
+        if spec.user_factor != 1.0 {
+            self.out.add("user_factor", Shown::Real(spec.user_factor));
+        }
+        if let Some(number) = spec.system_priority {
+            self.out.number("system_priority", number);
+        }
         self.moment("qtime", life.qtime);
         self.given("Remove_Files");
         self.out.boolean("Rerunable", spec.rerunnable);
         for (name, value) in &spec.request.list {
             self.out.resource("Resource_List", name, value);
+        }
+        self.fair_share();
+    }
+
+    /// I7: as of the last cycle.
+    fn fair_share(&mut self) {
+        let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
+        let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
+        if let Some(priority) = priority.filter(|_| self.state() == State::Queued) {
+            self.out.resource("Resource_List", "fairshare", &Value::Float(priority));
         }
     }
 
@@ -441,7 +457,7 @@ fn element(name: &str, text: &str) -> String {
 }
 
 /// Code, stage and numbers of a reason, in one object.
-fn numbers_of(reason: &Reason) -> serde_json::Value {
+pub fn numbers_of(reason: &Reason) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());
     object.insert("stage".into(), serde_json::to_value(reason.stage()).unwrap_or_default());

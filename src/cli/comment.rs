@@ -55,7 +55,7 @@ fn is_held_by_dependency(job: &Job) -> bool {
 }
 
 /// What a job waits for: of several conditions the first, and how many more there are.
-fn dependency(record: &Record, server: &str) -> String {
+pub fn dependency(record: &Record, server: &str) -> String {
     let bars = &record.job.life.bars;
     let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
     match (record.links.iter().find(waited_for), bars.rival) {

@@ -97,6 +97,10 @@ fn one(
         Some(job) => match server.call(&request(job, operand.only()))? {
             Reply::Refused(refusal) => refusal,
             Reply::Done => return Ok(Ok(())),
+            Reply::Noted(notes) => {
+                exit::remark(command, &notes);
+                return Ok(Ok(()));
+            }
             _ => return Err(exit::garbled()),
         },
     };

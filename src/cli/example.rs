@@ -37,6 +37,7 @@ pub fn server() -> ServerFacts {
         operators: vec![],
         privileged: true,
         history: true,
+        fair_shares: Vec::new(),
     }
 }
 
@@ -54,6 +55,8 @@ fn spec(name: &str, list: &str) -> Spec {
         account: None,
         project: "_pbs_project_default".into(),
         priority: 0,
+        user_factor: 1.0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,
@@ -138,6 +141,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         attempt: 1,
         shares,
         started: SUBMITTED,
+        score: None,
         session: Some(4711),
         boot: None,
         open: true,

@@ -45,6 +45,9 @@ impl Failure {
     /// all of them but two: what is about a node names that, and `Job has finished` stands alone,
     /// except in `qdel`.
     pub fn of_job(command: &str, refusal: &Refusal, id: &str) -> Failure {
+        if let Some(failure) = illegal_priority(refusal) {
+            return failure;
+        }
         let is_about_a_node = refusal.code == Refusal::unknown_node().code;
         let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
         let text = if alone { refusal.text.clone() } else { format!("{} {id}", refusal.text) };
@@ -65,6 +68,12 @@ impl Failure {
     }
 }
 
+/// Says on standard error what is no failure.
+pub fn remark(command: &str, notes: &[String]) {
+    let said: String = notes.iter().map(|note| format!("{command}: {note}\n")).collect();
+    let _ = io::stderr().write_all(said.as_bytes());
+}
+
 /// How a command is used, in a few lines.
 pub fn usage_text(name: &str, mut command: clap::Command) -> String {
     let usage = command.render_usage().to_string().replacen("Usage: ", "usage: ", 1);
@@ -73,8 +82,13 @@ pub fn usage_text(name: &str, mut command: clap::Command) -> String {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        Failure::new(refusal.exit_code(), refusal.text)
+        illegal_priority(&refusal).unwrap_or_else(|| Failure::new(refusal.exit_code(), refusal.text))
     }
+}
+
+/// Which priorities there are the server alone knows: in PBS the command finds it out.
+fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
+    (*refusal == Refusal::illegal_value(Refusal::PRIORITY)).then(|| Failure::usage("illegal -p value"))
 }
 
 impl From<ClientError> for Failure {

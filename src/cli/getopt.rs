@@ -72,7 +72,7 @@ fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result
                 operands.push(OsString::from("--"));
                 operands.extend(words.by_ref());
             }
-            [b'-', b'-', ..] => options.push(long(command, word)?),
+            [b'-', b'-', ..] => options.push(long(command, word, &mut words)?),
             [b'-', letters @ ..] if !letters.is_empty() => cluster(command, letters, &mut words, &mut options)?,
             _ => operands.push(word),
         }
@@ -82,11 +82,20 @@ fn split(command: &Command, words: impl IntoIterator<Item = OsString>) -> Result
     Ok(options)
 }
 
-fn long(command: &Command, word: OsString) -> Result<OsString, Failure> {
+/// A word of an option with a long name; a value that does not stand in it is the next word.
+fn long(command: &Command, word: OsString, words: &mut impl Iterator<Item = OsString>) -> Result<OsString, Failure> {
     let text = word.to_string_lossy();
     let name = text[2..].split('=').next().unwrap_or_default();
-    let known = command.get_arguments().any(|arg| arg.get_long() == Some(name));
-    if known { Ok(word) } else { Err(Failure::usage("invalid option -- '-'")) }
+    let known = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+    let arg = known.ok_or_else(|| Failure::usage("invalid option -- '-'"))?;
+    if text.contains('=') || !arg.get_action().takes_values() {
+        return Ok(word);
+    }
+    let value = words.next().ok_or_else(|| Failure::usage(format!("option requires an argument -- '{name}'")))?;
+    let mut whole = word.into_vec();
+    whole.push(b'=');
+    whole.extend_from_slice(value.as_bytes());
+    Ok(OsString::from_vec(whole))
 }
 
 /// One word of letters: flags up to the first letter with a value, which is the rest of the word

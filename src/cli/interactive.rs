@@ -49,7 +49,10 @@ pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
     let caught = process::signals(&mask.iter().collect::<Vec<_>>())?;
     let mut client = Client::connect(home)?;
     let id = match client.call(&Request::Submit(Box::new(submission)))? {
-        Reply::Accepted(id) => id,
+        Reply::Accepted { id, notes } => {
+            exit::remark("qsub", &notes);
+            id
+        }
         Reply::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(exit::garbled()),
     };

@@ -5,6 +5,8 @@
 
 mod extras;
 
+mod queue;
+
 mod scenarios;
 
 use super::{PROGRAMS, Program};
@@ -106,7 +108,11 @@ fn write(roff: &mut Roff, part: &Part) {
 
 fn see_also(roff: &mut Roff, program: &Program) {
     let others = PROGRAMS.iter().filter(|other| other.name != program.name);
-    let pages = others.map(|other| (other.name, other.section)).chain([("lanai.toml", 5), ("lanai", 7)]);
+    let pages = others.map(|other| (other.name, other.section)).chain([
+        ("lanai.toml", 5),
+        ("lanai", 7),
+        ("lanai-scheduling", 7),
+    ]);
     roff.control("SH", ["SEE ALSO"]);
     let mut line = Vec::new();
     for (name, section) in pages {

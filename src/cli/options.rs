@@ -55,9 +55,14 @@ pub struct JobOptions {
     /// File for standard output: [host:]path; a folder gets <job id>.OU in it
     #[arg(short = 'o', value_name = "path")]
     pub output: Option<OsString>,
-    /// Priority, -1024 to 1023
+    /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best.
+    /// How good owners may make it is for the site to say
     #[arg(short = 'p', value_name = "priority")]
     pub priority: Option<OsString>,
+    /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if it were
+    /// not said, leaves all of it
+    #[arg(long, value_name = "factor")]
+    pub user_factor: Option<OsString>,
     /// Project
     #[arg(short = 'P', value_name = "project")]
     pub project: Option<OsString>,
@@ -153,7 +158,8 @@ impl JobOptions {
         if let Some(name) = &self.name {
             settings.push(Setting::new("Job_Name", script::job_name(name)?));
         }
-        for (attribute, value) in [("Account_Name", &self.account), ("project", &self.project)] {
+        let given = [("Account_Name", &self.account), ("project", &self.project), ("user_factor", &self.user_factor)];
+        for (attribute, value) in given {
             settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));
         }
         Ok(())
@@ -312,6 +318,8 @@ mod tests {
             (&["-A", "-x"], &["Account_Name=-x"]),
             (&["-A", ""], &["Account_Name="]),
             (&["-u", "alice@head"], &["User_List=alice@head"]),
+            (&["--user-factor", ".2"], &["user_factor=.2"]),
+            (&["--user-factor=0"], &["user_factor=0"]),
         ] {
             assert_eq!(settings(words).unwrap(), expected, "{words:?}");
         }
@@ -331,7 +339,7 @@ mod tests {
             ('m', "x"),
             ('M', ""),
             ('N', "a b"),
-            ('p', "5000"),
+            ('p', "10000"),
             ('r', ""),
             ('R', "x"),
             ('S', "sh"),
@@ -364,6 +372,7 @@ mod tests {
             (&["-y"], 2, "invalid option -- 'y'"),
             (&["--foo"], 2, "invalid option -- '-'"),
             (&["-N"], 2, "option requires an argument -- 'N'"),
+            (&["--user-factor"], 2, "option requires an argument -- 'user-factor'"),
         ] {
             let failure = settings(words).expect_err(said);
             assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");

@@ -22,6 +22,9 @@ pub struct Args {
     /// Holds: letters of u (user), o (operator), s (system), p (password), or n for none
     #[arg(short = 'h', value_name = "hold_list")]
     pub holds: Option<OsString>,
+    /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for operators
+    #[arg(long, value_name = "number", require_equals = true)]
+    pub system_priority: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
@@ -54,7 +57,19 @@ pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failu
         let letters = holds.to_str().filter(|letters| check::holds(letters).is_some());
         settings.push(Setting::new("Hold_Types", letters.ok_or_else(|| options::illegal('h'))?));
     }
+    if let Some(number) = &args.system_priority {
+        settings.push(Setting::new("system_priority", system_priority(&number.to_string_lossy())?));
+    }
     Ok(settings)
+}
+
+/// As the attribute has it: nothing for none.
+fn system_priority(text: &str) -> Result<&str, Failure> {
+    let wrong = || Failure::usage(format!("--system-priority is 0 to 1000000, or none, not {text}"));
+    match text {
+        "none" => Ok(""),
+        number => check::system_priority(number).map(|_| number).ok_or_else(wrong),
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +89,12 @@ mod tests {
         assert_eq!(asked(&["-h", "n", "12"]).unwrap(), [Setting::new("Hold_Types", "n")]);
         assert_eq!(asked(&["12", "-lwalltime=5"]).unwrap(), [Setting::resource("walltime", "5")]);
         assert_eq!(asked(&["-h", "x", "12"]), Err(options::illegal('h')));
+        let system = |number| {
+            asked(&[&format!("--system-priority={number}"), "12"])
+                .map(|settings| settings[0].value.lossy().into_owned())
+        };
+        assert_eq!((system("5"), system("none")), (Ok("5".to_string()), Ok(String::new())));
+        assert!(["-1", "1000001", "high", ""].iter().all(|number| system(number).is_err()));
         for letter in ["v", "q", "X", "J"] {
             let failure = asked(&[&format!("-{letter}"), "12"]).unwrap_err();
             assert_eq!(failure, Failure::usage(format!("invalid option -- '{letter}'")));

@@ -102,7 +102,10 @@ fn run() -> Result<u8, Failure> {
     }
     let mut client = Client::connect(&home)?;
     let id = match client.call(&Request::Submit(Box::new(plan.submission)))? {
-        Reply::Accepted(id) => id,
+        Reply::Accepted { id, notes } => {
+            exit::remark("qsub", &notes);
+            id
+        }
         Reply::Refused(refusal) => return Err(refusal.into()),
         _ => return Err(exit::garbled()),
     };

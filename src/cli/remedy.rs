@@ -14,8 +14,12 @@ pub fn remedy(reason: &Reason) -> &'static str {
             "a higher priority (qstat -f tells what it has), or a lower [order] formula_threshold"
         }
         Reason::ArrayLimit { .. } => "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
+        Reason::Busy { pooled: true, .. } => "the end of jobs that hold it, or asking for less",
         Reason::Busy { .. } => "the end of jobs that run, or asking for less",
         Reason::Scattered { .. } => "the end of jobs that run, or chunks that fit into what is free (qstat --holes)",
+        Reason::Nowhere { .. } => "these nodes, or others, becoming free for it (pbsnodes -l, pbsnodes -a)",
+        Reason::NotContiguous | Reason::NoSet { .. } => "the end of jobs that run there (qstat --why)",
+        Reason::Booked { .. } => "time: its start is promised",
         Reason::WouldDelayBooking { .. } => "a walltime short enough to be over before that start, or its start",
         Reason::BackfillDepth { .. } => "the start of jobs ahead of it",
         Reason::NoWalltime => "a walltime (qalter -l walltime=...)",

@@ -238,6 +238,7 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
+            fair_shares: Vec::new(),
         })
     }
 

@@ -138,7 +138,7 @@ impl Teller<'_> {
             }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
-            Event::Started { attempt, shares } => self.started(*attempt, shares),
+            Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
             }

@@ -65,6 +65,8 @@ impl Limit {
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
             Reason::Unsuitable { .. } | Reason::AwaitsChoice => None,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => None,
+            Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,
+            Reason::Booked { .. } => None,
             Reason::NoWalltime | Reason::QueueStopped | Reason::Deferred { .. } => None,
             Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,
@@ -131,6 +133,11 @@ impl Eligibility {
             Accrues::Eligible => self.had + now.since(self.since),
             _ => self.had,
         }
+    }
+
+    /// It has this much at `now`, and goes on from there.
+    pub fn set(&mut self, time: Span, now: Time) {
+        (self.had, self.since) = (time, now);
     }
 
     /// It accrues this from `now` on.

@@ -5,8 +5,10 @@
 
 use super::config::table::close;
 use super::depend::Wish;
-use super::job::{Digest, Join, Program, Spec};
+use super::job::{Digest, Job, Join, Program, Spec};
 use super::operands;
+use super::policy::Policy;
+use super::quality::Asker;
 use super::refusal::Refusal;
 use super::resource::{Resources, Value};
 use super::select::Request;
@@ -58,6 +60,25 @@ pub struct Draft {
     pub comment: Option<String>,
     /// The dependencies to add to those it has.
     pub depend: Wish,
+    /// The eligible time that an operator says it has now.
+    pub eligible_time: Option<Span>,
+    /// What of it is not as it was asked for, for who asked.
+    pub notes: Vec<String>,
+}
+
+impl Draft {
+    /// What a job is before it is altered.
+    pub fn of(job: &Job) -> Draft {
+        Draft {
+            spec: (*job.spec).clone(),
+            holds: job.life.holds,
+            run_count: job.life.run_count,
+            comment: job.life.comment.clone(),
+            depend: Wish::default(),
+            eligible_time: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// What a new job has besides its settings.
@@ -85,7 +106,7 @@ pub struct Rights {
 }
 
 /// What settings are judged by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// All resources known.
     pub resources: &'a Resources,
@@ -97,6 +118,23 @@ pub struct Context<'a> {
     pub server: &'a str,
     /// The queue of jobs that name none.
     pub default_queue: Option<&'a str>,
+    /// What owners may say of their jobs, and which qualities of service there are for whom.
+    pub policy: &'a Policy,
+    /// Whether the owner is a member of a group of this name.
+    pub is_member: &'a dyn Fn(&str) -> bool,
+}
+
+impl Context<'_> {
+    /// Refuses a quality of service that is not for the job.
+    fn grant_quality(&self, spec: &Spec) -> Result<(), Refusal> {
+        let asker = Asker {
+            user: self.owner,
+            account: spec.account.as_deref(),
+            privileged: self.rights.privileged,
+            is_member: self.is_member,
+        };
+        self.policy.qualities.check(spec.qos.as_deref(), &asker)
+    }
 }
 
 /// The attribute whose settings name a resource each.
@@ -111,7 +149,7 @@ const RUNNING: [&str; 5] = ["walltime", "cput", "soft_walltime", "min_walltime",
 /// A new job. `queue` names its destination, `queue@server` or `@server` too; whether that queue
 /// exists is for the caller to find out.
 pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
-    let mut draft = blank(origin);
+    let mut draft = blank(origin, context.policy.precedence.own_say.unsaid());
     let settings = &with_wishes(settings);
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
@@ -125,6 +163,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
     suits_array(&draft.spec)?;
     suits_geometry(&draft.spec)?;
+    context.grant_quality(&draft.spec)?;
     agree(&mut draft.spec);
     Ok(draft)
 }
@@ -182,6 +221,9 @@ pub fn alter(old: &Draft, settings: &[Setting], context: &Context) -> Result<Dra
     }
     suits_array(&draft.spec)?;
     suits_geometry(&draft.spec)?;
+    if (&draft.spec.qos, &draft.spec.account) != (&old.spec.qos, &old.spec.account) {
+        context.grant_quality(&draft.spec)?;
+    }
     agree(&mut draft.spec);
     Ok(draft)
 }
@@ -204,13 +246,15 @@ pub fn same_server(a: &str, b: &str) -> bool {
     head.eq_ignore_ascii_case(short) && (long.len() == short.len() || long[short.len()..].starts_with('.'))
 }
 
-fn blank(origin: Origin) -> Draft {
+fn blank(origin: Origin, priority: i32) -> Draft {
     let spec = Spec {
         name: "STDIN".into(),
         queue: String::new(),
         account: None,
         project: DEFAULT_PROJECT.into(),
-        priority: 0,
+        priority,
+        user_factor: 1.0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,
@@ -235,7 +279,15 @@ fn blank(origin: Origin) -> Draft {
         arguments: origin.arguments,
         other: BTreeMap::new(),
     };
-    Draft { spec, holds: Holds::NONE, run_count: 0, comment: None, depend: Wish::default() }
+    Draft {
+        spec,
+        holds: Holds::NONE,
+        run_count: 0,
+        comment: None,
+        depend: Wish::default(),
+        eligible_time: None,
+        notes: Vec::new(),
+    }
 }
 
 /// The queue of a destination; empty when it names only a server.

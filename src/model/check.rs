@@ -26,9 +26,20 @@ pub fn job_name(name: &str) -> Result<(), NameFault> {
     if name.is_empty() || !name.chars().all(legal) { Err(NameFault::Illegal) } else { Ok(()) }
 }
 
-/// A priority: -1024 to 1023.
+/// A priority: from -1024, PBS's lowest, to 9999, Qube's last. The server alone knows which there are.
 pub fn priority(text: &str) -> Option<i32> {
-    text.parse().ok().filter(|priority| (-1024..=1023).contains(priority))
+    text.parse().ok().filter(|priority| (-1024..=9999).contains(priority))
+}
+
+/// A number from 0 to 1.
+pub fn fraction(text: &str) -> Option<f64> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    text.parse().ok().filter(|number| is_plain && (0.0..=1.0).contains(number))
+}
+
+/// What an operator adds to the most that a job can be worth: 0 to 1000000.
+pub fn system_priority(text: &str) -> Option<i32> {
+    text.parse().ok().filter(|number| (0..=1_000_000).contains(number))
 }
 
 /// `oe`, `eo` or `n`.
@@ -173,7 +184,12 @@ mod tests {
         let name = |text: &str| job_name(text) == Ok(());
         let cases: &[Case] = &[
             (&name, &["1abc", "a+b.c-d_e", "+x", ".x"], &["", "a b", "a/b", "a:b", "a\"b", "ä", "a;b"]),
-            (&|t| priority(t).is_some(), &["-1024", "0", "1023"], &["1024", "-1025", "5.5", "", "abc", "5000"]),
+            (&|t| priority(t).is_some(), &["-1024", "0", "1023", "9999"], &["10000", "-1025", "5.5", "", "abc"]),
+            (
+                &|t| fraction(t).is_some(),
+                &["0", "1", ".2", "1.0", "0.25"],
+                &["1.5", "-0.1", "", ".", "nan", "1e-3", "-0"],
+            ),
             (&|t| join(t).is_some(), &["oe", "eo", "n"], &["o", "xx", ""]),
             (&keep_files, &["oe", "eo", "n", "od", "oed"], &["x", "no", "d", ""]),
             (&remove_files, &["o", "oe", "eo", "oo"], &["x", ""]),

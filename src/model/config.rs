@@ -15,6 +15,7 @@ use super::charge::UsageRules;
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
+use super::quality::Qualities;
 use super::queue::Queue;
 use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
@@ -76,9 +77,40 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns",
             "max_starve",
             "weights",
+            "user_priority",
+            "highest_user_priority",
+            "lowest_is_best",
+            "user_factor_ratchet",
+            "components",
         ],
     ),
     ("order.weights", WEIGHTS),
+    (
+        "order.components",
+        &["min_walltime", "enable_negative", "credential", "fair_share", "resource", "service", "target", "usage"],
+    ),
+    ("order.components.credential", &["weight", "cap", "user", "group", "account", "qos", "queue", "priorities"]),
+    ("order.components.credential.priorities", &["user", "group", "account", "qos", "queue"]),
+    ("order.components.fair_share", &["weight", "cap", "user", "account", "users"]),
+    (
+        "order.components.resource",
+        &[
+            "weight",
+            "cap",
+            "nodes",
+            "processors",
+            "memory",
+            "swap",
+            "disk",
+            "processor_seconds",
+            "processor_equivalents",
+            "walltime",
+        ],
+    ),
+    ("order.components.service", &["weight", "cap", "queue_time", "xfactor", "bypass"]),
+    ("order.components.target", &["weight", "cap", "queue_time", "xfactor", "qos"]),
+    ("order.components.target.qos", &["queue_time", "xfactor"]),
+    ("order.components.usage", &["weight", "cap", "consumed", "remaining", "percent", "execution_time"]),
     ("backfill", &["policy", "order", "metric", "depth", "keep", "consider", "chunk_size", "chunk_duration", "groups"]),
     (
         "placement",
@@ -86,6 +118,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge", "factor"]),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
@@ -141,7 +174,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
 
 /// What `[order.weights]` may hold: the factors, and how some of them are measured.
 pub const WEIGHTS: &[&str] =
-    &["wait_time", "fair_share", "qos", "queue", "job_size", "slowdown", "max_wait", "favor", "slowdown_cap"];
+    &["wait_time", "fair_share", "qos", "queue", "job_size", "user", "slowdown", "max_wait", "favor", "slowdown_cap"];
 
 /// What stands before the first section.
 pub const HEAD: &[&str] = &["preset"];
@@ -165,6 +198,8 @@ pub struct Config {
     pub placement: Placement,
     /// `[order]`.
     pub precedence: Precedence,
+    /// `[[qos]]`.
+    pub qualities: Qualities,
     /// `[fairshare]` and `[[account]]`.
     pub fair_share: FairShare,
     /// `[usage]`.
@@ -427,6 +462,7 @@ impl Config {
             backfill: self.backfill.clone(),
             placement: self.placement.clone(),
             precedence: self.precedence.clone(),
+            qualities: self.qualities.clone(),
             fair_share: self.fair_share.clone(),
             accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,

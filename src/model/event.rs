@@ -51,6 +51,9 @@ pub enum Event {
         attempt: Attempt,
         /// What it got.
         shares: Vec<Share>,
+        /// What it was worth then: the score by which it was its turn.
+        #[serde(default)]
+        score: Option<f64>,
     },
     /// Running, says its node.
     Launched {

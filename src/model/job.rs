@@ -207,8 +207,14 @@ pub struct Spec {
     pub account: Option<String>,
     /// `-P`; `_pbs_project_default` when not given.
     pub project: String,
-    /// `-p`, -1024 to 1023.
+    /// `-p`: -1024 to 1023, or 1 to 9999 where the lowest is the best.
     pub priority: i32,
+    /// `--user-factor`, 0 to 1: what its owner leaves of its priority.
+    #[serde(default = "one")]
+    pub user_factor: f64,
+    /// `system_priority`: an operator says that it goes before all that have none, and before lower ones.
+    #[serde(default)]
+    pub system_priority: Option<i32>,
     /// `-r`: may be started again from the beginning.
     pub rerunnable: bool,
     /// `-a`: not eligible before.
@@ -264,6 +270,10 @@ pub struct Spec {
     /// Attributes kept and shown as given, read where they count (`Mail_Points`, `stagein`,
     /// `warn`, ...) if they count at all (`Checkpoint`); PBS attribute name to text.
     pub other: BTreeMap<String, String>,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 impl Spec {
@@ -343,6 +353,10 @@ pub struct Run {
     pub shares: Vec<Share>,
     /// When it was decided.
     pub started: Time,
+    /// What it was worth then (F9): the score stays as it was. None for one that was started out of turn,
+    /// or by an earlier version.
+    #[serde(default)]
+    pub score: Option<f64>,
     /// The session the node reported; None until it did.
     pub session: Option<u32>,
     /// The boot of the node it was launched in, once reported.

@@ -78,7 +78,7 @@ impl Life {
 impl Run {
     /// An attempt just decided, of which nothing has been heard.
     pub fn new(attempt: Attempt, shares: Vec<Share>, started: Time) -> Run {
-        Run { attempt, shares, started, session: None, boot: None, open: true, silent: false, tasks: None }
+        Run { attempt, shares, started, score: None, session: None, boot: None, open: true, silent: false, tasks: None }
     }
 }
 
@@ -100,7 +100,9 @@ impl Job {
                 }
                 self.settle(moment);
             }
-            Event::Started { attempt, shares } => self.start(Run::new(*attempt, shares.clone(), moment.now)),
+            Event::Started { attempt, shares, score } => {
+                self.start(Run { score: *score, ..Run::new(*attempt, shares.clone(), moment.now) });
+            }
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
                     (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
@@ -356,7 +358,7 @@ mod tests {
             rules: Rules::default(),
             accrual: Default::default(),
         };
-        job.apply(&Event::Started { attempt, shares: Vec::new() }, moment);
+        job.apply(&Event::Started { attempt, shares: Vec::new(), score: None }, moment);
         moment
     }
 

@@ -67,6 +67,8 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod quality;
+
 pub mod decay;
 
 pub mod accrual;
@@ -101,6 +103,10 @@ pub mod promise;
 pub mod outlook;
 
 pub mod worth;
+
+pub mod turn;
+
+pub mod stake;
 
 pub mod refusal;
 

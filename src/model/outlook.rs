@@ -78,6 +78,65 @@ pub struct Overtaker {
     pub end: Time,
 }
 
+/// Nodes that cannot take a chunk of a job, all for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejection {
+    /// The reason's stable name: one of [`super::reason::CODES`].
+    pub code: String,
+    /// The resource it is about, if it is about one.
+    pub resource: Option<String>,
+    /// What is asked of that, as shown.
+    pub requested: Option<String>,
+    /// The least and the most that one of the nodes has of it, as shown.
+    pub found: Option<(String, String)>,
+    /// In words, as said of the first node.
+    pub said: Option<String>,
+    /// Whether it would be so though nobody were there.
+    pub never: bool,
+    /// How many nodes.
+    pub nodes: u64,
+    /// The first of them, at most [`Survey::MOST`].
+    pub named: Vec<String>,
+}
+
+/// What every node says to one chunk of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// The chunk, as `ncpus=4:mem=8gb`.
+    pub chunk: String,
+    /// On how many nodes there is room for it.
+    pub fitting: u64,
+    /// The first of these, at most [`Survey::MOST`].
+    pub named: Vec<String>,
+    /// The others, by reason, in the order of the stages.
+    pub rejections: Vec<Rejection>,
+}
+
+impl Survey {
+    /// How many nodes are named at most for one reason.
+    pub const MOST: usize = 8;
+}
+
+/// A limit that is in a job's way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Barrier {
+    /// As it is called where it is set: `max_run_subjobs`, the name of a resource.
+    pub limit: String,
+    /// How much it lets through.
+    pub value: String,
+    /// How much of that is in use.
+    pub used: String,
+}
+
+/// A job's place among those that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rank {
+    /// How many go before it; None if so many that they were not counted.
+    pub before: Option<u64>,
+    /// How many wait in all, itself included.
+    pub waiting: u64,
+}
+
 /// Why a job waits, stage by stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -85,6 +144,16 @@ pub struct Explanation {
     pub job: JobId,
     /// The first refusal; None if the next cycle starts it.
     pub reason: Option<Reason>,
+    /// All there are, each stage looked at for itself, the earliest first.
+    pub objections: Vec<Reason>,
+    /// The limits that are in its way.
+    pub barriers: Vec<Barrier>,
+    /// Its place among those that wait.
+    pub rank: Option<Rank>,
+    /// What the nodes say; None where no request was held against any.
+    pub survey: Option<Survey>,
+    /// The longest walltime with which it would start now, where a shorter one helps.
+    pub shorter: Option<Span>,
     /// What becomes of it.
     pub prospect: Prospect,
     /// How far was looked for that.

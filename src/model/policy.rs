@@ -2,6 +2,7 @@
 //! never an `if` spread over stages.
 
 use super::charge::UsageRules;
+use super::quality::Qualities;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,17 +12,21 @@ use std::path::PathBuf;
 mod named;
 
 mod accrual;
+pub mod components;
 pub mod fair_share;
 pub mod formula;
 mod order;
+mod own_say;
 
 mod preset;
 
 mod turns;
 
 pub use accrual::Accrual;
+pub use components::Components;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence, Weights};
+pub use own_say::{OwnSay, UserPriority};
 pub use preset::Preset;
 pub use turns::{Tiers, Turns};
 
@@ -31,6 +36,9 @@ pub struct Policy {
     /// Who goes first.
     #[serde(default)]
     pub precedence: Precedence,
+    /// The qualities of service there are.
+    #[serde(default)]
+    pub qualities: Qualities,
     /// How lower jobs may start around blocked ones.
     pub backfill: Backfill,
     /// Which nodes a job gets.
@@ -52,6 +60,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             precedence: Precedence::default(),
+            qualities: Qualities::default(),
             backfill: Backfill::default(),
             placement: Placement::default(),
             default_walltime: Span::seconds(5 * 365 * 24 * 3600),

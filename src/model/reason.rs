@@ -1,24 +1,68 @@
 //! Why a job does not start: a type with its numbers, produced by the stage that refused.
 
+mod codes;
+
+pub use codes::{CODES, Code};
+
 use super::job::JobId;
 use super::time::Time;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
-/// The stage of a cycle that refused.
+/// A stage that a job goes through on its way to its nodes, in their order. The first that refuses is
+/// why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// Could it ever run, may it run yet?
-    Feasibility,
-    /// Is it worth enough?
+    /// Is it free to start: no hold, no dependency, no time to wait for?
+    State,
+    /// Could it ever run, and does its queue start jobs now?
+    Admission,
+    /// Who goes before it?
     Priority,
-    /// Has its owner had enough for now?
-    Throttling,
-    /// Where would it fit?
-    Matching,
-    /// Would it delay a promise?
+    /// Has its owner, or its array, had enough for now?
+    Throttle,
+    /// Which nodes suit, and have enough?
+    Match,
+    /// Do they lie together as asked, and is nobody promised them?
+    Allocate,
+    /// May it pass jobs that wait for room?
     Backfill,
+    /// Could others make way?
+    Preempt,
+    /// Does its node begin it?
+    Launch,
+}
+
+impl Stage {
+    /// All, in their order.
+    pub const ALL: [Stage; 9] = [
+        Stage::State,
+        Stage::Admission,
+        Stage::Priority,
+        Stage::Throttle,
+        Stage::Match,
+        Stage::Allocate,
+        Stage::Backfill,
+        Stage::Preempt,
+        Stage::Launch,
+    ];
+
+    /// As commands and scenarios name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::State => "state",
+            Stage::Admission => "admission",
+            Stage::Priority => "priority",
+            Stage::Throttle => "throttle",
+            Stage::Match => "match",
+            Stage::Allocate => "allocate",
+            Stage::Backfill => "backfill",
+            Stage::Preempt => "preempt",
+            Stage::Launch => "launch",
+        }
+    }
 }
 
 /// In what a node and a job do not suit each other.
@@ -35,7 +79,7 @@ pub enum Bar {
 }
 
 impl Bar {
-    /// As a reason names it.
+    /// As a reason names it, and its stable code.
     pub fn name(self) -> &'static str {
         match self {
             Bar::Requirement => "requirement",
@@ -102,6 +146,9 @@ pub enum Reason {
         total: String,
         /// When enough is expected to be free, by the walltimes of the running jobs.
         until: Option<Time>,
+        /// Whether it is the whole system's, as licenses are, and no node's.
+        #[serde(default)]
+        pooled: bool,
     },
     /// Nodes have enough, but they do not suit the job, or it does not suit them.
     Unsuitable {
@@ -118,6 +165,28 @@ pub enum Reason {
         fitting: u64,
         /// Nodes needed.
         needed: u64,
+    },
+    /// No node that could take a chunk takes it now, all for the same reason. Found out where somebody
+    /// asks, not by a cycle.
+    Nowhere {
+        /// The reason, by its stable name.
+        code: String,
+        /// In words.
+        said: String,
+        /// How many such nodes there are.
+        nodes: u64,
+    },
+    /// Enough is free, but not on neighbouring nodes (M8h).
+    NotContiguous,
+    /// Enough is free, but not on nodes that have this in common (M47).
+    NoSet {
+        /// The resource they must have the same value of.
+        by: String,
+    },
+    /// It fits now, but waits for the start it is promised itself.
+    Booked {
+        /// When that is.
+        at: Time,
     },
     /// It fits now, but would take what is promised to another.
     WouldDelayBooking {
@@ -202,47 +271,44 @@ pub enum Reason {
 impl Reason {
     /// Whether the job waits for room: such a job is promised some.
     pub fn is_blocked(&self) -> bool {
-        matches!(self.stage(), Stage::Matching)
-            || matches!(self, Reason::WouldDelayBooking { .. } | Reason::Reserved { .. })
+        match self {
+            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => true,
+            Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => true,
+            Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } => true,
+            Reason::Unsuitable { .. } => !self.is_never(),
+            _ => false,
+        }
     }
 
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
-        match self {
-            Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => Stage::Feasibility,
-            Reason::QueueStopped | Reason::Deferred { .. } => Stage::Feasibility,
-            Reason::DedicatedTime | Reason::CrossesDedicated { .. } | Reason::NotOpen { .. } => Stage::Feasibility,
-            Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => Stage::Feasibility,
-            Reason::Reserved { .. } | Reason::OutlastsWindow { .. } => Stage::Feasibility,
-            Reason::UnderThreshold { .. } => Stage::Priority,
-            Reason::ArrayLimit { .. } | Reason::AwaitsChoice => Stage::Throttling,
-            Reason::Busy { .. } | Reason::Scattered { .. } | Reason::NoNodes => Stage::Matching,
-            Reason::UsedOutside { .. } | Reason::Unsuitable { .. } => Stage::Matching,
-            Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } => Stage::Backfill,
-            Reason::NoWalltime | Reason::KeptForWider { .. } => Stage::Backfill,
-        }
+        codes::stage_of(&self.code())
     }
 
-    /// A stable name, for scripts and scenarios.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Reason::NeverEnough { .. } => "never_enough",
-            Reason::NeverMatches { .. } => "never_matches",
-            Reason::NeverNodes { .. } => "never_nodes",
+    /// A stable name, for scripts and scenarios: one of [`CODES`], or `amount.` and the resource.
+    pub fn code(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Reason::Busy { resource, pooled: false, .. } => return Cow::Owned(codes::amount(resource)),
+            Reason::Nowhere { code, .. } => Code::find(code).map_or("fragmented", |code| code.name),
+            Reason::Busy { pooled: true, .. } => "licence_wait",
+            Reason::Unsuitable { bar, never: false, .. } => bar.name(),
+            Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
+            Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
             Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
-            Reason::Busy { .. } => "busy",
-            Reason::Unsuitable { bar, .. } => bar.name(),
-            Reason::Scattered { .. } => "scattered",
+            Reason::Scattered { .. } => "fragmented",
+            Reason::NotContiguous => "contiguity",
+            Reason::NoSet { .. } => "nodeset",
+            Reason::Booked { .. } => "booked_at",
             Reason::WouldDelayBooking { .. } => "would_delay_booking",
-            Reason::BackfillDepth { .. } => "backfill_depth",
+            Reason::BackfillDepth { .. } => "depth_cut",
             Reason::NoWalltime => "no_walltime",
-            Reason::KeptForWider { .. } => "kept_for_wider",
+            Reason::KeptForWider { .. } => "chunking",
             Reason::UsedOutside { .. } => "used_outside",
-            Reason::NoNodes => "no_nodes",
+            Reason::NoNodes => "node_state",
             Reason::Deferred { .. } => "deferred",
-            Reason::Reserved { .. } => "reserved",
+            Reason::Reserved { .. } => "window_acl",
             Reason::NotOpen { .. } => "not_open",
             Reason::OutlastsWindow { .. } => "outlasts_window",
             Reason::DedicatedTime => "dedicated_time",
@@ -251,7 +317,7 @@ impl Reason {
             Reason::NonprimeOnly => "nonprime_only",
             Reason::CrossesPrime { .. } => "crosses_prime",
             Reason::AwaitsChoice => "awaits_choice",
-        }
+        })
     }
 
     /// Whether waiting cannot help: only a change of the job or of the cluster can.
@@ -293,6 +359,10 @@ impl Reason {
             Reason::Scattered { fitting, needed } => {
                 write!(f, "Not enough free nodes available (R: {needed} A: {fitting})")
             }
+            Reason::Nowhere { said, nodes, .. } => write!(f, "Not enough free nodes available ({nodes} are: {said})"),
+            Reason::NotContiguous => f.write_str("Not enough free nodes available side by side"),
+            Reason::NoSet { by } => write!(f, "Not enough free nodes available of one {by}"),
+            Reason::Booked { .. } => f.write_str("Job waits for its promised start"),
             Reason::WouldDelayBooking { holder, .. } => {
                 write!(f, "Job would conflict with the promised start of job {holder}")
             }
@@ -336,5 +406,83 @@ impl fmt::Display for Short<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Short(resource, requested, available, total) = self;
         write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})")
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// One of each kind.
+    pub fn all() -> Vec<Reason> {
+        let (text, at) = (|| "x".to_string(), Time(5));
+        let unsuitable = |bar, never| Reason::Unsuitable { bar, said: text(), never };
+        let busy = |pooled| Reason::Busy {
+            resource: "mem".to_string(),
+            requested: text(),
+            available: text(),
+            total: text(),
+            until: None,
+            pooled,
+        };
+        let mut all = vec![
+            Reason::NeverEnough { resource: text(), requested: text(), available: text(), total: text() },
+            Reason::NeverMatches { resource: text(), requested: text(), found: text() },
+            Reason::NeverNodes { requested: 2, total: 1 },
+            Reason::ArrayLimit { limit: 2 },
+            busy(false),
+            busy(true),
+            unsuitable(Bar::Requirement, true),
+            Reason::Scattered { fitting: 1, needed: 2 },
+            Reason::NoSet { by: text() },
+            Reason::Nowhere { code: "node_state".to_string(), said: text(), nodes: 3 },
+            Reason::Booked { at },
+            Reason::WouldDelayBooking { holder: JobId::job(1), at },
+            Reason::BackfillDepth { limit: 2 },
+            Reason::KeptForWider { size: 2, until: at },
+            Reason::UsedOutside { requested: text(), available: text(), total: text(), outside: 1 },
+            Reason::Reserved { window: text(), from: at },
+            Reason::NotOpen { window: text() },
+            Reason::OutlastsWindow { requested: text(), left: text() },
+            Reason::CrossesDedicated { at },
+            Reason::CrossesPrime { into_prime: true, at },
+            Reason::Deferred { until: at },
+        ];
+        all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
+        all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
+        all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));
+        all
+    }
+
+    #[test]
+    fn every_reason_has_a_name_of_the_table_and_that_ones_stage() {
+        for reason in all() {
+            let code = Code::find(&reason.code()).unwrap_or_else(|| panic!("{reason:?}"));
+            assert_eq!(code.stage, reason.stage(), "{reason:?}");
+        }
+        assert_eq!(Stage::ALL.map(Stage::name), Stage::ALL.map(|stage| format!("{stage:?}").to_lowercase()));
+    }
+
+    /// X3: who can never start is promised nothing, and shuts nobody out.
+    #[test]
+    fn who_waits_for_room_is_blocked_and_who_can_never_start_is_not() {
+        let names = |is_blocked| {
+            let reasons = all().into_iter().filter(move |reason| reason.is_blocked() == is_blocked);
+            reasons.map(|reason| reason.code().into_owned()).collect::<Vec<_>>()
+        };
+        let blocked = names(true);
+        for code in ["amount.mem", "licence_wait", "fragmented", "nodeset", "contiguity", "window_acl", "node_state"] {
+            assert!(blocked.contains(&code.to_string()), "{code}");
+        }
+        assert!(names(false).contains(&"unsatisfiable".to_string()) && !blocked.contains(&"unsatisfiable".to_string()));
+        assert!(!blocked.contains(&"booked_at".to_string()) && !blocked.contains(&"queue_stopped".to_string()));
+    }
+
+    /// Reasons are kept in the spool as JSON.
+    #[test]
+    fn a_reason_of_before_the_whole_systems_amounts_can_still_be_read() {
+        let kept = r#"{"Busy":{"resource":"ncpus","requested":"2","available":"0","total":"4","until":null}}"#;
+        let reason: Reason = serde_json::from_str(kept).unwrap();
+        assert_eq!(reason.code(), "amount.ncpus");
     }
 }

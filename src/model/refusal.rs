@@ -208,6 +208,20 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value {name}: {why}"))
     }
 
+    /// A quality of service that is not for who asks; for whom it is, and which ones are open to who asks.
+    pub fn quality_denied(name: &str, whose: &str, open: &str) -> Refusal {
+        let text = format!("qos_denied: quality of service `{name}` is for {whose}; ask for one of {open}");
+        Refusal::new(Refusal::unauthorized().code, format!("{}{text}", Refusal::unauthorized().text))
+    }
+
+    /// A quality of service that there is not, and which there are.
+    pub fn unknown_quality(name: &str, open: &str) -> Refusal {
+        Refusal::illegal_wish("qos", &format!("there is no quality of service `{name}`; ask for one of {open}"))
+    }
+
+    /// The attribute of `-p`.
+    pub const PRIORITY: &str = "Priority";
+
     /// Larger than a job may be; `what` and its bound in bytes.
     pub fn too_large(what: &str, most: usize) -> Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))

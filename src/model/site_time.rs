@@ -112,9 +112,9 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn code(site_time: &SiteTime, queue: &str, start: i64, end: i64) -> &'static str {
+    fn code(site_time: &SiteTime, queue: &str, start: i64, end: i64) -> String {
         let admitted = site_time.admits(queue, Time(start * HOUR), Time(end * HOUR));
-        admitted.as_ref().map_or_else(Reason::code, |()| "")
+        admitted.map_or_else(|reason| reason.code().into_owned(), |()| String::new())
     }
 
     #[test]

@@ -122,6 +122,21 @@ impl<'s> Windows<'s> {
         self.beside.get(&ids)
     }
 
+    /// What the reservation that a class asks for leaves to a job of it that ends then; None without one
+    /// that is open to it.
+    pub fn inside(&self, space: &Space<'s>, class: &ClassKey, until: Time) -> Option<Space<'s>> {
+        let length = class.walltime.unwrap_or(until.since(self.now));
+        self.within(space, class, (class.asks_for.as_deref()?, length), until).ok()
+    }
+
+    /// Whether a node is one of the reservation that a class asks for.
+    pub fn encloses(&self, class: &ClassKey, node: &str) -> bool {
+        let asked = class.asks_for.as_deref();
+        asked.is_none_or(|asked| {
+            self.state.windows.values().any(|window| window.is_called(asked) && window.covers(node))
+        })
+    }
+
     /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that asks
     /// for no reservation and ends then.
     pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, from: Time, until: Time) {

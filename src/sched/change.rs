@@ -169,7 +169,7 @@ impl State {
 
     fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
         change(Arc::make_mut(&mut self.usage));
-        self.ranks.note_change();
+        self.note_change();
     }
 }
 
@@ -190,6 +190,7 @@ impl State {
 /// A line of a recording: all that its cycles went by, and what came of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and a policy begins a recording once")]
 pub enum Entry<'a> {
     /// A schedd has begun: with an empty view, and this policy.
     Begin {
@@ -227,7 +228,7 @@ mod tests {
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
         let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-        job.apply(&Event::Started { attempt: 1, shares: start.shares }, moment);
+        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None }, moment);
         let change = Change::of(job.id, Some(&job), &Policy::default());
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
         scene.state.make(&change);
@@ -266,7 +267,7 @@ mod tests {
             let shares = other.plan().starts.remove(0).shares;
             let moment =
                 Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-            job.apply(&Event::Started { attempt: 1, shares }, moment);
+            job.apply(&Event::Started { attempt: 1, shares, score: None }, moment);
             scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
         };
         assert_eq!(inside("n2", 0).as_deref(), Some("b"));

@@ -56,6 +56,7 @@ impl State {
 
     /// The program was asked about a class: its jobs wait for what it says.
     pub fn await_answer(&mut self, class: ClassId) {
+        self.edition += 1;
         if self.classes.contains_key(&class) {
             self.answers.insert(class, Answer::Awaited);
         }
@@ -75,6 +76,7 @@ impl State {
     /// does not say. False if it names what is no node: then it has said nothing. Of a class of which no
     /// job waits nothing is kept.
     pub fn set_answer(&mut self, class: ClassId, nodes: Option<&[String]>) -> bool {
+        self.edition += 1;
         let is_known = nodes.is_none_or(|nodes| nodes.iter().all(|name| self.cluster.find(name).is_some()));
         if self.classes.contains_key(&class) {
             let order = |nodes: &[String]| {
@@ -91,11 +93,13 @@ impl State {
 
     /// What was said of other nodes holds no more; what is awaited still comes.
     pub(super) fn forget_answers(&mut self) {
+        self.edition += 1;
         self.answers.retain(|_, answer| matches!(answer, Answer::Awaited));
     }
 
     /// For a look ahead: nobody waits for the program.
     pub fn expect_no_answers(&mut self) {
+        self.edition += 1;
         self.answers.retain(|_, answer| !matches!(answer, Answer::Awaited));
     }
 }
@@ -118,7 +122,7 @@ mod tests {
         assert_eq!(scene.state.unasked(&scene.policy), [class]);
         assert_eq!(scene.state.candidates(class), ["n3"]);
         scene.state.await_answer(class);
-        assert_eq!((scene.starts().as_str(), scene.reason(1).unwrap().code()), ("2 on n1", "awaits_choice"));
+        assert_eq!([scene.starts(), scene.reason(1).unwrap().code().into()], ["2 on n1", "awaits_choice"]);
         scene.state.set_answer(class, None);
         assert_eq!(scene.starts(), "1 on n3; 2 on n1");
         assert!(scene.state.unasked(&scene.policy).is_empty());

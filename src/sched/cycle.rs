@@ -30,7 +30,15 @@ pub fn run_again(state: &State, policy: &Policy, now: Time, memory: &mut Memory)
     let plan = |memory| decide(state, policy, &resolved, now, memory).close();
     let decided = plan(memory);
     debug_assert!(decided == plan(&mut Memory::default()), "what is remembered is not so");
+    memory.conclude(state, policy, &decided);
     decided
+}
+
+/// Whether a cycle could decide anything that the last one with this memory has not: something has happened
+/// since, or it has decided something itself, or the moment has come at which it wanted to look again, or
+/// others go first than did then.
+pub fn is_due(state: &State, policy: &Policy, now: Time, memory: &Memory) -> bool {
+    !memory.concludes(state, policy, now) || !state.is_in_order(policy, now)
 }
 
 /// The books of a cycle that has decided all there is to decide.

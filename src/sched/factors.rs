@@ -18,6 +18,8 @@ pub struct Factors {
     pub queue: f64,
     /// The nodes it asks for, of all there are (F6).
     pub job_size: f64,
+    /// What its owner says of it; 1 unless that is less (F7).
+    pub user: f64,
     /// How many times its walltime it will have taken at least, of what counts at most.
     pub slowdown: f64,
 }
@@ -31,6 +33,7 @@ impl Factors {
             qos: qos(rule, class.who.qos.as_deref()),
             queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
             job_size: size(class.shape.instances, nodes, rule.favor),
+            user: class.user_factor,
             slowdown: 0.0,
         }
     }
@@ -55,6 +58,7 @@ impl Factors {
             Part::weighed("qos", qos.to_string(), self.qos, weights.qos),
             Part::weighed("queue", class.who.queue.clone(), self.queue, weights.queue),
             Part::weighed("job_size", format!("{} chunks", class.shape.instances), self.job_size, weights.job_size),
+            Part::weighed("user", class.who.user.clone(), self.user, weights.user),
             Part::weighed("slowdown", format!("walltime {}", seconds(walltime)), self.slowdown, weights.slowdown),
         ]
     }
@@ -66,6 +70,7 @@ impl Factors {
             + weights.qos * self.qos
             + weights.queue * self.queue
             + weights.job_size * self.job_size
+            + weights.user * self.user
             + weights.slowdown * self.slowdown
     }
 }
@@ -103,7 +108,7 @@ mod tests {
 
     const HOUR: i64 = 3600;
 
-    /// F1, without the user's factor of 1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes.
+    /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2 of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
         let queues = [("workq".to_string(), 1.0)].into();
@@ -112,8 +117,10 @@ mod tests {
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
         let factors = Factors::of(&rule, class, 16, 0.5).after(waited, Span::seconds(HOUR), &rule);
-        assert_eq!(format!("{:.2}", factors.sum(&rule.weights)), "8321.43");
-        let none = Weights { wait_time: 0.0, fair_share: 0.0, qos: 0.0, queue: 0.0, job_size: 0.0, slowdown: 0.0 };
+        assert_eq!(format!("{:.2}", factors.sum(&rule.weights)), "9321.43");
+        assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.sum(&rule.weights)), "8521.43");
+        let none =
+            Weights { wait_time: 0.0, fair_share: 0.0, qos: 0.0, queue: 0.0, job_size: 0.0, user: 0.0, slowdown: 0.0 };
         assert_eq!(factors.sum(&none), 0.0);
         assert_eq!(format!("{:.4}", factors.sum(&Weights { slowdown: 99.0, ..none })), "12.0000");
         let parts = factors.parts(&rule, class, waited, Span::seconds(HOUR));

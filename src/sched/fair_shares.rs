@@ -1,11 +1,12 @@
 //! What each of those who wait has had of what is theirs, as a factor (F3, F11).
 
+use super::components::fair_share::Percents;
 use super::shape::{ClassKey, User};
-use super::shares::{Due, Seat, Seating};
+use super::shares::{Due, Seat, Seating, Tree};
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::member::Member;
-use crate::model::policy::FairShare;
+use crate::model::policy::{FairShare, Order, Policy};
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Shares {
     /// By user, then by the account asked for.
     dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
     seats: Option<Seats>,
+    /// How much of all usage is whose, where that counts.
+    pub percents: Percents,
 }
 
 /// Where they sit, and who makes them sit so.
@@ -87,11 +90,11 @@ fn account_of(member: &Member) -> Option<&str> {
 impl Shares {
     /// At a moment: by what they have used until then, running jobs included. What was known `before` makes
     /// it quicker and nothing else.
-    pub fn of(state: &State, policy: &FairShare, now: Time, before: &mut Arc<Shares>) -> Shares {
-        let mut seats = Seats::after(Arc::make_mut(before).seats.take(), state, policy);
+    pub fn of(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut seats = Seats::after(Arc::make_mut(before).seats.take(), state, &policy.fair_share);
         let seats_used = seats.used.iter().map(|(_, seat)| *seat);
         let dues = seats.seating.weigh(seats_used.zip(state.usage().all_decayed(now)));
-        let mut shares = Shares::default();
+        let mut shares = Shares { percents: percents(state, policy, now), ..Shares::default() };
         for (user, account) in state.owners.keys() {
             let seat = seats.waiting.get(&(*user, account.clone()));
             let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
@@ -105,6 +108,13 @@ impl Shares {
     pub fn due(&self, class: &ClassKey) -> Option<Due> {
         let of_user = self.dues.get(&class.user)?;
         of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, due)| *due)
+    }
+
+    /// All of them, with user and account.
+    pub fn all(&self) -> impl Iterator<Item = (User, Option<&str>, f64)> {
+        self.dues.iter().flat_map(|(user, accounts)| {
+            accounts.iter().map(move |(account, due)| (*user, account.as_deref(), due.factor))
+        })
     }
 
     /// The factor of the owner of a class's jobs; 0 where shares do not count.
@@ -121,4 +131,18 @@ impl Shares {
 /// The owner of the jobs of a class.
 pub(super) fn owner_of(class: &ClassKey) -> Owner {
     (class.user, class.who.account.clone())
+}
+
+/// Who has used how much of all, where the order heeds that.
+fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
+    if policy.precedence.order != Order::Components {
+        return Percents::default();
+    }
+    let (tree, usage) = (Tree::of(&policy.fair_share.accounts), state.usage());
+    let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
+    let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
+    for member in usage.members() {
+        *used.entry(tree.member(&member.user, account_of(member))).or_default() += usage.decayed(member, now);
+    }
+    Percents::of(&tree, &used)
 }

@@ -49,11 +49,7 @@ pub fn worth(metric: Metric, class: &ClassKey, ledger: &Ledger) -> i64 {
 
 /// Processor equivalents, in thousandths: its largest share of any resource, times all processors.
 fn equivalents(shape: &Shape, ledger: &Ledger) -> i64 {
-    let cluster = &ledger.state.cluster;
-    let all = cluster.catalog.index("ncpus").map_or(0, |index| cluster.capacity()[index]);
-    let share = |(asked, all_of_it): (&i64, &i64)| *asked as f64 / (*all_of_it).max(1) as f64;
-    let largest = shape.total.iter().zip(cluster.capacity()).map(share).fold(0.0, f64::max);
-    (largest * all as f64 * 1000.0) as i64
+    (super::equivalents::equivalents(shape, &ledger.state.cluster) * 1000.0) as i64
 }
 
 #[cfg(test)]

@@ -370,6 +370,8 @@ fn spec(request: Request, queue: String) -> Spec {
         account: None,
         project: "_pbs_project_default".to_string(),
         priority: 0,
+        user_factor: 1.0,
+        system_priority: None,
         rerunnable: true,
         begin: None,
         join: Join::No,

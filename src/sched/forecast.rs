@@ -184,7 +184,7 @@ mod tests {
         run(scene.state.clone(), &scene.policy, scene.now, budget)
     }
 
-    /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 never_enough`.
+    /// `1 at 0 on n1; 2 at 60 on n1,n2; 3 unsatisfiable`.
     fn told(outlook: &Outlook) -> String {
         let told = outlook.starts.iter().chain(&outlook.rest).map(|foreseen| match &foreseen.prospect {
             Prospect::Starts { at, nodes, .. } => format!("{} at {} on {}", foreseen.job, at.0 / 1000, nodes.join(",")),
@@ -206,7 +206,7 @@ mod tests {
             .queued(7, "queue=night");
         let outlook = foreseen(&scene, Budget::default());
         let expected =
-            "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; 6 never_enough; 7 queue_stopped";
+            "3 at 0 on n2; 2 at 100 on n1,n2; 4 at 150 on n1; 5 at 650 on n1,n2; 6 unsatisfiable; 7 queue_stopped";
         assert_eq!(told(&outlook), expected);
         assert!(outlook.horizon.is_whole);
         assert_eq!(outlook.of(JobId::job(5)).unwrap().job, JobId::job(5));
@@ -214,7 +214,7 @@ mod tests {
         let until = run_until(scene.state.clone(), &scene.policy, scene.now, Budget::default(), JobId::job(2));
         assert_eq!(
             told(&until).split("; ").take(3).collect::<Vec<_>>(),
-            ["3 at 0 on n2", "2 at 100 on n1,n2", "4 busy"]
+            ["3 at 0 on n2", "2 at 100 on n1,n2", "4 amount.ncpus"]
         );
     }
 
@@ -270,7 +270,7 @@ mod tests {
             let horizon = Horizon { from: Time(0), until: Time(20_000), cycles: 3, is_whole: false };
             assert_eq!(outlook.horizon, horizon, "{budget:?}");
             assert!(told(&outlook).ends_with(
-                "3 at 20 on n1; 4 beyond; 5 beyond; 6 beyond; 7 beyond; 8 beyond; 9 beyond; 99 never_enough"
+                "3 at 20 on n1; 4 beyond; 5 beyond; 6 beyond; 7 beyond; 8 beyond; 9 beyond; 99 unsatisfiable"
             ));
         }
     }
@@ -279,6 +279,6 @@ mod tests {
     fn what_waits_for_a_job_without_end_waits_for_ever() {
         let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX).queued(2, "walltime=5");
         let outlook = foreseen(&scene, Budget::default());
-        assert_eq!((told(&outlook).as_str(), outlook.horizon.is_whole), ("2 busy", true));
+        assert_eq!((told(&outlook).as_str(), outlook.horizon.is_whole), ("2 amount.ncpus", true));
     }
 }

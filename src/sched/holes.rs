@@ -168,7 +168,7 @@ mod tests {
     fn what_can_never_run_or_may_not_start_has_no_windows_but_a_reason() {
         let scene = cluster("1 x ncpus=1");
         let windows = |text: &str| windows(&scene.state, &scene.policy, scene.now, &scene.job(9, text));
-        assert_eq!(windows("select=1:ncpus=2").unwrap_err().code(), "never_enough");
+        assert_eq!(windows("select=1:ncpus=2").unwrap_err().code(), "unsatisfiable");
         assert_eq!(windows("queue=night").unwrap_err().code(), "queue_stopped");
     }
 

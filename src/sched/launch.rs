@@ -41,6 +41,7 @@ pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Sta
         exclusive: Tenant { user: job.class.user, ..shape.tenant() },
         until: ledger.end_of(job.class),
         passed: None,
+        behind: 0,
         preemptible: false,
     };
     (start, claim)

@@ -226,6 +226,11 @@ impl<'s> Ledger<'s> {
         self.counted.get(&class).copied().unwrap_or(0)
     }
 
+    /// Who may use what reservations set aside.
+    pub fn windows(&self) -> &Windows<'s> {
+        &self.windows
+    }
+
     /// What is promised.
     pub fn calendar(&self) -> &Calendar<'s> {
         &self.calendar
@@ -278,7 +283,8 @@ impl<'s> Ledger<'s> {
         let until = if preemptible { self.now + OVERDUE } else { start.until };
         self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
-        self.plan.starts.push(Start { passed: self.promises.blocked, preemptible, ..start });
+        let behind = self.plan.bookings.len();
+        self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, ..start });
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.

@@ -7,10 +7,13 @@
 use super::candidates::times_on;
 use super::cluster::{Cluster, Key};
 use super::matching;
+use super::plan::Plan;
 use super::shape::{Shape, ShapeId};
+use super::snapshot::State;
 use super::space::Space;
-use crate::model::policy::Placement;
+use crate::model::policy::{Placement, Policy};
 use crate::model::reason::Reason;
+use crate::model::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -30,6 +33,17 @@ pub struct Memory {
     changes: Vec<[Option<Arc<Key>>; 2]>,
     /// What is to be remembered of the cycle under way.
     found: Vec<(ShapeId, Arc<Reason>)>,
+    /// What the last cycle came to, if it left all as it was.
+    conclusion: Option<Conclusion>,
+}
+
+/// Nothing is to be done.
+#[derive(Clone, Debug)]
+struct Conclusion {
+    edition: u64,
+    policy: Arc<Policy>,
+    /// When to look again though nothing has happened.
+    next: Option<Time>,
 }
 
 /// What each node has left.
@@ -118,6 +132,29 @@ impl Memory {
         }
     }
 
+    /// Takes note of what a cycle has come to.
+    pub(super) fn conclude(&mut self, state: &State, policy: &Policy, plan: &Plan) {
+        let before = self.conclusion.take();
+        if !plan.starts.is_empty() || !plan.preempts.is_empty() {
+            return;
+        }
+        let known = before.map(|before| before.policy).filter(|known| **known == *policy);
+        let policy = known.unwrap_or_else(|| Arc::new(policy.clone()));
+        self.conclusion = Some(Conclusion { edition: state.edition, policy, next: plan.next });
+    }
+
+    /// Whether what the last cycle came to still holds.
+    pub(super) fn concludes(&self, state: &State, policy: &Policy, now: Time) -> bool {
+        self.conclusion.as_ref().is_some_and(|last| {
+            last.edition == state.edition && last.next.is_none_or(|next| now < next) && *last.policy == *policy
+        })
+    }
+
+    /// Forgets what the last cycle has come to.
+    pub fn doubt(&mut self) {
+        self.conclusion = None;
+    }
+
     /// Forgets what this cycle has not found again.
     pub fn settle(&mut self) {
         self.scattered = std::mem::take(&mut self.found).into_iter().collect();
@@ -134,6 +171,7 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::node::Terms;
+    use crate::model::time::Span;
     use crate::sched::cycle;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::pools::Pool;
@@ -181,25 +219,56 @@ mod tests {
 
     #[test]
     fn a_plan_is_the_same_with_a_memory_and_without() {
-        let (mut dice, mut memory, mut believed) = (Dice(Wrapping(7)), Memory::default(), 0);
+        let (mut dice, mut memory, mut believed, mut idle) = (Dice(Wrapping(7)), Memory::default(), 0, 0);
         let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
         for step in 1..900 {
             scene = happen(scene, &mut dice, step).at(step as i64);
+            scene.state.prioritise(&scene.policy, scene.now);
             let knew = memory.scattered.len();
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now), "step {step}");
+            let later = scene.now + Span(999);
+            if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+                idle += 1;
+                assert!(cycle::run(&scene.state, &scene.policy, later).starts.is_empty(), "step {step}");
+            }
             believed += usize::from(knew > 2 && (1..4).contains(&memory.changes.len()) && memory.scattered.len() > 2);
             scene.apply(&plan);
         }
         assert!(believed > 100, "it had something to go by {believed} times");
+        assert!(idle > 100, "there was nothing to be decided {idle} times");
     }
+
+    #[test]
+    fn a_cycle_is_due_when_something_has_happened_or_its_moment_has_come() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=600");
+        let mut memory = Memory::default();
+        let mut due = |scene: &Scene, at: i64| {
+            let due = cycle::is_due(&scene.state, &scene.policy, Time(at * 1000), &memory);
+            let plan = cycle::run_again(&scene.state, &scene.policy, Time(at * 1000), &mut memory);
+            (due, plan)
+        };
+        scene.state.prioritise(&scene.policy, Time(0));
+        let (is_due, plan) = due(&scene, 0);
+        assert!(is_due && due(&scene, 0).0, "what it wants to start has not begun");
+        scene.apply(&plan);
+        let mut scene = scene.queued(2, "select=1:ncpus=1 walltime=60");
+        scene.state.prioritise(&scene.policy, Time(0));
+        assert_eq!([due(&scene, 1).0, due(&scene, 2).0, due(&scene, 599).0], [true, false, false]);
+        assert!(due(&scene, 600).0, "its promise has come");
+        scene.policy.backfill.depth = 7;
+        assert_eq!([due(&scene, 2).0, due(&scene, 3).0], [true, false], "another policy");
+        scene.state.withdraw(JobId::job(2));
+        assert!(due(&scene, 4).0);
+    }
+
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
-    fn again(mut scene: Scene, ends: u64) -> [&'static str; 2] {
+    fn again(mut scene: Scene, ends: u64) -> [String; 2] {
         let mut memory = Memory::default();
         [true, false].map(|is_first| {
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
             assert_eq!(plan, cycle::run(&scene.state, &scene.policy, scene.now));
-            let code = scene.state.verdict(&plan, JobId::job(3)).unwrap().code();
+            let code = scene.state.verdict(&plan, JobId::job(3)).unwrap().code().into_owned();
             if is_first {
                 scene.apply(&plan);
                 scene.state.vacate(JobId::job(ends));
@@ -213,12 +282,12 @@ mod tests {
         let terms = Terms { restrictions: Some("/post/+".parse().unwrap()), ..Terms::default() };
         let scene = cluster("2 x ncpus=4").terms("n1", "ncpus=4", terms).queued(2, "select=1:ncpus=4 rank=0");
         let scene = scene.running(8, "select=1:ncpus=2", "n1", 600).running(9, "select=1:ncpus=2", "n2", 600);
-        assert_eq!(again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8), ["scattered", "restriction"]);
+        assert_eq!(again(scene.queued(3, "select=1:ncpus=3 walltime=9:00:00"), 8), ["fragmented", "restriction"]);
         let scene = cluster("1 x ncpus=4:ngpus=4, 1 x ncpus=4:ngpus=3").used_outside("n1", "ncpus=4:ngpus=4", &[3]);
         let scene = scene.running(7, "select=1:ngpus=1", "n1", 600).running(8, "select=1:ngpus=1", "n1", 600);
         let scene = scene.running(6, "select=1:ncpus=4", "n2", 600).queued(2, "select=2:ncpus=4 rank=0");
         let scene = scene.running(9, "select=1:ngpus=1", "n2", 600);
-        assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["scattered", "used_outside"]);
+        assert_eq!(again(scene.queued(3, "select=1:ngpus=3 walltime=9:00:00"), 8), ["fragmented", "used_outside"]);
     }
 
     /// Q21: which hosts may have a licence is no matter of any node's room.

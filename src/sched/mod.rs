@@ -70,7 +70,15 @@ mod formula;
 
 mod factors;
 
+pub mod components;
+
+mod equivalents;
+
 mod fair_shares;
+
+pub mod queue_order;
+
+mod stakes;
 
 pub mod shares;
 
@@ -164,6 +172,10 @@ pub mod holes;
 
 // Why does this job wait?
 pub mod why;
+
+mod objections;
+
+mod survey;
 
 // What comes out.
 pub mod plan;

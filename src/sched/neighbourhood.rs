@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(starts("3 x ncpus=4", "n2", "select=2:ncpus=4"), "");
         assert_eq!(starts("4 x ncpus=4", "n2", "select=1:ncpus=4+1:ncpus=2"), "1 on n3,n4");
         let scene = under(Allocation::Contiguous, "3 x ncpus=4", "n2").queued(1, "select=2:ncpus=4");
-        assert_eq!((scene.reason(1).unwrap().code(), scene.booked().as_str()), ("scattered", "1 at 600 on n1,n2"));
+        assert_eq!([scene.reason(1).unwrap().code().into(), scene.booked()], ["contiguity", "1 at 600 on n1,n2"]);
     }
 
     #[test]

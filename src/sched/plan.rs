@@ -26,6 +26,8 @@ pub struct Start {
     pub until: Time,
     /// The first job in the order that waits while this one starts.
     pub passed: Option<JobId>,
+    /// So many promises had been given before: it passes those that were given them.
+    pub behind: usize,
     /// It has room that others are promised, and must make way when they are due (M34).
     pub preemptible: bool,
 }

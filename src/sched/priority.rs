@@ -315,7 +315,7 @@ mod tests {
         }
         let plan = scene.plan();
         assert_eq!((plan.considered, plan.verdicts.len()), (1, 1), "the one that is promised a start speaks for all");
-        assert_eq!(scene.reason(100).unwrap().code(), "busy");
+        assert_eq!(scene.reason(100).unwrap().code(), "amount.ncpus");
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             .queued(3, "select=1:ncpus=1 walltime=61");
         scene.policy.backfill.depth = 2;
         assert_eq!(scene.plan().bookings.len(), 2);
-        assert_eq!(scene.reason(3).map(|reason| reason.code()), Some("busy"));
+        assert_eq!(scene.reason(3).unwrap().code(), "amount.ncpus");
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl State {
         }
     }
 
+    /// Whether everybody is rated as the policy has it at this moment.
+    pub(super) fn is_in_order(&self, policy: &Policy, now: Time) -> bool {
+        self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody
+    }
+
     /// In what the order's formula made no sense for a job, whose value counts as 0 (I15).
     pub fn formula_fault(&self) -> Option<&Fault> {
         self.ranks.fault.as_ref()
@@ -121,7 +126,7 @@ impl State {
 
     /// The same with the queue in order: itself, or a copy.
     pub(super) fn prioritised(&self, policy: &Policy, now: Time) -> Cow<'_, State> {
-        if self.ranks.due(policy, now, hold(policy, self.jobs.len())) == Due::Nobody {
+        if self.is_in_order(policy, now) {
             return Cow::Borrowed(self);
         }
         let mut copy = self.clone();
@@ -129,16 +134,27 @@ impl State {
         Cow::Owned(copy)
     }
 
+    /// What all were rated by last.
+    pub(super) fn rated_by<'s>(&'s self, policy: &'s Policy) -> Yardstick<'s> {
+        Yardstick::new(self, policy, self.ranks.at, self.ranks.shares.clone())
+    }
+
+    /// How everybody stood who waited when all were rated last.
+    pub(super) fn shares(&self) -> &Shares {
+        &self.ranks.shares
+    }
+
     /// Rates who has come since.
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
-        if policy.precedence.is_by_rank() {
+        let is_ordered = |id: &JobId| self.waiting_class(*id).is_some_and(|class| class.system_priority.is_some());
+        if policy.precedence.is_by_rank() && !new.iter().any(is_ordered) {
             return;
         }
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
             let mut before = std::mem::take(&mut self.ranks.shares);
-            self.ranks.shares = Arc::new(Shares::of(self, &policy.fair_share, now, &mut before));
+            self.ranks.shares = Arc::new(Shares::of(self, policy, now, &mut before));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
@@ -163,10 +179,11 @@ impl State {
         let heeds_shares = policy.precedence.heeds_shares();
         let mut before = std::mem::take(&mut self.ranks.shares);
         let shares = match heeds_shares {
-            true => Shares::of(self, &policy.fair_share, now, &mut before),
+            true => Shares::of(self, policy, now, &mut before),
             false => Shares::default(),
         };
-        let is_unchanged = was_by_rank && rule.precedence.is_by_rank();
+        let is_ordered = self.classes.values().any(|class| class.key.system_priority.is_some());
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered;
         self.ranks = Ranks { rule: Some(rule), at: now, shares: Arc::new(shares), ..Ranks::default() };
         if is_unchanged {
             return;
@@ -241,6 +258,22 @@ mod tests {
         night.priority = 5;
         scene.state.set_queue(&night);
         assert_eq!(put_in_order(&mut scene), [2, 1], "X18: the tier of the higher queue");
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_though_nothing_else_is_rated() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        let mut first = scene.job(3, "select=1:ncpus=1");
+        Arc::make_mut(&mut first.spec).system_priority = Some(5);
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2]);
+        scene.state.set_node(&crate::model::node::NodeFacts::default(), true);
+        assert_eq!(put_in_order(&mut scene), [3, 1, 2], "also when all are rated anew");
+        Arc::make_mut(&mut first.spec).system_priority = None;
+        scene.state.enqueue(&first);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
     }
 
     /// A queue that is kept in order is in the same order as one that is put in order from nothing.

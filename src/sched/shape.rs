@@ -390,6 +390,10 @@ pub struct ClassKey {
     pub user: User,
     /// Their `-p`.
     pub priority: i32,
+    /// What their owner makes of their priority, from 0 to 1.
+    pub user_factor: f64,
+    /// What an operator says that they are worth, above what others can be.
+    pub system_priority: Option<i32>,
     /// The reservation they ask for, and run nowhere else.
     pub asks_for: Option<String>,
     /// Not to be started before.
@@ -415,7 +419,10 @@ impl ClassKey {
         };
         // What cannot be run again is given nothing on loan.
         let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
-        if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) }
+        let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
+        let id =
+            if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
+        spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
 
     /// The class of a job, with a shape of its own.
@@ -432,6 +439,8 @@ impl ClassKey {
             who: Arc::new(Credentials::of(job)),
             user: User::of(&job.owner.user),
             priority: job.spec.priority,
+            user_factor: job.spec.user_factor,
+            system_priority: job.spec.system_priority,
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             at_once: at_once(job),

@@ -29,6 +29,14 @@ mod fair_tree;
 
 pub mod target;
 
+// When does who has had too much have had no more than their share?
+mod balance;
+
+// All of it, row by row.
+mod stakes;
+
+pub use stakes::{decayed, stakes};
+
 // What everybody is owed of what is there now.
 pub mod pouring;
 

@@ -10,6 +10,7 @@ use super::screen;
 use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
 use super::trial::Trial;
+use crate::model::policy::Allocation;
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
@@ -43,19 +44,35 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
     if let Misfit::Places { fitting, needed } = misfit {
         return Reason::Scattered { fitting, needed };
     }
-    match shape.resources().into_iter().find(|&index| shape.total[index] > free[index]) {
+    let mut resources = shape.resources();
+    // What the whole system shares is counted before any node is looked at.
+    resources.sort_by_key(|index| !catalog.pooled().contains(index));
+    match resources.into_iter().find(|&index| shape.total[index] > free[index]) {
         Some(index) => Reason::Busy {
             resource: catalog.names()[index].clone(),
             requested: shape.shown_total(index, catalog),
             available: shape.shown(index, free[index], catalog),
             total: shape.shown(index, space.cluster.capacity()[index], catalog),
             until: None,
+            pooled: catalog.pooled().contains(&index),
         },
-        None => {
+        None => apart(space, shape).unwrap_or_else(|| {
             let (fitting, needed) = places(space, shape);
             Reason::Scattered { fitting, needed }
-        }
+        }),
     }
+}
+
+/// What the nodes that would do must have in common and have not (M8h, M47).
+fn apart(space: &Space, shape: &Shape) -> Option<Reason> {
+    let by = shape.sets.as_ref().map(|sets| sets.sets.by.clone()).or_else(|| shape.group.clone());
+    let fits = |shape: &Shape| matching::fit(space, shape).is_ok();
+    if let Some(by) = by.filter(|_| fits(&Shape { sets: None, group: None, ..shape.clone() })) {
+        return Some(Reason::NoSet { by });
+    }
+    let is_contiguous = space.guide().policy(space, shape) == Allocation::Contiguous;
+    let elsewhere = || Shape { allocation: Some(Allocation::FirstAvailable), ..shape.clone() };
+    (is_contiguous && fits(&elsewhere())).then_some(Reason::NotContiguous)
 }
 
 /// Why no node at all suits, as said of the first.

@@ -64,6 +64,8 @@ pub struct State {
     pub(super) answers: BTreeMap<ClassId, Answer>,
     /// What has been used, and by whom.
     pub(super) usage: Arc<Usage>,
+    /// Counts what has happened to it, so that a cycle can tell whether anything has.
+    pub(super) edition: u64,
     /// How the queue was put in order.
     pub(super) ranks: Ranks,
     /// Which queues had their turns.
@@ -122,11 +124,18 @@ impl State {
             jobs: BTreeMap::new(),
             answers: BTreeMap::new(),
             usage: Arc::default(),
+            edition: 0,
             ranks: Ranks::default(),
             served: Served::default(),
             owners: Owners::new(),
             limited: Limited::default(),
         }
+    }
+
+    /// Something has changed that may make anybody worth more or less.
+    pub(super) fn note_change(&mut self) {
+        self.edition += 1;
+        self.ranks.note_change();
     }
 
     /// What has been used, and by whom.
@@ -136,13 +145,18 @@ impl State {
 
     /// How long a candidate waits; an element as long as its array.
     pub(super) fn wait(&self, id: JobId) -> Option<&Wait> {
+        self.waiting(id).map(|waiting| &waiting.wait)
+    }
+
+    /// A candidate as it waits; an element as its array.
+    pub(super) fn waiting(&self, id: JobId) -> Option<&Waiting> {
         let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
-        own(id).or_else(|| own(id.parent()?)).map(|waiting| &waiting.wait)
+        own(id).or_else(|| own(id.parent()?))
     }
 
     /// Adds or changes a node; `usable` is up and not offline. The jobs on it stay.
     pub fn set_node(&mut self, facts: &NodeFacts, usable: bool) {
-        self.ranks.note_change();
+        self.note_change();
         if self.cluster.set(facts, usable) {
             self.forget_answers();
         }
@@ -152,6 +166,7 @@ impl State {
     /// Gives these nodes the first places in the order of the nodes, whether they are there or not; all
     /// others come by name.
     pub fn list_nodes(&mut self, names: &[String]) {
+        self.note_change();
         self.cluster.list(names);
         self.put_in_order();
     }
@@ -166,6 +181,7 @@ impl State {
     /// Says what the whole system has of a resource (Q21). One that is not consumable, or that nodes
     /// have, is passed over.
     pub fn set_pool(&mut self, resource: &str, pool: Pool) {
+        self.note_change();
         let catalog = &self.cluster.catalog;
         if let Some(index) = catalog.index(resource).filter(|index| catalog.pooled().contains(index)) {
             self.cluster.set_pool(index, pool);
@@ -175,6 +191,7 @@ impl State {
     /// Says what there is now of a resource that the whole system has, and how much of that is in use
     /// elsewhere; what it is configured with stays. Jobs that have of it keep it.
     pub fn set_total(&mut self, resource: &str, total: i64, elsewhere: i64) {
+        self.note_change();
         let index = self.cluster.catalog.index(resource);
         if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
             self.cluster.pools.set(index, Pool { missing: pool.total - total, elsewhere, ..pool });
@@ -196,40 +213,44 @@ impl State {
 
     /// Takes a node out. Jobs found on it stay known and are there again when it comes back.
     pub fn remove_node(&mut self, name: &str) {
+        self.note_change();
         self.forget_answers();
-        self.ranks.note_change();
         self.cluster.remove(name);
     }
 
     /// Adds or changes a queue. Jobs in a queue that was never set do not start.
     pub fn set_queue(&mut self, queue: &Queue) {
-        self.ranks.note_change();
+        self.note_change();
         self.queues.insert(queue.name.clone(), queue.clone());
     }
 
     /// Jobs in this queue no longer start.
     pub fn remove_queue(&mut self, name: &str) {
-        self.ranks.note_change();
+        self.note_change();
         self.queues.remove(name);
     }
 
     /// Sets aside what a window says, or changes that.
     pub fn set_window(&mut self, window: Window) {
+        self.edition += 1;
         self.windows.insert(window.id.clone(), window);
     }
 
     /// A window is over, or given up.
     pub fn remove_window(&mut self, id: &str) {
+        self.edition += 1;
         self.windows.remove(id);
     }
 
     /// A running job is inside a reservation: what it has is the reservation's.
     pub fn enclose(&mut self, id: JobId, reservation: &str) {
+        self.edition += 1;
         self.insiders.insert(id, reservation.to_string());
     }
 
     /// What of the calendar lies ahead, anew.
     pub fn set_site_time(&mut self, site_time: SiteTime) {
+        self.edition += 1;
         self.site_time = site_time;
     }
 
@@ -251,10 +272,10 @@ impl State {
         if array.as_ref().is_some_and(|array| array.elements.waiting().is_empty()) {
             return self.withdraw(job.id);
         }
-        let id = ClassKey::id_of(job);
+        let (id, bypassed) = (ClassKey::id_of(job), self.bypassed(job.id));
         self.user(&job.owner.user);
         let since = job.life.etime.unwrap_or(job.life.qtime);
-        let wait = Wait { since, eligibility: job.life.eligibility };
+        let wait = Wait { since, eligibility: job.life.eligibility, bypassed };
         self.file((job.rank(), job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| {
             state.class_key(job)
         });
@@ -266,11 +287,12 @@ impl State {
     /// of a class, the lower rank goes first. It waits since then. Not for arrays.
     pub fn enqueue_as(&mut self, id: JobId, rank: u64, class: &ClassKey, since: Time) {
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
-        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility }, array: None };
+        let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility, bypassed: 0 }, array: None };
         self.file((rank, id), class.id, waiting, |_| class.clone());
     }
 
     fn file(&mut self, place: Place, class: ClassId, waiting: Waiting, key: impl FnOnce(&State) -> ClassKey) {
+        self.edition += 1;
         let ((rank, id), answer) = (place, self.answers.get(&class).cloned());
         self.withdraw(id);
         if !self.classes.contains_key(&class) {
@@ -290,6 +312,7 @@ impl State {
 
     /// A job is no longer a candidate: held, deleted, or altered and to be enqueued again.
     pub fn withdraw(&mut self, id: JobId) {
+        self.edition += 1;
         self.limited.forget(id);
         self.ranks.forget(id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
@@ -321,6 +344,7 @@ impl State {
     /// longer a candidate. `exclusive` takes a `Start`'s, [`Tenant::of`] a job, its `Place`, or `true` for
     /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
+        self.edition += 1;
         if let Some(queue) = self.waiting_class(id).map(|class| class.who.clone()) {
             self.served.note(&queue.queue);
         }
@@ -362,6 +386,7 @@ impl State {
 
     /// A running job is over, or back in the queue (then enqueue it).
     pub fn vacate(&mut self, id: JobId) {
+        self.edition += 1;
         if let Some(running) = self.take_off(id) {
             self.standing.note_end(id, running.until);
         }
@@ -392,6 +417,7 @@ impl State {
 
     /// An element of a waiting array stands so now, where nobody has the array to enqueue it anew.
     pub(super) fn element_stands(&mut self, id: JobId, standing: ElementStanding) {
+        self.edition += 1;
         let Some((parent, index)) = id.parent().zip(id.index()) else { return };
         let Some(&(class, rank)) = self.jobs.get(&parent) else { return };
         let class = self.classes.get_mut(&class).map(Arc::make_mut);
@@ -416,9 +442,13 @@ impl State {
 
     /// The class of a candidate; None for a job that is not one.
     pub fn class_of(&self, id: JobId) -> Option<ClassId> {
+        self.class_and_rank(id).map(|(class, _)| class)
+    }
+
+    /// The same, with its rank.
+    pub(super) fn class_and_rank(&self, id: JobId) -> Option<(ClassId, u64)> {
         let own = self.jobs.get(&id).copied();
         own.or_else(|| self.jobs.get(&id.parent()?).copied().filter(|place| self.waits_in(*place, id)))
-            .map(|(id, _)| id)
     }
 
     /// Whether an element waits with its array.

@@ -97,6 +97,7 @@ impl State {
     /// Takes note of what a plan promises. To be told of each plan before or after its starts are
     /// carried out, but before anything else happens.
     pub fn take_over(&mut self, plan: &Plan) {
+        self.count_bypasses(plan);
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
         self.standing.freed = self.standing.freed(plan.now);
@@ -107,6 +108,7 @@ impl State {
     /// since that one decided last is not known: so the start may come earlier.
     pub fn recall(&mut self, job: JobId, promise: &Promise, span: Span) {
         let Some(class) = self.class_of(job) else { return };
+        self.edition += 1;
         let (at, nodes) = (promise.at, promise.nodes.as_slice().into());
         let booking = Booking { job, class, at, until: at + span, nodes, was: None, cause: None };
         self.standing.promises.insert(job, booking);

@@ -11,23 +11,39 @@ use crate::model::reason::Reason;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Refuses what its queue, a failed start or its array bars for now.
+/// What may bar a job for now whatever there is room for, the earliest stage first.
+const BARS: [fn(Candidate, &Ledger) -> Option<Reason>; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
+
+/// Refuses what a failed start, its queue or its array bars for now.
 pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
-    let class = job.class;
-    if !ledger.state.queues.get(&class.who.queue).is_some_and(|queue| queue.started) {
-        return Err(Reason::QueueStopped);
-    }
-    ledger.state.site_time.admits(&class.who.queue, ledger.now, ledger.end_of(class))?;
-    if let Some(limit) = class.at_once.filter(|&limit| job.begun + ledger.started_in(class.id) >= limit) {
-        return Err(Reason::ArrayLimit { limit });
-    }
-    if ledger.state.is_awaited(class.id) {
-        return Err(Reason::AwaitsChoice);
-    }
-    match class.not_before {
-        Some(until) if until > ledger.now => Err(Reason::Deferred { until }),
-        _ => Ok(()),
-    }
+    BARS.iter().find_map(|bar| bar(job, ledger)).map_or(Ok(()), Err)
+}
+
+/// All that bars a job for now, not only the first.
+pub fn objections(job: Candidate, ledger: &Ledger) -> Vec<Reason> {
+    BARS.iter().filter_map(|bar| bar(job, ledger)).collect()
+}
+
+fn deferred(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    job.class.not_before.filter(|&until| until > ledger.now).map(|until| Reason::Deferred { until })
+}
+
+fn queue_stopped(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    let is_started = ledger.state.queues.get(&job.class.who.queue).is_some_and(|queue| queue.started);
+    (!is_started).then_some(Reason::QueueStopped)
+}
+
+fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    ledger.state.site_time.admits(&job.class.who.queue, ledger.now, ledger.end_of(job.class)).err()
+}
+
+fn array_limit(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    let limit = job.class.at_once.filter(|&limit| job.begun + ledger.started_in(job.class.id) >= limit)?;
+    Some(Reason::ArrayLimit { limit })
+}
+
+fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {
+    ledger.state.is_awaited(job.class.id).then_some(Reason::AwaitsChoice)
 }
 
 /// Says of those in stopped queues that this is why they wait, where all that ask for the same were
@@ -77,8 +93,11 @@ mod tests {
             .queued(6, "select=1:ncpus=5 walltime=60 queue=night")
             .queued(7, "select=1:ncpus=4 walltime=60 queue=gone");
         let code = |job| scene.reason(job).unwrap().code();
-        assert_eq!([code(2), code(3), code(4), code(7)], ["busy", "busy", "queue_stopped", "queue_stopped"]);
-        assert_eq!([code(5), code(6)], ["never_enough", "never_enough"]);
+        assert_eq!(
+            [code(2), code(3), code(4), code(7)],
+            ["amount.ncpus", "amount.ncpus", "queue_stopped", "queue_stopped"]
+        );
+        assert_eq!([code(5), code(6)], ["unsatisfiable", "unsatisfiable"]);
     }
 
     /// I26.

@@ -28,3 +28,30 @@ pub fn of_job(yardstick: &Yardstick, tier: i64, wait: &Wait, score: f64) -> Meri
     let starves = rule.max_starve.is_some_and(|most| yardstick.waited(wait) > most);
     Merit::of(tier + if starves { STARVING } else { 0 }, score)
 }
+
+/// A tier in words; nothing for that of all who are alike.
+pub fn told(tier: i64) -> String {
+    let starves = (tier + STARVING / 2).div_euclid(STARVING);
+    let rest = tier - starves * STARVING;
+    let queue = (rest + QUEUE / 2).div_euclid(QUEUE);
+    let turn = queue * QUEUE - rest;
+    let words = [
+        (starves != 0).then(|| "has waited too long".to_string()),
+        (queue != 0).then(|| format!("queue priority {queue}")),
+        (turn != 0).then(|| format!("{turn} turns before it")),
+    ];
+    words.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_says_what_it_is_made_of() {
+        assert_eq!(told(0), "");
+        assert_eq!(told(150 * QUEUE), "queue priority 150");
+        assert_eq!(told(-1024 * QUEUE - 3), "queue priority -1024, 3 turns before it");
+        assert_eq!(told(STARVING + QUEUE), "has waited too long, queue priority 1");
+    }
+}

@@ -198,7 +198,7 @@ mod tests {
         let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX);
         let scene = scene.queued(2, "select=1:ncpus=1");
         assert_eq!(scene.booked(), "");
-        assert_eq!(scene.reason(2).unwrap().code(), "busy");
+        assert_eq!(scene.reason(2).unwrap().code(), "amount.ncpus");
     }
 
     #[test]

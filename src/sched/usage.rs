@@ -76,8 +76,13 @@ impl Tally {
     }
 
     fn decayed(&self, now: Time, rules: &UsageRules) -> f64 {
-        let going_on = rules.counted(self.running.stretch_until(now, self.rate), now);
-        let left = self.ended.left(now, rules) + self.running.left(now, rules) + rules.decay.left(going_on, now);
+        self.left(now, now, rules)
+    }
+
+    /// What is left at `then` of what was used `until` a moment.
+    fn left(&self, until: Time, then: Time, rules: &UsageRules) -> f64 {
+        let going_on = rules.counted(self.running.stretch_until(until, self.rate), then);
+        let left = self.ended.left(then, rules) + self.running.left(then, rules) + rules.decay.left(going_on, then);
         left.max(0.0)
     }
 
@@ -179,6 +184,12 @@ impl Usage {
     /// All members of whom there are charges.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.keys()
+    }
+
+    /// What is left at a later moment of what each member has used, in the order of [`Usage::members`]: if
+    /// nothing of theirs runs from `now` on, and if all that runs now goes on until then.
+    pub fn ahead(&self, now: Time, then: Time) -> impl Iterator<Item = (f64, f64)> {
+        self.members.values().map(move |tally| (tally.left(now, then, &self.rules), tally.decayed(then, &self.rules)))
     }
 
     /// All that is known of each member.

@@ -1,9 +1,12 @@
-//! How long candidates wait.
+//! How long candidates wait, and how often others have passed them meanwhile.
 
+use super::plan::Plan;
 use super::snapshot::State;
 use crate::model::accrual::Eligibility;
 use crate::model::job::JobId;
 use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How long a candidate waits.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,8 @@ pub(super) struct Wait {
     pub since: Time,
     /// What of that counts.
     pub eligibility: Eligibility,
+    /// How many jobs of a lower place have started past it (M18).
+    pub bypassed: u32,
 }
 
 impl State {
@@ -24,4 +29,41 @@ impl State {
     pub fn eligible_time(&self, id: JobId, now: Time) -> Option<Span> {
         self.wait(id).map(|wait| wait.eligibility.at(now))
     }
+
+    /// How often a candidate was passed (M18); an element as often as its array.
+    pub fn bypassed(&self, id: JobId) -> u32 {
+        self.wait(id).map_or(0, |wait| wait.bypassed)
+    }
+
+    /// Counts whom the starts of a plan pass (M18).
+    ///
+    /// That is those who had been promised a start before, and the first that is blocked if it was promised
+    /// none. All others that are blocked would be counted alike; to go through them would make
+    /// every start as costly as the queue is long.
+    pub(super) fn count_bypasses(&mut self, plan: &Plan) {
+        for (id, passed) in passed(plan) {
+            let Some(&(class, rank)) = self.jobs.get(&id) else { continue };
+            let class = self.classes.get_mut(&class).map(Arc::make_mut);
+            if let Some(waiting) = class.and_then(|class| class.get_mut((rank, id))) {
+                waiting.wait.bypassed = waiting.wait.bypassed.saturating_add(passed);
+            }
+        }
+    }
+}
+
+/// By how many starts of a plan each job is passed; an array as often as its first element.
+fn passed(plan: &Plan) -> BTreeMap<JobId, u32> {
+    let mut passed: BTreeMap<JobId, u32> = BTreeMap::new();
+    let whole = |id: JobId| id.parent().unwrap_or(id);
+    for (place, booking) in plan.bookings.iter().enumerate() {
+        // Starts stand in the order in which they were decided.
+        let earlier = plan.starts.partition_point(|start| start.behind <= place);
+        passed.entry(whole(booking.job)).or_insert((plan.starts.len() - earlier) as u32);
+    }
+    let promised: BTreeSet<JobId> = passed.keys().copied().collect();
+    let first = plan.starts.iter().filter_map(|start| start.passed).map(whole);
+    for first in first.filter(|first| !promised.contains(first)) {
+        *passed.entry(first).or_default() += 1;
+    }
+    passed
 }

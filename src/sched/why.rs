@@ -1,30 +1,40 @@
 //! Why does this job wait? What the cycle says of it, and what the forecast makes of that: nothing is
 //! stored, all is found out again by the same functions that decide.
 
-use super::cycle;
+use super::class::{Array, Waiting};
 use super::forecast::Outlook;
+use super::memory::Memory;
+use super::priority::{self, Candidate};
+use super::resolution::Resolved;
 use super::snapshot::State;
+use super::{cycle, objections, survey};
 use crate::model::job::JobId;
-use crate::model::outlook::{Explanation, Foreseen, Occupant, Prospect};
+use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey};
 use crate::model::policy::Policy;
-use crate::model::time::Time;
+use crate::model::reason::Reason;
+use crate::model::time::{Span, Time};
+
+/// How many jobs that go before another are counted.
+const MOST_COUNTED: u64 = 500_000;
 
 /// Explains a job that waits; None for one that is no candidate. `outlook` is a forecast from the
 /// same state and moment. Who passed the job is not known here.
 pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &Outlook) -> Option<Explanation> {
-    let class = state.class_of(job)?;
-    let plan = cycle::run(state, policy, now);
-    let is_meant = |id: JobId| id == job || (job.is_array() && id.parent() == Some(job));
-    let starts = plan.starts.iter().any(|start| is_meant(start.job));
-    let said = state.classes.get(&class).and_then(|class| plan.verdict(&class.key)).cloned();
+    let state = &*state.prioritised(policy, now);
+    let found = examine(state, policy, now, job)?;
     let prospect = outlook.of(job).map_or(Prospect::Beyond, |foreseen| foreseen.prospect.clone());
-    let place = outlook.starts.iter().position(|foreseen| is_meant(foreseen.job));
+    let place = outlook.starts.iter().position(|foreseen| is_of(foreseen.job, job));
     let mut occupants = occupants(state, &prospect);
     let more = occupants.len().saturating_sub(Explanation::MOST) as u64;
     occupants.truncate(Explanation::MOST);
     Some(Explanation {
         job,
-        reason: said.filter(|_| !starts),
+        reason: found.objections.first().cloned(),
+        barriers: found.objections.iter().filter_map(|reason| barrier(reason, found.begun)).collect(),
+        objections: found.objections,
+        rank: Some(rank(state, policy, now, job)),
+        survey: found.survey,
+        shorter: found.shorter,
         ahead: ahead(&outlook.starts, place),
         prospect,
         horizon: outlook.horizon,
@@ -32,6 +42,94 @@ pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &
         more,
         overtakers: Vec::new(),
     })
+}
+
+/// Whether a job is the one meant, or one of its elements.
+fn is_of(id: JobId, meant: JobId) -> bool {
+    id == meant || (meant.is_array() && id.parent() == Some(meant))
+}
+
+/// What is in a job's way.
+struct Found {
+    /// None for a job that the next cycle starts.
+    objections: Vec<Reason>,
+    survey: Option<Survey>,
+    shorter: Option<Span>,
+    /// How many elements run of an array that limits them.
+    begun: u32,
+}
+
+/// Has a cycle decide, and asks its books. The cycle's word comes first.
+fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Found> {
+    let class = state.classes.get(&state.class_of(job)?)?;
+    let resolved = Resolved::new(state, policy, now);
+    let mut ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let key = resolved.of(&class.key);
+    let begun = class.begun();
+    let mut candidate = Candidate::alone(job, key);
+    candidate.begun = begun;
+    let found = objections::of(candidate, &mut ledger);
+    let begun = begun + ledger.started_in(key.id);
+    let heeds_promises = found.iter().any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
+    let mut survey = survey::of(key, &ledger, heeds_promises);
+    let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
+    let plan = ledger.close();
+    let mut objections = objections::led_by(plan.verdict(&class.key), job, found);
+    if plan.starts.iter().any(|start| is_of(start.job, job)) {
+        objections.clear();
+        (shorter, survey) = (None, None);
+    }
+    let objections = objections.into_iter().map(|reason| pointed(reason, survey.as_ref())).collect();
+    Some(Found { objections, survey, shorter, begun })
+}
+
+/// That there are too few places is said of what all nodes say that come into question, if they agree:
+/// counting does not know why.
+fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
+    let is_counted = matches!(reason, Reason::Scattered { .. });
+    let Some(survey) = survey.filter(|survey| is_counted && survey.fitting == 0) else { return reason };
+    let mut possible = survey.rejections.iter().filter(|rejection| !rejection.never);
+    match (possible.next(), possible.next()) {
+        (Some(Rejection { code, said: Some(said), nodes, .. }), None) => {
+            Reason::Nowhere { code: code.clone(), said: said.clone(), nodes: *nodes }
+        }
+        _ => reason,
+    }
+}
+
+/// The limit that a reason speaks of.
+fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
+    match reason {
+        Reason::ArrayLimit { limit } => {
+            Some(Barrier { limit: "max_run_subjobs".to_string(), value: limit.to_string(), used: begun.to_string() })
+        }
+        Reason::Busy { resource, available, total, pooled: true, .. } => {
+            let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
+            let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());
+            Some(Barrier { limit: resource.clone(), value: total.clone(), used })
+        }
+        _ => None,
+    }
+}
+
+/// How many jobs a cycle considers before this one, one after another.
+fn rank(state: &State, policy: &Policy, now: Time, job: JobId) -> Rank {
+    let elements = |array: &Array| u64::from(array.elements.waiting().len());
+    let each = |waiting: &Waiting| waiting.array.as_ref().map_or(1, elements);
+    let waiting = state.classes.values().flat_map(|class| class.jobs().map(|(_, waiting)| each(waiting))).sum();
+    let resolved = Resolved::new(state, policy, now);
+    let mut ranking = priority::rank(state, &resolved);
+    let mut before = 0;
+    while before < MOST_COUNTED
+        && let Some(candidate) = ranking.next()
+    {
+        if is_of(candidate.job, job) {
+            return Rank { before: Some(before), waiting };
+        }
+        before += 1;
+        ranking.follow(candidate);
+    }
+    Rank { before: None, waiting }
 }
 
 /// How many jobs start before the one at this place, or were seen to start at all.
@@ -72,7 +170,7 @@ mod tests {
             .queued(4, "select=2:ncpus=4 walltime=60")
             .queued(5, "select=1:ncpus=4 walltime=10");
         let why = explained(&scene, 4);
-        assert_eq!((why.reason.unwrap().code(), why.ahead, why.more), ("busy", 1, 0));
+        assert_eq!((why.reason.unwrap().code().as_ref(), why.ahead, why.more), ("amount.ncpus", 1, 0));
         let occupant =
             |job, end, node: &str| Occupant { job: JobId::job(job), end: Time(end), nodes: vec![node.into()] };
         assert_eq!(why.occupants, [occupant(2, 50_000, "n2"), occupant(1, 100_000, "n1")]);
@@ -91,6 +189,20 @@ mod tests {
         );
         let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
         assert_eq!(explain(&scene.state, &scene.policy, scene.now, JobId::job(9), &outlook), None);
+    }
+
+    #[test]
+    fn where_all_nodes_that_could_do_agree_that_is_the_reason() {
+        let scene = cluster("2 x ncpus=2, 1 x ncpus=4").node("n3", "ncpus=4", false).queued(1, "select=1:ncpus=4");
+        let why = explained(&scene, 1);
+        assert_eq!(why.reason.unwrap().code(), "node_state");
+        let alone = cluster("2 x ncpus=4").running(1, "select=2:ncpus=1 place=scatter", "n1,n2", 60);
+        let why = explained(&alone.clone().queued(2, "select=1:ncpus=1 place=excl"), 2);
+        assert_eq!(why.reason.unwrap().code(), "amount.ncpus", "nothing is free for such a job");
+        let half = alone.running(3, "select=1:ncpus=2", "n1", 60);
+        assert_eq!(explained(&half.queued(2, "select=1:ncpus=3"), 2).reason, None);
+        let apart = cluster("2 x ncpus=4").running(1, "select=2:ncpus=2 place=scatter", "n1,n2", 60);
+        assert_eq!(explained(&apart.queued(2, "select=1:ncpus=3"), 2).reason.unwrap().code(), "fragmented");
     }
 
     #[test]
@@ -113,7 +225,7 @@ mod tests {
         assert_eq!((array.reason, array.ahead), (None, 1));
         assert!(matches!(array.prospect, Prospect::Starts { at: Time(0), .. }));
         let last = of(JobId::element(2, 2));
-        assert_eq!((last.reason.map(|reason| reason.code()), last.ahead), (Some("busy"), 2));
+        assert_eq!((last.reason.unwrap().code().as_ref(), last.ahead), ("amount.ncpus", 2));
         let wide = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=4 walltime=60");
         let wide = wide.queued(2, "select=1:ncpus=2 walltime=60 array=1-2");
         let outlook = forecast::run(wide.state.clone(), &wide.policy, wide.now, Budget::default());

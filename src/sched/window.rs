@@ -180,9 +180,9 @@ mod tests {
     fn a_reservation_lies_where_jobs_have_ended() {
         let scene = cluster("2 x ncpus=4").running(1, "select=1:ncpus=3", "n1", 3600);
         assert_eq!(placed(&scene, "select=1:ncpus=4", 0, 60), Ok("n2".into()));
-        assert_eq!(placed(&scene, "select=2:ncpus=4", 3599, 7200), Err("busy".into()));
+        assert_eq!(placed(&scene, "select=2:ncpus=4", 3599, 7200), Err("amount.ncpus".into()));
         assert_eq!(placed(&scene, "select=2:ncpus=4", 3600, 7200), Ok("n1,n2".into()));
-        assert_eq!(placed(&scene, "select=1:ncpus=5", 3600, 7200), Err("never_enough".into()));
+        assert_eq!(placed(&scene, "select=1:ncpus=5", 3600, 7200), Err("unsatisfiable".into()));
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         window(&mut scene, "R1", "select=1:ncpus=3 on n1", (1, 2));
         window(&mut scene, "R2", "select=1:ncpus=3 on n1", (2, 3));
         assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 4 * 3600), Ok("n1".into()), "never both at once");
-        assert_eq!(placed(&scene, "select=1:ncpus=6", 0, 4 * 3600), Err("busy".into()));
+        assert_eq!(placed(&scene, "select=1:ncpus=6", 0, 4 * 3600), Err("amount.ncpus".into()));
         assert_eq!(placed(&scene, "select=1:ncpus=8", 0, 3600), Ok("n1".into()));
         window(&mut scene, "R9", "select=1:ncpus=5 on n1", (0, 9));
         assert_eq!(placed(&scene, "select=1:ncpus=5", 0, 4 * 3600), Ok("n1".into()), "its own does not count");
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn what_is_past_its_walltime_is_there_as_long_as_it_is() {
         let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 60).at(60);
-        assert_eq!(placed(&scene, "select=1:ncpus=4", 60, 120), Err("busy".into()));
+        assert_eq!(placed(&scene, "select=1:ncpus=4", 60, 120), Err("amount.ncpus".into()));
         assert_eq!(placed(&scene, "select=1:ncpus=4", 61, 120), Ok("n1".into()));
     }
 }

@@ -1,6 +1,7 @@
 //! What jobs are worth at a moment, under the order of the policy: first what all jobs of a class have in
 //! common, then what each has of its own.
 
+use super::components::Common;
 use super::factors::Factors;
 use super::fair_shares::Shares;
 use super::formula::Subject;
@@ -11,7 +12,7 @@ use super::tiers;
 use super::wait::Wait;
 use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
-use crate::model::policy::{Order, Policy};
+use crate::model::policy::{Components, Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
 use std::cell::OnceCell;
@@ -46,6 +47,9 @@ enum Basis<'y> {
     Formula(&'y Expression),
     /// The factors of one that has not waited yet.
     Factors(Factors),
+    Components(Common<'y>),
+    /// An operator says so, with this number.
+    Ordered(i32),
 }
 
 impl<'s> Yardstick<'s> {
@@ -70,10 +74,13 @@ impl<'s> Yardstick<'s> {
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
         let basis = match self.policy.precedence.order {
             Order::Fcfs | Order::Pool => Basis::Whole(0.0),
-            Order::Cluster | Order::Priority => Basis::Whole(f64::from(class.priority)),
+            Order::Cluster | Order::Priority => Basis::Whole(self.policy.precedence.own_say.score(class.priority)),
             Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
             Order::Multifactor => Basis::Factors(self.factors(class)),
+            Order::Components => Basis::Components(Common::of(self, class)),
         };
+        // M11: what an operator says stands above whatever the order says.
+        let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating { yardstick: self, class, tier: tiers::of_class(self, class), basis }
     }
 
@@ -121,6 +128,8 @@ impl Rating<'_> {
             Basis::Whole(score) => *score,
             Basis::Formula(formula) => self.subject(wait).value(formula).unwrap_or_else(|fault| self.fail(fault)),
             Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
+            Basis::Components(common) => common.score(self.waited(wait), wait),
+            Basis::Ordered(number) => Components::MOST + f64::from(*number),
         }
     }
 
@@ -130,11 +139,15 @@ impl Rating<'_> {
         let rule = &self.yardstick.policy.precedence;
         match &self.basis {
             Basis::Whole(_) if matches!(rule.order, Order::Fcfs | Order::Pool) => Vec::new(),
-            Basis::Whole(score) => vec![Part::named("job_priority", *score)],
+            Basis::Whole(score) => {
+                vec![Part { input: self.class.priority.to_string(), ..Part::named("job_priority", *score) }]
+            }
             Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
             }
+            Basis::Components(common) => common.parts(waited, wait),
+            Basis::Ordered(number) => vec![Part::named("system_priority", f64::from(*number))],
         }
     }
 
@@ -161,14 +174,30 @@ impl Rating<'_> {
 }
 
 impl State {
-    /// What a candidate is worth at a moment, and why; an element as much as its array. None for who is no
-    /// candidate.
+    /// What a candidate is worth at a moment, and why: as it was rated last, if that still holds then (F9);
+    /// an element as much as its array. None for who is no candidate.
     pub fn worth(&self, policy: &Policy, now: Time, job: JobId) -> Option<Worth> {
-        let (class, wait) = (self.waiting_class(job)?, self.wait(job)?);
-        let yardstick =
-            Yardstick::new(self, policy, now, Arc::new(Shares::of(self, &policy.fair_share, now, &mut Arc::default())));
-        let rating = yardstick.rate(class);
-        let merit = rating.merit(wait);
-        Some(Worth { job, tier: merit.tier(), score: merit.score(), parts: rating.parts(wait) })
+        let state = self.prioritised(policy, now);
+        state.worth_by(&state.rated_by(policy), job)
+    }
+
+    /// The same by what all were rated by last.
+    pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
+        let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
+        let (score, parts) = match yardstick.policy.precedence.order {
+            Order::Fcfs if class.system_priority.is_none() => self.turn(job)?,
+            _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
+        };
+        Some(Worth { job, tier: waiting.merit.tier(), score, parts })
+    }
+
+    /// F8, F14: who came first has the highest score, each next one less, and it never changes.
+    fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
+        let (_, rank) = self.class_and_rank(job)?;
+        let score = FIRST - rank.saturating_sub(1) as f64;
+        Some((score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }]))
     }
 }
+
+/// The score of the first job of all under [`Order::Fcfs`]: Flux's highest priority.
+const FIRST: f64 = u32::MAX as f64;

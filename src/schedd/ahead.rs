@@ -94,15 +94,23 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
     match ahead {
         Ahead::Starts(jobs) => jobs,
         Ahead::Why(job) => std::slice::from_ref(job),
+        Ahead::Places(jobs) => jobs,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
+        Ahead::Queue(_) | Ahead::Shares => &[],
     }
 }
 
 fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
     Ok(match ahead {
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
-        Ahead::Why(job) => Task::Why(job, overtakers(ledger, job)),
+        Ahead::Why(job) => match released(ledger, job) {
+            Some(released) => Task::Released(Box::new(released)),
+            None => Task::Why(job, overtakers(ledger, job)),
+        },
         Ahead::Usage => Task::Usage,
+        Ahead::Places(jobs) => Task::Places(jobs),
+        Ahead::Queue(most) => Task::Queue(most),
+        Ahead::Shares => Task::Shares,
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))
@@ -128,6 +136,15 @@ fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal
     life.not_before = draft.spec.begin.map(|begin| ledger.clock().table().time(begin));
     let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
     Ok((Job { id, owner, spec: Arc::new(draft.spec), life, elements }, held))
+}
+
+/// A held job as it would be if nothing held it any more.
+fn released(ledger: &Ledger, id: JobId) -> Option<Job> {
+    let mut job = ledger.known(id).filter(|job| job.life.state == State::Held).map(|job| Job::clone(&job))?;
+    let begin = job.spec.begin.map(|begin| ledger.clock().table().time(begin));
+    job.life.state = State::Queued;
+    job.life.not_before = begin.filter(|begin| *begin > ledger.now);
+    Some(job)
 }
 
 /// I9: the running jobs that came after this one and have started since it could, latest start first.

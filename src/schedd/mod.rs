@@ -54,6 +54,8 @@ pub mod verdicts;
 
 pub mod promises;
 
+mod fair_shares;
+
 pub mod tick;
 
 pub mod clients;
@@ -384,7 +386,11 @@ impl Schedd {
     fn keep_house(&mut self) {
         let poll = self.ledger.setup.config.cycle.poll_interval;
         let moment = self.next_cycle.is_some_and(|next| self.ledger.now >= next);
-        if Timers::ring(&mut self.timers.poll, poll) || moment {
+        if Timers::ring(&mut self.timers.poll, poll) {
+            self.memory.doubt();
+            self.ledger.want_cycle();
+        }
+        if moment {
             self.ledger.want_cycle();
         }
         if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {

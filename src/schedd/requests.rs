@@ -27,12 +27,12 @@ use std::sync::Arc;
 /// What a granted request comes to.
 #[derive(Clone, Debug)]
 pub enum Granted {
-    /// A new job.
-    Job(JobId),
+    /// A new job, and what of it is not as it was asked for.
+    Job(JobId, Vec<String>),
     /// Done.
     Done,
-    /// Changed: the node of a running job has to be told.
-    Altered(JobId),
+    /// Changed: the node of a running job has to be told. What is not as it was asked for.
+    Altered(JobId, Vec<String>),
     /// To be answered when this job is over.
     Wait(JobId),
     /// Done; the nodes of running jobs have to pass on a signal.
@@ -113,15 +113,17 @@ impl Desk<'_> {
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
         life.bars = bonds.bars();
+        draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.ledger.now));
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         bonds::bind(self.ledger, id, &bonds, false);
-        Ok(Granted::Job(id))
+        Ok(Granted::Job(id, draft.notes))
     }
 
     /// What a submission asks for, and what its job would wait for, if it may be submitted.
     pub(super) fn draft(&self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds), Refusal> {
         let origin = self.origin(submission)?;
-        let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false))?;
+        let is_member = |group: &str| is_member(owner, group);
+        let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
         self.enter(&mut draft.spec)?;
@@ -157,7 +159,7 @@ impl Desk<'_> {
     /// What became of this submission when it was told before.
     fn submitted(&self, submission: &Submission) -> Result<Option<Granted>, Refusal> {
         let found = self.spool.submitted(self.caller.owner.uid, submission.token);
-        Ok(found.map_err(Refusal::spool)?.map(Granted::Job))
+        Ok(found.map_err(Refusal::spool)?.map(|id| Granted::Job(id, Vec::new())))
     }
 
     /// Root's jobs, and those of system accounts, are not run for many users.
@@ -191,7 +193,7 @@ impl Desk<'_> {
         })
     }
 
-    fn context<'a>(&'a self, owner: &'a Owner, running: bool) -> Context<'a> {
+    fn context<'a>(&'a self, owner: &'a Owner, running: bool, is_member: &'a dyn Fn(&str) -> bool) -> Context<'a> {
         let setup = &self.ledger.setup;
         Context {
             resources: &setup.resources,
@@ -199,6 +201,8 @@ impl Desk<'_> {
             owner: &owner.user,
             server: &setup.name,
             default_queue: Some(&setup.config.server.default_queue),
+            policy: &setup.policy,
+            is_member,
         }
     }
 
@@ -284,14 +288,9 @@ impl Desk<'_> {
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
         }
-        let before = Draft {
-            spec: (*job.spec).clone(),
-            holds: job.life.holds,
-            run_count: job.life.run_count,
-            comment: job.life.comment.clone(),
-            depend: Wish::default(),
-        };
-        let context = self.context(&job.owner, job.life.state == State::Running);
+        let before = Draft::of(&job);
+        let is_member = |group: &str| is_member(&job.owner, group);
+        let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
@@ -306,7 +305,9 @@ impl Desk<'_> {
         let bonds = self.bonds(Some(id), &after.depend)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
+        let now = self.ledger.now;
         self.ledger.change(id, |job| {
+            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
             job.spec = Arc::new(after.spec);
             job.life.holds = after.holds;
             job.life.run_count = after.run_count;
@@ -318,7 +319,7 @@ impl Desk<'_> {
         if !after.depend.is_empty() {
             bonds::bind(self.ledger, id, &bonds, true);
         }
-        Ok(Granted::Altered(id))
+        Ok(Granted::Altered(id, after.notes))
     }
 
     /// The elements of an array that have begun get its holds, and lose those it has lost.
@@ -389,6 +390,12 @@ impl Desk<'_> {
         self.ledger.set_node(node);
         Ok(Granted::Done)
     }
+}
+
+/// Whether somebody is a member of a group; who cannot be looked up is of none.
+fn is_member(owner: &Owner, group: &str) -> bool {
+    let account = user::named(&owner.user).ok().flatten();
+    account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|number| number.is_some()))
 }
 
 /// The text of an attribute, if the job did not have it before.

@@ -8,9 +8,11 @@ use super::ledger::Ledger;
 use crate::model::job::{Job, JobId};
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::Policy;
+use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
 use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
+use crate::sched::queue_order::QueueOrder;
 use crate::sched::snapshot::State;
 use crate::sched::why;
 use crate::sys::clock::monotonic;
@@ -50,6 +52,10 @@ impl Scene {
     /// What becomes of all jobs: worked out by the first who asks.
     fn outlook(&self) -> &Outlook {
         self.outlook.get_or_init(|| forecast::run(self.state.clone(), &self.policy, self.now, Budget::default()))
+    }
+
+    fn order(&self) -> QueueOrder<'_> {
+        QueueOrder::of(&self.state, &self.policy, self.now)
     }
 
     fn knows(&self, job: JobId) -> bool {
@@ -118,10 +124,18 @@ pub enum Task {
     Windows(Box<Job>),
     /// Why a job waits, and which running jobs have passed it.
     Why(JobId, Vec<Overtaker>),
+    /// What would become of this job, were it as it stands here.
+    Released(Box<Job>),
     /// What would become of this job, which is held if the latter is true.
     Trial(Box<Job>, bool),
     /// What has been used, and by whom.
     Usage,
+    /// The places of these in the queue.
+    Places(Vec<JobId>),
+    /// The first so many places in the queue; all, if that is not said.
+    Queue(Option<u64>),
+    /// How everybody stands.
+    Shares,
 }
 
 impl Study {
@@ -136,11 +150,15 @@ impl Study {
                 let why = why.map(|why| Box::new(Explanation { overtakers: overtakers.clone(), ..why }));
                 each(Told::Explained(why))
             }
+            Task::Released(job) => each(Told::Explained(self.trial(job).map(Box::new))),
             Task::Trial(job, held) => match self.trial(job) {
                 Some(explanation) => each(Told::Tried { explanation: Box::new(explanation), held: *held }),
                 None => each(Told::Explained(None)),
             },
             Task::Usage => self.usage(each),
+            Task::Places(jobs) => self.places(jobs, each),
+            Task::Queue(most) => self.queue(*most, each),
+            Task::Shares => self.shares(each),
         }
     }
 
@@ -167,6 +185,35 @@ impl Study {
     fn usage<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
         let all = self.scene.state.usage().all(self.scene.now);
         all.chunks(PART).try_for_each(|used| each(Told::Usage { at: self.scene.now, used: used.to_vec() }))
+    }
+
+    fn places<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let order = self.scene.order();
+        let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
+        places.chunks(PART).try_for_each(|places| each(Told::Placed { all, at, places: places.to_vec() }))
+    }
+
+    fn queue<E>(&self, most: Option<u64>, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let order = self.scene.order();
+        let (all, at) = (order.len() as u64, self.scene.now);
+        let mut turns = order.turns().take(most.map_or(usize::MAX, |most| most as usize)).peekable();
+        while turns.peek().is_some() {
+            each(Told::Queue { all, at, turns: turns.by_ref().take(PART).collect() })?;
+        }
+        Ok(())
+    }
+
+    fn shares<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let (scene, policy) = (&*self.scene, &self.scene.policy.fair_share);
+        let stakes = scene.state.stakes(policy, scene.now);
+        let told = |stakes: &[Stake]| Told::Shares {
+            at: scene.now,
+            method: policy.method,
+            subject: policy.subject,
+            stakes: stakes.to_vec(),
+        };
+        each(told(&[]))?;
+        stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

@@ -62,12 +62,14 @@ impl Setup {
         let text = text(&home)?;
         let config = Config::parse(&text).with_context(|| home.config.display().to_string())?;
         let host = record::host();
+        let mut policy = config.policy();
+        policy.precedence.components.number_groups(user::group_number);
         Ok(Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,
             shared: home.system || config.server.shared,
             resources: config.resources(),
-            policy: config.policy(),
+            policy,
             queues: config.queues(),
             mailer: mailer(&config.server),
             mail_from: config.server.mail_from.clone().unwrap_or_else(|| user::own().name),
@@ -96,6 +98,7 @@ impl Setup {
             operators: names(&self.config.server.operators),
             privileged: false,
             history: self.config.server.history > Span(0),
+            fair_shares: Vec::new(),
         }
     }
 }

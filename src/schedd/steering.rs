@@ -93,8 +93,10 @@ impl Desk<'_> {
     }
 
     fn start_now(&mut self, job: &Job, start: Start) {
+        // The operator's turn, not its own.
+        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None };
         self.ledger.happen(job.id, Event::RunWanted { by: self.caller.shown() });
-        self.ledger.happen(job.id, Event::Started { attempt: job.life.attempt + 1, shares: start.shares });
+        self.ledger.happen(job.id, started);
     }
 
     /// The nodes `-H` names; None for any.

@@ -112,7 +112,7 @@ impl Schedd {
         if changes.is_empty() && !verdicts_due {
             return Ok(self.ledger.settle());
         }
-        let mut reasons = self.verdicts.changes();
+        let mut reasons = self.verdicts.changes(monotonic());
         let reasoned = !reasons.is_empty();
         changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());
@@ -259,12 +259,17 @@ impl Schedd {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
+        if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
+            return false;
+        }
         self.ledger.prioritise();
         let plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
         self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
         self.ledger.take_over(&plan);
+        let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
+        self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
@@ -304,7 +309,8 @@ impl Schedd {
     fn take_starts(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            self.ledger.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+            let (shares, score) = (start.shares.clone(), self.ledger.cluster().score(start.job));
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
         }
     }
@@ -341,13 +347,13 @@ fn end_of(job: &Job) -> Reply {
 impl Effects {
     fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
         let reply = match granted {
-            Ok(Granted::Job(id)) => Reply::Accepted(id.full(&ledger.setup.name)),
+            Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
-            Ok(Granted::Altered(id)) => {
+            Ok(Granted::Altered(id, notes)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
-                Reply::Done
+                if notes.is_empty() { Reply::Done } else { Reply::Noted(notes) }
             }
             Ok(Granted::Signal(attempts, signal)) => {
                 for (job, attempt) in attempts {

@@ -4,9 +4,11 @@
 //! A new kind of reason is written soon; one whose figures alone have moved is written at leisure:
 //! on a busy machine figures move with every start.
 
+use super::fair_shares::FairShares;
 use super::promises::Promises;
 use super::timers::{FIGURES, SOON};
 use crate::model::job::JobId;
+use crate::model::member::Member;
 use crate::model::promise::Promise;
 use crate::model::reason::Reason;
 use crate::model::time::Span;
@@ -20,6 +22,7 @@ pub struct Verdicts {
     reasons: BTreeMap<u64, Reason>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
+    fair_shares: FairShares,
     /// When the unwritten ones are to be written at the latest.
     pub due: Option<Span>,
 }
@@ -56,20 +59,27 @@ impl Verdicts {
         haste.into_iter().for_each(|haste| self.by(now + haste));
     }
 
+    /// Takes in by which fair-share priorities those who wait were rated.
+    pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
+        let due = self.fair_shares.take_in(priorities, now);
+        due.into_iter().for_each(|due| self.by(due));
+    }
+
     fn by(&mut self, when: Span) {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
 
     /// The rows to write.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&mut self, now: Span) -> Vec<Change> {
         let row = |class: &u64| Change::Verdict(*class, self.reasons.get(class).cloned());
-        self.unwritten.iter().map(row).chain(self.promises.changes()).collect()
+        let fair_shares = self.fair_shares.change(now);
+        self.unwritten.iter().map(row).chain(self.promises.changes()).chain(fair_shares).collect()
     }
 
     /// The rows are on disk.
     pub fn written(&mut self) {
         self.unwritten.clear();
         self.promises.written();
-        self.due = None;
+        self.due = self.fair_shares.written();
     }
 }

@@ -31,6 +31,7 @@ const KEYS: &[&str] = &[
     "via",
     "exit",
     "refused",
+    "warned",
     "order",
     "cycles",
     "running",
@@ -96,6 +97,8 @@ pub enum Claim {
     Exit(i64),
     /// A part of what its submission was refused with.
     Refused(String),
+    /// A part of what was said when it was submitted or altered last; None for nothing.
+    Warned(Option<String>),
     /// These jobs start in this order; others do not matter.
     Order(Vec<JobId>),
     /// The scheduler looks at these moments and no others.
@@ -159,7 +162,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
         "nodes" => (nodes, "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }"),
         "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, B or F"),
-        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"matching\" or \"backfill\""),
+        "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"match\" or \"backfill\""),
         "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
         "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),
         "booked" => (|v| start_or_none(v).map(Claim::Booked), "the start promised, as 3600, or false for none"),
@@ -173,6 +176,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "via" => (|v| via(v).map(Claim::Filler), "\"backfill\" or \"priority\""),
         "exit" => (|v| values::whole(v).map(Claim::Exit), "an exit status, as 0 or 271"),
         "refused" => (|v| values::words(v).map(Claim::Refused), "a part of what qsub says"),
+        "warned" => (warned, "a part of what qsub or qalter says, or false for nothing"),
         "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
         "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
@@ -190,6 +194,13 @@ fn nodes(value: &DeValue) -> Option<Claim> {
         return table.iter().map(count).collect::<Option<_>>().map(Claim::Chunks);
     }
     values::list(values::words)(value).map(Claim::Nodes)
+}
+
+fn warned(value: &DeValue) -> Option<Claim> {
+    match value.as_bool() {
+        Some(false) => Some(Claim::Warned(None)),
+        _ => values::words(value).map(|part| Claim::Warned(Some(part))),
+    }
 }
 
 /// A number as it is written, so that it tells how many digits are meant.
@@ -292,6 +303,8 @@ impl Course<'_> {
             Claim::Refused(part) => {
                 return differs("refusal", part, self.refused.get(&id.number).cloned().unwrap_or_else(none));
             }
+            Claim::Warned(Some(part)) => return differs("warning", part, self.world.notes(id).join("; ")),
+            Claim::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
             Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
@@ -430,7 +443,7 @@ fn way(is_filler: bool) -> String {
 }
 
 fn named(stage: Stage) -> String {
-    format!("{stage:?}").to_lowercase()
+    stage.name().to_string()
 }
 
 fn listed(moments: &[Span]) -> String {

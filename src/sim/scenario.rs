@@ -103,6 +103,8 @@ pub struct Done {
     pub line: usize,
     /// As it is written.
     pub text: String,
+    /// Who does it; None for an operator.
+    pub user: Option<String>,
     /// What is done.
     pub deeds: Vec<Deed>,
     /// It is to be refused, in words that contain these.

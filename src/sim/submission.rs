@@ -7,6 +7,7 @@ use super::machine::Machine;
 use super::trace;
 use crate::model::attribute::{self, Context, Origin, Rights, Setting};
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::policy::Policy;
 use crate::model::refusal::Refusal;
 use crate::model::resource::Resources;
 use crate::model::state::Holds;
@@ -51,12 +52,15 @@ impl Classes {
         }
         let select = self.machine.select(job.processors);
         let asked = [Setting::resource("select", select), Setting::resource("walltime", job.estimate.to_string())];
+        let policy = Policy::default();
         let context = Context {
             resources: &self.resources,
             rights: Rights::default(),
             owner: "",
             server: "",
             default_queue: Some(&self.queue),
+            policy: &policy,
+            is_member: &|_| false,
         };
         let spec = Arc::new(attribute::submit(&asked, origin(), &context)?.spec);
         self.specs.insert(alike, spec.clone());

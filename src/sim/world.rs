@@ -17,6 +17,8 @@ mod nodes;
 
 mod reservations;
 
+mod rights;
+
 mod submit;
 
 mod windows;
@@ -88,6 +90,8 @@ pub struct World {
     memory: Memory,
     is_due: bool,
     past: Vec<Past>,
+    /// What was said to who submitted or altered a job last.
+    notes: BTreeMap<JobId, Vec<String>>,
     /// Those that are over, raw: under other rules they come to something else.
     charges: Vec<Charge>,
     cycles: Vec<Time>,
@@ -112,6 +116,7 @@ impl World {
             memory: Memory::default(),
             is_due: false,
             past: Vec::new(),
+            notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
         };
@@ -134,6 +139,7 @@ impl World {
     /// From now on another configuration holds; resources stay as they are.
     pub fn configure(&mut self, config: Config) {
         self.policy = config.policy();
+        self.number_groups();
         self.config = config;
         self.set_queues();
         self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
@@ -154,6 +160,12 @@ impl World {
     /// Groups have these numbers.
     pub fn name_groups(&mut self, groups: BTreeMap<String, u32>) {
         self.groups = groups;
+        self.number_groups();
+    }
+
+    fn number_groups(&mut self) {
+        let groups = &self.groups;
+        self.policy.precedence.components.number_groups(|name| groups.get(name).copied());
     }
 
     /// What is known of resources.
@@ -169,6 +181,11 @@ impl World {
     /// All jobs, also those that are over.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
+    }
+
+    /// What was said to who submitted or altered a job last.
+    pub fn notes(&self, id: JobId) -> &[String] {
+        self.notes.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// All attempts, in the order of their starts.
@@ -282,9 +299,11 @@ impl World {
         Some(job.life.eligibility.at(at))
     }
 
-    /// What a job that waits is worth at a moment since the last change; None for one that does not.
+    /// What a job that waits is worth at a moment since the last change, or was worth when it started last
+    /// (F9); None for one that was never rated.
     pub fn score(&self, id: JobId, at: Time) -> Option<f64> {
-        self.state.worth(&self.policy, at, id).map(|worth| worth.score)
+        let waiting = self.state.worth(&self.policy, at, id).map(|worth| worth.score);
+        waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
     }
 
     /// Puts jobs back into the queue that must make way (M34); whether there were any.
@@ -306,7 +325,10 @@ impl World {
 
     /// An attempt begins, or is refused by its node: then true.
     fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(start.job, Event::Started { attempt, shares: start.shares.clone() });
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(start.job) },
+        );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {

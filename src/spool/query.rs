@@ -68,7 +68,9 @@ fn server(connection: &Connection, viewer: Viewer) -> Result<ServerFacts, SpoolE
     // A machine that has been started anew, with no schedd yet.
     let by_wall = || table.time(clock::wall());
     let now = saved.and_then(|saved| saved.at(clock::since_boot(), &clock::boot_id()));
-    Ok(ServerFacts { now: now.unwrap_or_else(by_wall), clock: table, privileged: viewer.privileged, ..facts })
+    let (now, fair_shares) = (now.unwrap_or_else(by_wall), load::meta(connection, ServerFacts::FAIR_SHARES)?);
+    let fair_shares = fair_shares.unwrap_or_default();
+    Ok(ServerFacts { now, clock: table, privileged: viewer.privileged, fair_shares, ..facts })
 }
 
 fn state_of(letter: &str) -> State {

@@ -5,8 +5,11 @@ use super::message::Submission;
 use crate::model::charge::Used;
 use crate::model::job::JobId;
 use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
+use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::reason::Reason;
+use crate::model::stake::Stake;
 use crate::model::time::Time;
+use crate::model::turn::{Neighbours, Turn};
 use serde::{Deserialize, Serialize};
 
 /// What a client wants to know of the time ahead.
@@ -26,6 +29,15 @@ pub enum Ahead {
     /// `qstat --usage`: what has been used, by whom, and what of it still counts. Answered by
     /// [`Told::Usage`].
     Usage,
+    /// `qstat --priority` with job ids: the places of these in the queue, and why. Answered by
+    /// [`Told::Placed`].
+    Places(Vec<JobId>),
+    /// `qstat --priority`: the queue in the order of a cycle; no more than so many of its first, if that is
+    /// said. Answered by [`Told::Queue`].
+    Queue(Option<u64>),
+    /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered by
+    /// [`Told::Shares`].
+    Shares,
 }
 
 /// What is answered.
@@ -52,5 +64,34 @@ pub enum Told {
         at: Time,
         /// By account, then by user.
         used: Vec<Used>,
+    },
+    /// Jobs that wait with their places, first to last; several parts.
+    Placed {
+        /// How many places there are.
+        all: u64,
+        /// When that was so.
+        at: Time,
+        /// Those asked for that wait.
+        places: Vec<Neighbours>,
+    },
+    /// Places in the queue, first to last; several parts.
+    Queue {
+        /// How many there are.
+        all: u64,
+        /// When that was so.
+        at: Time,
+        /// The next of them.
+        turns: Vec<Turn>,
+    },
+    /// The tree of shares, each account before what is below it; several parts.
+    Shares {
+        /// When that was so.
+        at: Time,
+        /// How factors come from shares and usage.
+        method: Method,
+        /// Whose standing counts for a job.
+        subject: Subject,
+        /// Accounts and users.
+        stakes: Vec<Stake>,
     },
 }

@@ -8,6 +8,7 @@ pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Share};
+use crate::model::member::Member;
 use crate::model::node::Node;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
@@ -137,10 +138,17 @@ pub enum Request {
 /// What schedd answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The job is on disk under this full id.
-    Accepted(String),
+    /// The job is on disk.
+    Accepted {
+        /// Its full id.
+        id: String,
+        /// What of it is not as it was asked for.
+        notes: Vec<String>,
+    },
     /// Done, and on disk.
     Done,
+    /// The same, but not all as it was asked for.
+    Noted(Vec<String>),
     /// Nothing was done.
     Refused(Refusal),
     /// The awaited job is over.
@@ -479,6 +487,22 @@ pub struct ServerFacts {
     /// Whether finished jobs are kept and shown.
     #[serde(default = "yes")]
     pub history: bool,
+    /// The fair-share priorities of those who have jobs, by the account they ask for, as of the last cycle:
+    /// where the policy goes by such (I7).
+    #[serde(default)]
+    pub fair_shares: Vec<(Member, f64)>,
+}
+
+impl ServerFacts {
+    /// Under which name the spool keeps the fair-share priorities of the last cycle.
+    pub const FAIR_SHARES: &str = "fairshare";
+
+    /// The fair-share priority of a user's jobs under an account.
+    pub fn fair_share(&self, user: &str, account: Option<&str>) -> Option<f64> {
+        let of = (account.unwrap_or_default(), user);
+        let at = self.fair_shares.binary_search_by(|(member, _)| (&*member.account, &*member.user).cmp(&of));
+        at.ok().map(|at| self.fair_shares[at].1)
+    }
 }
 
 fn yes() -> bool {

@@ -61,7 +61,7 @@ fn fill(stage: &Stage, jobs: usize) -> Result<()> {
         }
         for _ in batch {
             match frame::read(&mut stream)? {
-                Reply::Accepted(_) => {}
+                Reply::Accepted { .. } => {}
                 other => bail!("a submit was answered by {other:?}"),
             }
         }

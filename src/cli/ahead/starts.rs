@@ -10,7 +10,7 @@ use crate::model::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::state::State;
 use crate::model::time::Time;
 use crate::wire::ahead::{Ahead, Told};
-use crate::wire::message::{Detail, Filter, Question, Record, Row};
+use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -141,7 +141,9 @@ impl Table<'_> {
     fn attributes<'a>(&'a self, foreseen: &'a Foreseen, attributes: &mut Attributes<'a>) {
         attributes.text("Job_Owner", self.owner(foreseen.job));
         match &foreseen.prospect {
-            Prospect::Starts { .. } => attributes.add("estimated", Shown::Data(data(self.inquiry, &foreseen.prospect))),
+            Prospect::Starts { .. } => {
+                attributes.add("estimated", Shown::Data(data(&self.inquiry.server, &foreseen.prospect)))
+            }
             Prospect::Waits(reason) => {
                 attributes.text("code", reason.code());
                 attributes.text("comment", reason.to_string());
@@ -155,9 +157,9 @@ impl Table<'_> {
 }
 
 /// A start in JSON: as PBS shows moments, and in seconds since 1970; null for none.
-pub fn data(inquiry: &Inquiry, prospect: &Prospect) -> serde_json::Value {
+pub fn data(server: &ServerFacts, prospect: &Prospect) -> serde_json::Value {
     let Prospect::Starts { at, end, nodes } = prospect else { return serde_json::Value::Null };
-    let (at, end) = (inquiry.wall(*at), inquiry.wall(*end));
+    let (at, end) = (server.clock.wall(*at), server.clock.wall(*end));
     json!({
         "start_time": when::ctime(at).to_string(),
         "end_time": when::ctime(end).to_string(),

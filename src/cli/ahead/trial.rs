@@ -42,6 +42,9 @@ fn shown(explanation: &Explanation, held: bool, server: &ServerFacts) -> String 
     if let Some(reason) = &explanation.reason {
         let _ = writeln!(out, "{reason}\nWhat would help: {}.", remedy(reason));
     }
+    if let Some(walltime) = explanation.shorter {
+        let _ = writeln!(out, "With a walltime of at most {walltime} it would start now.");
+    }
     out
 }
 
@@ -58,9 +61,14 @@ mod tests {
     fn a_trial_says_when_where_or_why_not() {
         let horizon = Horizon { from: Time(1000), until: Time(5000), cycles: 3, is_whole: true };
         let starts = |at| Prospect::Starts { at: Time(at), end: Time(9000), nodes: vec!["n1".into()] };
-        let explanation = |prospect, reason| Explanation {
+        let explanation = |prospect, reason: Option<Reason>| Explanation {
             job: JobId::job(4),
+            objections: reason.iter().cloned().collect(),
             reason,
+            barriers: vec![],
+            rank: None,
+            survey: None,
+            shorter: None,
             prospect,
             horizon,
             ahead: 0,

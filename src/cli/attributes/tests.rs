@@ -166,12 +166,13 @@ fn a_reason_is_told_in_json_alone_with_its_numbers() {
         available: text_of("0"),
         total: text_of("4"),
         until: Some(SUBMITTED),
+        pooled: false,
     });
     assert!(!text(&record).contains("lanai"));
     assert!(text(&record).contains("comment = Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 4)\n"));
     let facts = example::server();
     let attributes = of_job(&record, &facts).0;
     let Shown::Data(data) = &attributes.last().unwrap().shown else { panic!("no data") };
-    assert_eq!((&data["code"], &data["stage"]), (&"busy".into(), &"matching".into()));
+    assert_eq!((&data["code"], &data["stage"]), (&"amount.ncpus".into(), &"match".into()));
     assert_eq!(data["requested"], "4");
 }

@@ -30,6 +30,7 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::queue;
 use super::scenarios;
 use On::{All, Programs, Section};
 use Part::{Example, Term, Text};
@@ -429,6 +430,12 @@ pub(super) const EXTRAS: &[Extra] = &[
                   told so, with the moment and the number of cycles.",
             ),
             Text(
+                "--why says in a sentence what a job waits for and what would help, then how each stage of the \
+                  scheduling went, what the nodes say, and who is in its way; lanai-scheduling(7) tells of the stages \
+                  and lists the names of all reasons. -v lists what is in its way at every stage. A held job is told \
+                  what would become of it if it were released now, one that runs or is over how it stands.",
+            ),
+            Text(
                 "--holes lists windows, widest first: so many processors (with -l, copies of the request) on so many \
                   nodes are free now for a job with a walltime of at most so long.",
             ),
@@ -446,6 +453,8 @@ pub(super) const EXTRAS: &[Extra] = &[
                   at (seconds since 1970).",
         )],
     },
+    queue::TURNS,
+    queue::SHARES,
     Extra {
         on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
@@ -454,9 +463,13 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("checkjob ID", "qstat --why ID, and qstat -f ID for all that is known of it"),
             Term("showstart ID", "qstat --start ID; without an id, for every job that waits"),
             Term("showbf", "qstat --holes; with -l select=... for how many of these there is room"),
-            Term("diagnose -j, diagnose -n", "qstat -s for why each job waits, pbsnodes -a for the nodes"),
+            Term(
+                "diagnose -j, diagnose -n",
+                "qstat -s for why each job waits, qstat --why ID for what each node says, pbsnodes -a for the nodes",
+            ),
             Term("showhist, tracejob", "tracejob ID"),
-            Term("diagnose -f", "qstat --usage"),
+            Term("diagnose -p", "qstat --priority; with ids for the jobs next in the queue, and what sets them apart"),
+            Term("diagnose -f", "qstat --shares, and qstat --usage for what was used alone"),
         ],
     },
     Extra {
@@ -472,6 +485,8 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Room for how many tasks of 4 processors, and for how long:",
                 &["qstat --holes -l select=1:ncpus=4"],
             ),
+            Example("What is it worth, made of what, and who is before it:", &["qstat --priority 17"]),
+            Example("Who has had more than their share, and until when:", &["qstat --shares"]),
             Example("Who has used how much:", &["qstat --usage"]),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],

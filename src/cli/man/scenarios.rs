@@ -86,14 +86,14 @@ pub(super) const WORLD: Extra = Extra {
             "[[job]]",
             "A submission. id: its number, from 1 on. qsub: what stands behind qsub on a command line, without a script. \
              at: when (0). runs: how long it really runs (if not given, for its walltime). user (\"ann\") and group \
-             (\"users\"). exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. \
+             (\"users\"); where config says server = { shared = true }, they are no operators unless it names them. exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. \
              exceeds: over which limit it goes, from when to when, { mem = [600, 700] }, or from when on, { mem = 600 }. count = N: N \
              jobs alike, numbered on. An array (-J) has the id N[], its subjobs N[1], N[2].",
         ),
         Term(
             "[[event]]",
             "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove, qorder, \
-             pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, done by an operator, or one of the lines below. config: what is to hold from then on, laid over the \
+             pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, or one of the lines below. user: who does it; an operator, if not given. config: what is to hold from then on, laid over the \
              scenario's. refused: a part of what is said when it is refused, if that is expected.",
         ),
         Term("node-down NODE", "The node answers no more; its jobs are neither ended nor known to run."),
@@ -135,6 +135,7 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("state", "Q, H, W, R, B or F, at the moment or in the end."),
         Term("exit", "Its exit status, as qstat shows it."),
         Term("refused", "A part of what its submission is refused with."),
+        Term("warned", "A part of what was said when it was submitted or altered last, or false for nothing."),
         Term(
             "reason, stage",
             "Of a moment: the code of the reason why it waits, and the stage of the cycle that says so.",
@@ -144,7 +145,8 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("eligible_time", "Of a moment: the eligible time that the job has then."),
         Term(
             "score",
-            "Of a moment: what the job is worth then under the order while it waits, to as many digits as are given.",
+            "Of a moment: what the job is worth then under the order while it waits, or was worth when it started, to as \
+             many digits as are given.",
         ),
         Term("foreseen", "Of a moment: the start that qstat --start tells, or false for none."),
         Term("running", "Of a moment, of no job: all that run, [1, 3]."),

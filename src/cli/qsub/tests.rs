@@ -84,7 +84,7 @@ fn bad_directives_are_told_as_pbs_tells_them() {
         ("#PBS -W foo\n", 1, "illegal -W value\nqsub: directive error: -W foo "),
         ("#PBS -- /bin/ls\n", 1, "directive error: -- /bin/ls "),
         ("#PBS -A \"x\n", 1, "unmatched \""),
-        ("#PBS -p 5000\n", 2, "illegal -p value"),
+        ("#PBS -p 10000\n", 2, "illegal -p value"),
         ("#PBS -J 5\n", 2, "illegal -J value"),
         ("#PBS -j xx\n", 2, "illegal -j value"),
         ("#PBS -N x\r\n", 1, "script contains cr, lf"),

@@ -79,7 +79,8 @@ pub(super) const TABLE: &[Attribute] = &[
     row("Remove_Files", Who::Owner, false, Effect::Kept(check::remove_files)),
     row("Mail_Points", Who::Owner, true, Effect::Kept(check::mail_points)),
     row("Mail_Users", Who::Owner, true, Effect::Kept(check::mail_users)),
-    row("Priority", Who::Owner, true, Effect::Spec(priority)),
+    row("Priority", Who::Owner, true, Effect::Draft(priority)),
+    row("user_factor", Who::Owner, true, Effect::Draft(user_factor)),
     row("Rerunable", Who::Owner, true, Effect::Spec(rerunnable)),
     row("Shell_Path_List", Who::Owner, true, Effect::Bytes(shell)),
     row("sandbox", Who::Owner, false, Effect::Kept(check::sandbox)),
@@ -89,11 +90,13 @@ pub(super) const TABLE: &[Attribute] = &[
     row("project", Who::Owner, false, Effect::Spec(project)),
     row("qos", Who::Owner, false, Effect::Spec(qos)),
     row("comment", Who::Operator, true, Effect::Draft(comment)),
+    row("eligible_time", Who::Operator, true, Effect::Draft(eligible_time)),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
     row("array_indices_submitted", Who::Submitter, false, Effect::Draft(array)),
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
+    row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
     row("topjob_ineligible", Who::Operator, true, Effect::Claim),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
@@ -131,7 +134,6 @@ pub(super) const TABLE: &[Attribute] = &[
     server("Variable_List"),
     server("accounting_id"),
     server("alt_id"),
-    server("eligible_time"),
     server("accrue_type"),
     server("Stageout_status"),
     server("Exit_status"),
@@ -258,8 +260,47 @@ fn join(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-fn priority(spec: &mut Spec, text: &str) -> Option<()> {
-    spec.priority = check::priority(text)?;
+/// X22: who is no operator gets as much of it as the site lets owners have, and is told so.
+fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let rule = context.policy.precedence.own_say;
+    let asked = check::priority(text).filter(|asked| rule.range().contains(asked));
+    let asked = asked.ok_or_else(|| Refusal::illegal_value(Refusal::PRIORITY))?;
+    let has = draft.spec.priority;
+    draft.spec.priority = if context.rights.privileged { asked } else { rule.granted(asked, has) };
+    if draft.spec.priority != asked {
+        let (given, why) = (draft.spec.priority, rule.bounded_by());
+        draft.notes.push(format!("warning: priority {asked} is only for operators: it is {given}, by {why}"));
+    }
+    Ok(())
+}
+
+/// F7.
+fn user_factor(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    let illegal = |why: &str| Refusal::illegal_wish("user_factor", why);
+    let remedy = "it only lowers a priority: give a number from 0 to 1; 1 leaves it as it is";
+    let asked = check::fraction(text).ok_or_else(|| illegal(remedy))?;
+    let is_ratchet = context.policy.precedence.own_say.user_factor_ratchet && !context.rights.privileged;
+    if is_ratchet && asked > draft.spec.user_factor {
+        let why = format!("by [order] user_factor_ratchet it only goes down, and is {} now", draft.spec.user_factor);
+        return Err(illegal(&why));
+    }
+    draft.spec.user_factor = asked;
+    Ok(())
+}
+
+/// The time the job has waited already, as an operator says.
+fn eligible_time(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
+    let given = Span::parse(text).filter(|time| *time <= LONGEST_WAIT);
+    draft.eligible_time = Some(given.ok_or_else(|| Refusal::illegal_value("eligible_time"))?);
+    Ok(())
+}
+
+/// A century: nobody waits longer.
+const LONGEST_WAIT: Span = Span(100 * 366 * 24 * 3600 * 1000);
+
+/// M11; an empty text takes it away.
+fn system_priority(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.system_priority = if text.is_empty() { None } else { Some(check::system_priority(text)?) };
     Some(())
 }
 

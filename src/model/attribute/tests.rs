@@ -1,6 +1,7 @@
 //! What settings make of a job.
 
 use super::*;
+use crate::model::policy::{OwnSay, UserPriority};
 use crate::model::time::{Span, Wall};
 
 fn origin() -> Origin {
@@ -29,8 +30,19 @@ const OWNER: Rights = Rights { privileged: false, running: false };
 const OPERATOR: Rights = Rights { privileged: true, running: false };
 
 fn with<T>(rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
-    let resources = Resources::builtin();
-    body(&Context { resources: &resources, rights, owner: "alice", server: "head", default_queue: Some("workq") })
+    under(&Policy::default(), rights, body)
+}
+
+fn under<T>(policy: &Policy, rights: Rights, body: impl FnOnce(&Context) -> T) -> T {
+    body(&Context {
+        resources: &Resources::builtin(),
+        rights,
+        owner: "alice",
+        server: "head",
+        default_queue: Some("workq"),
+        policy,
+        is_member: &|group| group == "staff",
+    })
 }
 
 fn made(text: &str) -> Result<Draft, Refusal> {
@@ -134,6 +146,13 @@ fn holds_and_counts_obey_rank() {
     assert_eq!(holds("", "Hold_Types=so", OPERATOR).unwrap(), "so");
     assert_eq!(holds("run_count=5", "run_count=1", OWNER), Err(Refusal::unauthorized()));
     assert_eq!(altered("run_count=5", "run_count=1", OPERATOR).unwrap().run_count, 1);
+    let system = |value: &str, rights| {
+        let changed = altered("system_priority=5", &format!("system_priority={value}"), rights);
+        changed.map(|draft| draft.spec.system_priority)
+    };
+    assert_eq!((system("7", OPERATOR), system("", OPERATOR)), (Ok(Some(7)), Ok(None)));
+    assert!(["7", ""].iter().all(|value| system(value, OWNER) == Err(Refusal::read_only("system_priority"))));
+    assert_eq!(system("-1", OPERATOR), Err(Refusal::illegal_value("system_priority")));
     assert_eq!(altered("", "comment=hello", OPERATOR).unwrap().comment.as_deref(), Some("hello"));
     assert_eq!(altered("", "block=true", OWNER), Err(Refusal::illegal_value("")));
 }
@@ -155,4 +174,107 @@ fn an_interactive_job_is_never_run_again_whatever_is_asked() {
     }
     assert!(!altered("interactive=True", "Rerunable=y", OPERATOR).unwrap().spec.rerunnable);
     assert!(altered("", "interactive=True", OPERATOR).is_err(), "a job has its terminal from the start");
+}
+
+/// A policy under which owners may say this.
+fn policy(own_say: OwnSay) -> Policy {
+    let mut policy = Policy::default();
+    policy.precedence.own_say = own_say;
+    policy
+}
+
+fn made_under(policy: &Policy, text: &str, rights: Rights) -> Result<Draft, Refusal> {
+    under(policy, rights, |context| submit(&settings(text), origin(), context))
+}
+
+/// X22.
+#[test]
+fn a_priority_is_lowered_to_what_its_owner_may_have_and_that_is_said() {
+    let draft = made("Priority=5").unwrap();
+    assert_eq!(draft.spec.priority, 0);
+    let [note] = draft.notes.as_slice() else { panic!("{:?}", draft.notes) };
+    assert!(note.starts_with("warning: priority 5") && note.ends_with("user_priority = \"lower_only\""), "{note}");
+    let draft = made("Priority=-5").unwrap();
+    assert_eq!((draft.spec.priority, draft.notes.len()), (-5, 0));
+    for (from, to, rights, priority, notes) in [
+        ("Priority=-5", "Priority=5", OWNER, 0, 1),
+        ("Priority=-5", "Priority=-3", OWNER, -3, 0),
+        ("Priority=-5", "Priority=5", OPERATOR, 5, 0),
+    ] {
+        let draft = altered(from, to, rights).unwrap();
+        assert_eq!((draft.spec.priority, draft.notes.len()), (priority, notes), "{from} {to}");
+    }
+    let free = policy(OwnSay { user_priority: UserPriority::Free, ..OwnSay::default() });
+    assert_eq!(made_under(&free, "Priority=5", OWNER).unwrap().spec.priority, 5);
+}
+
+/// Q18, X1.
+#[test]
+fn where_the_lowest_is_best_priorities_are_others() {
+    let clamp = OwnSay {
+        lowest_is_best: true,
+        user_priority: UserPriority::Clamp,
+        highest_user_priority: Some(100),
+        ..OwnSay::default()
+    };
+    let priority = |text, rights| made_under(&policy(clamp), text, rights).map(|draft| draft.spec.priority);
+    assert_eq!(["", "Priority=5", "Priority=9999"].map(|text| priority(text, OWNER)), [Ok(9999), Ok(100), Ok(9999)]);
+    assert_eq!(priority("Priority=5", OPERATOR), Ok(5));
+    for wrong in ["Priority=0", "Priority=-5", "Priority=10000"] {
+        assert_eq!(priority(wrong, OPERATOR), Err(Refusal::illegal_value("Priority")), "{wrong}");
+    }
+    assert_eq!(made("Priority=1024").unwrap_err(), Refusal::illegal_value("Priority"));
+}
+
+/// F7.
+#[test]
+fn a_users_factor_lowers_and_may_be_taken_back() {
+    assert_eq!(made("").unwrap().spec.user_factor, 1.0);
+    assert_eq!(altered("user_factor=.2", "user_factor=1.0", OWNER).unwrap().spec.user_factor, 1.0);
+    for wrong in ["1.5", "-1", "", "x"] {
+        let refusal = made(&format!("user_factor={wrong}")).unwrap_err();
+        assert!(
+            refusal.text.contains("user_factor: it only lowers a priority: give a number from 0 to 1"),
+            "{refusal}"
+        );
+    }
+}
+
+/// F7.
+#[test]
+fn with_the_ratchet_a_users_factor_only_goes_down() {
+    let ratchet = policy(OwnSay { user_factor_ratchet: true, ..OwnSay::default() });
+    let before = made_under(&ratchet, "user_factor=.5", OWNER).unwrap();
+    let altered = |to: &str, rights| {
+        under(&ratchet, rights, |context| alter(&before, &settings(to), context)).map(|draft| draft.spec.user_factor)
+    };
+    assert_eq!(altered("user_factor=.2", OWNER), Ok(0.2));
+    let refusal = altered("user_factor=.6", OWNER).unwrap_err();
+    assert!(refusal.text.contains("it only goes down, and is 0.5 now"), "{refusal}");
+    assert_eq!(altered("user_factor=.6", OPERATOR), Ok(0.6));
+}
+
+/// F4.
+#[test]
+fn a_quality_of_service_is_granted_when_it_is_asked_for() {
+    let refusal = made("qos=expedite").unwrap_err();
+    assert!(refusal.text.contains("qos_denied") && refusal.code == Refusal::unauthorized().code, "{refusal}");
+    assert_eq!(made_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap().spec.qos.as_deref(), Some("expedite"));
+    assert!(altered("", "qos=expedite", OWNER).is_err());
+    // What an operator gave the job keeps while its owner alters something else.
+    let given = made_under(&Policy::default(), "qos=expedite", OPERATOR).unwrap();
+    let renamed = with(OWNER, |context| alter(&given, &settings("Job_Name=b"), context)).unwrap();
+    assert_eq!(renamed.spec.qos.as_deref(), Some("expedite"));
+    assert!(with(OWNER, |context| alter(&given, &settings("Account_Name=b"), context)).is_err());
+}
+
+#[test]
+fn an_operator_says_how_long_a_job_has_waited() {
+    let draft = altered("", "eligible_time=1:00:00", OPERATOR).unwrap();
+    assert_eq!(draft.eligible_time, Some(Span::seconds(3600)));
+    assert_eq!(altered("", "eligible_time=1:00:00", OWNER), Err(Refusal::read_only("eligible_time")));
+    for wrong in ["x", "-1", "", "9999999:00:00"] {
+        let said = altered("", &format!("eligible_time={wrong}"), OPERATOR);
+        assert_eq!(said, Err(Refusal::illegal_value("eligible_time")), "{wrong}");
+    }
 }

@@ -1,9 +1,12 @@
 //! What holds in the end: every key of policy and cycle with its value, and where that comes from. Written
 //! down it is a `lanai.toml` again, which means the same whatever the presets are.
 
+mod components;
+
 use super::Config;
 use crate::model::charge::UsageRules;
 use crate::model::decay::Decay;
+use crate::model::policy::components::Kind;
 use crate::model::policy::{Backfill, FairShare, Placement, Weights};
 use crate::model::time::Span;
 use serde::Serialize;
@@ -35,7 +38,22 @@ pub struct Setting {
 }
 
 /// The sections told of, in this order.
-pub const SECTIONS: [&str; 7] = ["cycle", "order", "order.weights", "fairshare", "usage", "backfill", "placement"];
+pub const SECTIONS: [&str; 14] = [
+    "cycle",
+    "order",
+    "order.weights",
+    "order.components",
+    "order.components.credential",
+    "order.components.fair_share",
+    "order.components.resource",
+    "order.components.service",
+    "order.components.target",
+    "order.components.usage",
+    "fairshare",
+    "usage",
+    "backfill",
+    "placement",
+];
 
 /// All settings of a configuration that was read from `text`.
 pub fn resolved(config: &Config, text: &str) -> Vec<Setting> {
@@ -71,10 +89,15 @@ fn line(table: &DeTable, section: &str, key: &str, text: &str) -> Option<usize> 
 }
 
 fn values(config: &Config, section: &str) -> Vec<Known> {
+    let kind = section.strip_prefix("order.components.").and_then(Kind::named);
+    if let Some(kind) = kind {
+        return components::component(&config.precedence.components, kind);
+    }
     match section {
         "cycle" => cycle(config),
         "order" => order(config),
         "order.weights" => weights(config),
+        "order.components" => components::whole(&config.precedence.components),
         "fairshare" => fair_share(&config.fair_share),
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
@@ -94,7 +117,7 @@ fn cycle(config: &Config) -> Vec<Known> {
 }
 
 fn order(config: &Config) -> Vec<Known> {
-    let rule = &config.precedence;
+    let (rule, own_say) = (&config.precedence, &config.precedence.own_say);
     vec![
         ("by", Some(rule.order.name().into())),
         ("formula", rule.formula.clone().map(Value::from)),
@@ -104,18 +127,23 @@ fn order(config: &Config) -> Vec<Known> {
         ("lexicographic", Some(rule.lexicographic.into())),
         ("turns", Some(rule.tiers.turns.name().into())),
         ("max_starve", rule.tiers.max_starve.map(span)),
+        ("user_priority", Some(own_say.user_priority.name().into())),
+        ("highest_user_priority", own_say.highest_user_priority.map(|most| i64::from(most).into())),
+        ("lowest_is_best", Some(own_say.lowest_is_best.into())),
+        ("user_factor_ratchet", Some(own_say.user_factor_ratchet.into())),
     ]
 }
 
 fn weights(config: &Config) -> Vec<Known> {
     let rule = &config.precedence;
-    let Weights { wait_time, fair_share, qos, queue, job_size, slowdown } = rule.weights;
+    let Weights { wait_time, fair_share, qos, queue, job_size, user, slowdown } = rule.weights;
     vec![
         ("wait_time", Some(wait_time.into())),
         ("fair_share", Some(fair_share.into())),
         ("qos", Some(qos.into())),
         ("queue", Some(queue.into())),
         ("job_size", Some(job_size.into())),
+        ("user", Some(user.into())),
         ("slowdown", Some(slowdown.into())),
         ("max_wait", Some(span(rule.max_wait))),
         ("favor", Some(rule.favor.name().into())),

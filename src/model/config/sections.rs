@@ -2,10 +2,14 @@
 
 mod charging;
 
+mod components;
+
 mod launch;
 
 mod eligibility;
 mod precedence;
+
+mod quality;
 
 mod reserving;
 
@@ -45,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .collect::<Vec<_>>(),
     )?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, fair_share, usage, accrual, .. } = preset.policy();
+    let Policy { backfill, placement, precedence, qualities, fair_share, usage, accrual, .. } = preset.policy();
     let mut config = Config {
         server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
         launch: match root.section("launch")? {
@@ -75,12 +79,18 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
         nodes: Vec::new(),
         precedence,
+        qualities: quality::qualities(&root, qualities)?,
     };
     let resources = config.resources();
+    config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
     if let Some(section) = root.section("order")? {
         config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
+    }
+    for quality in config.qualities.all.iter().filter(|quality| quality.priority != 0) {
+        let priorities = &mut config.precedence.components.priorities.qos;
+        priorities.entry(quality.name.clone()).or_insert(quality.priority as f64);
     }
     config.nodes = each(&root, "node", |section| node(section, &resources))?;
     Ok(config)

@@ -1,7 +1,7 @@
 //! Who goes first.
 
-use super::Tiers;
-use super::formula;
+use super::{Components, OwnSay, Tiers, components, formula};
+use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ named! {
         Formula = "formula",
         /// The highest sum of weighted factors first (F1).
         Multifactor = "multifactor",
+        /// The highest sum of components first, as in Maui (M11).
+        Components = "components",
     }
 }
 
@@ -50,8 +52,12 @@ pub struct Precedence {
     pub slowdown_cap: f64,
     /// The factors of qualities of service (F4); of others, and of jobs without, that of `normal`.
     pub qos: BTreeMap<String, f64>,
+    /// What owners may say of their jobs.
+    pub own_say: OwnSay,
     /// The factors of queues (F5); of others 0.
     pub queues: BTreeMap<String, f64>,
+    /// What counts with [`Order::Components`].
+    pub components: Box<Components>,
 }
 
 named! {
@@ -77,12 +83,14 @@ pub struct Weights {
     pub queue: f64,
     /// How many nodes it asks for.
     pub job_size: f64,
+    /// What its owner says of it (F7).
+    pub user: f64,
     /// How many times its walltime it will have taken, its wait included.
     pub slowdown: f64,
 }
 
 impl Default for Weights {
-    /// Those of preset `hybrid`: the middle three move no two jobs of one queue that say nothing of quality
+    /// Those of preset `hybrid`: those in the middle move no two jobs of one queue that say nothing of quality
     /// of service; an `expedite` job, and one of a queue of factor 1, are ahead as if they had waited for
     /// ten times their walltime.
     fn default() -> Weights {
@@ -92,6 +100,7 @@ impl Default for Weights {
             qos: 20000.0,
             queue: 10000.0,
             job_size: 0.0,
+            user: 10000.0,
             slowdown: 10000.0,
         }
     }
@@ -99,13 +108,19 @@ impl Default for Weights {
 
 impl Weights {
     /// Flux's own (F1).
-    pub const FLUX: Weights =
-        Weights { wait_time: 1000.0, fair_share: 10000.0, qos: 5000.0, queue: 500.0, job_size: 1000.0, slowdown: 0.0 };
+    pub const FLUX: Weights = Weights {
+        wait_time: 1000.0,
+        fair_share: 10000.0,
+        qos: 5000.0,
+        queue: 500.0,
+        job_size: 1000.0,
+        user: 1000.0,
+        slowdown: 0.0,
+    };
 }
 
 impl Default for Precedence {
     fn default() -> Precedence {
-        let qos = [("expedite", 1.0), (Precedence::NORMAL, 0.5), ("standby", 0.0)];
         Precedence {
             order: Order::Multifactor,
             formula: None,
@@ -117,8 +132,10 @@ impl Default for Precedence {
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
             slowdown_cap: 10.0,
-            qos: qos.into_iter().map(|(name, factor)| (name.to_string(), factor)).collect(),
+            qos: Qualities::default().factors(),
+            own_say: OwnSay::default(),
             queues: BTreeMap::new(),
+            components: Box::default(),
         }
     }
 }
@@ -135,6 +152,7 @@ impl Precedence {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
             Order::Formula => self.formula.as_deref().is_some_and(formula::heeds_shares),
             Order::Multifactor => self.weights.fair_share != 0.0,
+            Order::Components => self.components.component(components::Kind::FairShare).counts(),
         }
     }
 
@@ -145,12 +163,12 @@ impl Precedence {
         }
         match self.order {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
-            Order::Formula | Order::Multifactor => true,
+            Order::Formula | Order::Multifactor | Order::Components => true,
         }
     }
 
     /// The quality of service of a job that says nothing of it.
-    pub const NORMAL: &str = "normal";
+    pub const NORMAL: &str = Qualities::NORMAL;
 
     /// First come, first served.
     pub fn fcfs() -> Precedence {

@@ -4,7 +4,10 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::{Accrual, Allocation, Availability, Backfill, FairShare, Filling, Placement, Policy, Precedence, Weights};
+use super::{
+    Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, OwnSay, Placement, Policy, Precedence,
+    UserPriority, Weights,
+};
 use serde::{Deserialize, Serialize};
 
 /// The formula of IT4I (I2).
@@ -54,15 +57,19 @@ impl Preset {
 
     /// Who goes first.
     fn precedence(self) -> Precedence {
-        match self {
+        let by = |order| Precedence { order, ..Precedence::default() };
+        let precedence = match self {
             Preset::Hybrid => Precedence::default(),
             Preset::It4i => Precedence::by_formula(IT4I),
             Preset::Flux => {
                 let update_period = Span::seconds(60);
                 Precedence { weights: Weights::FLUX, update_period, ..Precedence::default() }
             }
-            Preset::Qube | Preset::Maui | Preset::Ytsaurus => Precedence::fcfs(),
-        }
+            Preset::Qube => by(Order::Cluster),
+            Preset::Maui => by(Order::Components),
+            Preset::Ytsaurus => by(Order::Pool),
+        };
+        Precedence { own_say: self.own_say(), ..precedence }
     }
 
     /// The longest time between two cycles when nothing happens.
@@ -80,6 +87,20 @@ impl Preset {
             Preset::Maui => Accrual::QueuePolicy,
             Preset::Flux => Accrual::Always,
             Preset::Qube | Preset::It4i | Preset::Ytsaurus | Preset::Hybrid => Accrual::Pbs,
+        }
+    }
+
+    /// What owners may say of their jobs (X1, X22): Qube's numbers rise from the best, and PBS asks nobody.
+    fn own_say(self) -> OwnSay {
+        match self {
+            Preset::Qube => OwnSay {
+                lowest_is_best: true,
+                user_priority: UserPriority::Clamp,
+                highest_user_priority: Some(1),
+                ..OwnSay::default()
+            },
+            Preset::It4i => OwnSay { user_priority: UserPriority::Free, ..OwnSay::default() },
+            Preset::Maui | Preset::Ytsaurus | Preset::Flux | Preset::Hybrid => OwnSay::default(),
         }
     }
 

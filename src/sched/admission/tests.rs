@@ -61,7 +61,7 @@ fn m37_a_window_is_for_its_users_and_they_may_use_the_rest_too() {
     let reserved = window(&scene, "john", &["john"], &["n1", "n2"], (0, 8));
     let scene = with(scene, reserved);
     let scene = job(scene, 1, "mary", None, "select=3:ncpus=1 walltime=1:00:00");
-    assert_eq!((scene.starts().as_str(), code(&scene, 1).as_str()), ("", "reserved"));
+    assert_eq!((scene.starts().as_str(), code(&scene, 1).as_str()), ("", "window_acl"));
     let scene = job(scene, 2, "mary", None, "select=2:ncpus=1 walltime=1:00:00");
     assert_eq!(scene.starts(), "2 on n3,n4");
     let scene = job(scene, 0, "john", None, "select=4:ncpus=1 walltime=1:00:00");
@@ -76,7 +76,7 @@ fn m37_who_is_kept_out_may_run_until_the_window_opens() {
     let short = job(scene.clone(), 1, "mary", None, "walltime=2:00:00");
     assert_eq!(short.starts(), "1 on n1");
     let long = job(scene.clone(), 1, "mary", None, "walltime=2:00:01");
-    assert_eq!((long.starts().as_str(), code(&long, 1).as_str()), ("", "reserved"));
+    assert_eq!((long.starts().as_str(), code(&long, 1).as_str()), ("", "window_acl"));
     assert_eq!(long.at(4 * HOUR).starts(), "1 on n1");
 }
 
@@ -89,7 +89,7 @@ fn m38_the_use_is_not_bound_to_the_shape_of_the_tasks() {
     let scene = job(scene, 2, "john", Some("R1"), "select=1:ncpus=3 walltime=1:00:00");
     let scene = job(scene, 3, "john", Some("R1"), "select=1:ncpus=2 walltime=1:00:00");
     assert_eq!(scene.starts(), "1 on n1; 3 on n2");
-    assert_eq!(code(&scene, 2), "busy");
+    assert_eq!(code(&scene, 2), "amount.ncpus");
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn m42_a_window_by_name_is_for_those_who_ask_and_they_go_nowhere_else() {
     assert_eq!(job(scene.clone(), 1, "john", None, "walltime=60").starts(), "1 on n2");
     assert_eq!(job(scene.clone(), 1, "john", Some("john.1"), "walltime=60").starts(), "1 on n1");
     let two = job(scene.clone(), 1, "john", Some("john"), "select=2:ncpus=1 walltime=60");
-    assert_eq!((two.starts().as_str(), code(&two, 1).as_str()), ("", "busy"));
+    assert_eq!((two.starts().as_str(), code(&two, 1).as_str()), ("", "amount.ncpus"));
     let mary = job(scene.clone(), 1, "mary", Some("john"), "walltime=60");
-    assert_eq!(code(&mary, 1), "reserved");
+    assert_eq!(code(&mary, 1), "window_acl");
     let early = job(scene, 1, "john", Some("office"), "walltime=60");
     assert_eq!(code(&early, 1), "not_open");
 }

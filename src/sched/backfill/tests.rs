@@ -70,7 +70,7 @@ fn without_backfill_nothing_passes() {
     let scene = blocked().strictly().queued(3, "select=1:ncpus=1 walltime=0:01:00").queued(4, "select=1:ncpus=9");
     assert_eq!(scene.starts(), "");
     assert_eq!(scene.reason(3).unwrap().code(), "would_delay_booking");
-    assert_eq!(scene.reason(4).unwrap().code(), "busy");
+    assert_eq!(scene.reason(4).unwrap().code(), "amount.ncpus");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn only_a_job_that_can_be_told_a_time_is_booked() {
         .queued(4, "select=1:ncpus=8")
         .queued(5, "select=1:ncpus=8 walltime=1:00");
     assert_eq!(scene.booked(), "4 at 600 on n1");
-    assert_eq!(scene.reason(3).unwrap().code(), "never_enough");
+    assert_eq!(scene.reason(3).unwrap().code(), "unsatisfiable");
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn m35_what_became_free_is_kept_for_wide_jobs_for_a_while() {
     };
     let held = scene("select=1:ncpus=4 walltime=60");
     assert_eq!((held.starts(), held.plan().next), (String::new(), Some(Time(400_000))));
-    assert_eq!(held.reason(4).unwrap().code(), "kept_for_wider");
+    assert_eq!(held.reason(4).unwrap().code(), "chunking");
     assert_eq!(held.clone().at(399).starts(), "");
     assert_eq!(held.at(400).starts(), "4 on n1");
     assert_eq!(scene("select=1:ncpus=3 walltime=60").state.holders().count(), 2, "no wide job is blocked");

@@ -204,7 +204,7 @@ mod tests {
         scene.state.enqueue(&inside);
         let plan = scene.plan();
         let code = |job| scene.state.verdict(&plan, job).unwrap().code();
-        assert_eq!([2, 3, 4].map(|job| code(JobId::job(job))), ["busy", "busy", "deferred"]);
-        assert_eq!((code(JobId::array(5)), code(JobId::job(6))), ("array_limit", "not_open"));
+        assert_eq!([2, 3, 4].map(|job| code(JobId::job(job))), ["amount.ncpus", "amount.ncpus", "deferred"]);
+        assert_eq!([code(JobId::array(5)), code(JobId::job(6))], ["array_limit", "not_open"]);
     }
 }

@@ -82,6 +82,14 @@ impl Charged {
         charged
     }
 
+    /// Where a member's usage counts; None for who was not named.
+    pub fn seat(&self, subject: Subject, member: &Member) -> Option<usize> {
+        match subject {
+            Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)).copied(),
+            Subject::Member | Subject::User => self.tree.members.get(&key(self.tree.is_flat(), member)).copied(),
+        }
+    }
+
     /// All places but the root's, parents first.
     pub fn places(&self) -> std::ops::Range<usize> {
         1..self.usage.len()

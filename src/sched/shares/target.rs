@@ -32,21 +32,9 @@ pub fn is_capped(target: Target, usage: f64, percent: f64) -> bool {
     }
 }
 
-/// One of the names a job goes under, for [`component`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Named {
-    /// What this kind of name counts for.
-    pub weight: f64,
-    /// What is to be had under it, if somebody said so.
-    pub target: Option<Target>,
-    /// What was had, in percent of all usage.
-    pub percent: f64,
-}
-
-/// What all names of a job come to: `weight` times the sum of their weighted distances (M12).
-pub fn component(weight: f64, names: &[Named], distance: Distance) -> f64 {
-    let one = |name: &Named| name.target.map_or(0.0, |target| name.weight * delta(target, name.percent, distance));
-    weight * names.iter().map(one).sum::<f64>()
+/// What a place is to have: without a target what its shares give it.
+pub(super) fn of(tree: &Charged, place: usize, normalised: f64) -> Target {
+    tree.target(place).unwrap_or(Target { value: 100.0 * normalised, bound: Bound::Target })
 }
 
 /// The factor is 0.5 on target, 1 all of it below and 0 all of it above.
@@ -55,8 +43,7 @@ pub(super) fn weigh(tree: &Charged, distance: Distance) -> Vec<Weighed> {
     let owed = tree.owed().into_iter().enumerate();
     let weighed = |(place, normalised)| {
         let percent = 100.0 * tree.used(place);
-        let by_shares = Target { value: 100.0 * normalised, bound: Bound::Target };
-        let target = tree.target(place).unwrap_or(by_shares);
+        let target = of(tree, place, normalised);
         let level = delta(target, percent, distance);
         Weighed {
             normalised,

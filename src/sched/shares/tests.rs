@@ -4,6 +4,7 @@ use super::*;
 use crate::model::account::{Account, ROOT_NAME, Shares, Target};
 use crate::model::member::Member;
 use crate::model::policy::FairShare;
+use crate::model::policy::components::{Component, Count};
 use crate::model::policy::fair_share::{Distance, Method, Subject, Ties};
 use std::collections::BTreeMap;
 
@@ -150,11 +151,9 @@ fn i16_pbs_comes_to_the_same_as_the_classic_numbers() {
 
 #[test]
 fn m12_distances_weigh_up_to_the_component() {
-    let named =
-        |weight: f64, target: &str, percent: f64| target::Named { weight, target: Target::parse(target), percent };
-    let names = [named(10.0, "50", 45.0), named(20.0, "", 65.0), named(30.0, "25", 35.0), named(40.0, "10+", 25.0)];
-    assert_eq!(target::component(100.0, &names, Distance::Difference), -25_000.0);
     let delta = |text: &str, percent: f64| target::delta(Target::parse(text).unwrap(), percent, Distance::Difference);
+    let component = Component { whole: Count::of(100.0), parts: [10.0, 20.0, 30.0, 40.0].map(Count::of).into() };
+    assert_eq!(component.value(&[delta("50", 45.0), 0.0, delta("25", 35.0), delta("10+", 25.0)]), -25_000.0);
     assert_eq!([delta("10+", 4.0), delta("10+", 12.0)], [6.0, 0.0]);
     assert_eq!([delta("10-", 4.0), delta("10-", 12.0)], [0.0, -2.0]);
     assert_eq!([delta("10%", 90.0), delta("10^", 90.0)], [0.0, 0.0]);

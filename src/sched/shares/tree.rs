@@ -89,6 +89,12 @@ impl Tree {
         Member::new(account.unwrap_or_default(), user)
     }
 
+    /// Whom what a member is charged, by the account it asked for, counts for.
+    pub fn named(&self, member: &Member) -> Member {
+        let account = Some(member.account.as_str()).filter(|account| !account.is_empty());
+        self.member(&member.user, account)
+    }
+
     fn add_account(&mut self, account: &Account, parent: usize) -> usize {
         let node = Node {
             parent,
@@ -144,6 +150,13 @@ impl Tree {
     /// What somebody has who appears below `parent`.
     fn strangers_shares(&self, parent: usize) -> Shares {
         Shares::Of(if self.nodes[parent].is_open { 1.0 } else { 0.0 })
+    }
+
+    /// Adds to what each place has of its own what those below it have.
+    pub(super) fn sum_up(&self, amounts: &mut [f64]) {
+        for place in (1..self.nodes.len()).rev() {
+            amounts[self.nodes[place].parent] += amounts[place];
+        }
     }
 
     /// The same without its users.

@@ -7,7 +7,7 @@ use crate::model::time::{Span, Time};
 use crate::sim::world::act::Deed;
 
 /// The keys of an `[[event]]`.
-const KEYS: &[&str] = &["at", "do", "config", "refused"];
+const KEYS: &[&str] = &["at", "do", "user", "config", "refused"];
 
 /// What no command does: its form, for refusals.
 const VERBS: &[(&str, &str)] = &[
@@ -52,7 +52,9 @@ impl Reader<'_, '_> {
             return Err(section.wrong(said.to_string()));
         }
         let refused = section.read("refused", "a part of what is said", values::text)?;
-        Ok((at, Done { line: section.line(), text: text.unwrap_or_else(|| "config".to_string()), deeds, refused }))
+        let user = section.read("user", "the name of a user", values::words)?;
+        let text = text.unwrap_or_else(|| "config".to_string());
+        Ok((at, Done { line: section.line(), text, user, deeds, refused }))
     }
 
     fn deeds(&self, text: &str, at: Span) -> Result<Vec<Deed>, String> {

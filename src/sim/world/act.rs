@@ -2,10 +2,9 @@
 
 use super::World;
 use crate::model::array::Indices;
-use crate::model::attribute::{self, Draft, Setting};
+use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::bonds;
 use crate::model::config::Config;
-use crate::model::depend::Wish;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
@@ -66,8 +65,13 @@ pub enum Deed {
 const OPERATOR: &str = "operator@sim";
 
 impl World {
-    /// Does something, or says why it was refused.
+    /// Does something as an operator, or says why it was refused.
     pub fn act(&mut self, deed: &Deed) -> Result<(), String> {
+        self.act_with(deed, true)
+    }
+
+    /// Does what is allowed; `privileged` says whether it is an operator's doing.
+    pub(super) fn act_with(&mut self, deed: &Deed, privileged: bool) -> Result<(), String> {
         let by = OPERATOR.to_string();
         match deed {
             Deed::Hold(id, holds) => {
@@ -79,7 +83,7 @@ impl World {
                 self.happen_to_all(*id, &Event::Released { holds: *holds, by });
             }
             Deed::Delete(id, only) => self.delete(*id, *only)?,
-            Deed::Alter(id, settings) => self.alter(*id, settings).map_err(|refusal| refusal.text)?,
+            Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(|refusal| refusal.text)?,
             Deed::Rerun(id) => self.rerun(*id)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue).map_err(|refusal| refusal.text)?,
@@ -135,22 +139,20 @@ impl World {
         Ok(())
     }
 
-    fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<(), Refusal> {
+    fn alter(&mut self, id: JobId, settings: &[Setting], privileged: bool) -> Result<(), Refusal> {
         let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?.clone();
         if job.life.state == State::Finished {
             return Err(Refusal::finished());
         }
-        let before = Draft {
-            spec: (*job.spec).clone(),
-            holds: job.life.holds,
-            run_count: job.life.run_count,
-            comment: job.life.comment.clone(),
-            depend: Wish::default(),
-        };
-        let context = self.context(&job.owner.user, job.life.state == State::Running);
-        let after = attribute::alter(&before, settings, &context)?;
+        let is_member = |group: &str| self.is_member(&job.owner, group);
+        let rights = Rights { privileged, running: job.life.state == State::Running };
+        let context = self.context(&job.owner, rights, &is_member);
+        let after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let bonds = self.grant(&after.depend)?;
+        self.notes.insert(id, after.notes);
+        let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
+            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
             job.spec = Arc::new(after.spec);
             (job.life.holds, job.life.run_count, job.life.comment) = (after.holds, after.run_count, after.comment);
         }

@@ -2,7 +2,7 @@
 
 use super::{Fate, World};
 use crate::model::array::Elements;
-use crate::model::attribute::{self, Context, Origin, Rights, Setting};
+use crate::model::attribute::{self, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
 use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
 use crate::model::event::Event;
@@ -29,7 +29,9 @@ impl World {
     /// Takes in a job, or an array, or refuses it as schedd would.
     pub fn submit(&mut self, submission: Submission) -> Result<JobId, Refusal> {
         let Submission { number, owner, settings, fate } = submission;
-        let mut draft = attribute::submit(&settings, origin(), &self.context(&owner.user, false))?;
+        let is_member = |group: &str| self.is_member(&owner, group);
+        let rights = Rights { privileged: self.is_privileged(&owner.user), running: false };
+        let mut draft = attribute::submit(&settings, origin(), &self.context(&owner, rights, &is_member))?;
         self.check_queue(&draft.spec.queue)?;
         if self.reservation_queue(&draft.spec.queue).is_some() {
             draft.spec.reservation = Some(draft.spec.queue.clone());
@@ -45,21 +47,13 @@ impl World {
         let mut life = Life::new(draft.holds, draft.run_count, self.now);
         life.comment = draft.comment;
         life.bars = bonds.bars();
+        draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.now));
+        self.notes.insert(id, draft.notes);
         self.fates.insert(number, fate);
         self.jobs.insert(id, Job { id, owner, spec: Arc::new(draft.spec), life, elements });
         self.happen(id, Event::Submitted);
         bonds::bind(self, id, &bonds, false);
         Ok(id)
-    }
-
-    pub(super) fn context<'a>(&'a self, owner: &'a str, running: bool) -> Context<'a> {
-        Context {
-            resources: &self.resources,
-            rights: Rights { privileged: true, running },
-            owner,
-            server: "sim",
-            default_queue: Some(&self.config.server.default_queue),
-        }
     }
 
     pub(super) fn check_queue(&self, name: &str) -> Result<(), Refusal> {

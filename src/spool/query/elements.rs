@@ -153,8 +153,15 @@ mod tests {
             arguments: Text::default(),
         };
         let (resources, rights) = (Resources::builtin(), Rights::default());
-        let context =
-            Context { resources: &resources, rights, owner: "alice", server: "head", default_queue: Some("workq") };
+        let context = Context {
+            resources: &resources,
+            rights,
+            owner: "alice",
+            server: "head",
+            default_queue: Some("workq"),
+            policy: &Default::default(),
+            is_member: &|_| false,
+        };
         let settings = [Setting::new("array_indices_submitted", INDICES)];
         let draft = attribute::submit(&settings, origin, &context).unwrap();
         let owner = Owner { user: "alice".into(), uid: 1, gid: 1 };
@@ -181,6 +188,7 @@ mod tests {
             operators: vec![],
             privileged: false,
             history: true,
+            fair_shares: Vec::new(),
         }
     }
 
@@ -211,6 +219,7 @@ mod tests {
                 attempt: 1,
                 shares: vec![],
                 started: Time(1),
+                score: None,
                 session: None,
                 boot: None,
                 open: false,

@@ -1,5 +1,7 @@
 //! `[order]`: who goes first.
 
+use super::components::components;
+use super::quality;
 use super::scheduling::{expression, named};
 use super::tiers::tiers;
 use super::{A_SECOND_OR_MORE, BOOLEAN, boolean, keys, span, span_from_a_second, text, whole};
@@ -30,6 +32,11 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
         lexicographic: section.read("lexicographic", BOOLEAN, boolean)?.unwrap_or(preset.lexicographic),
         tiers: tiers(section, preset.tiers.clone())?,
+        own_say: quality::own_say(section, preset.own_say)?,
+        components: match section.section("components")? {
+            Some(section) => Box::new(components(&section, *preset.components)?),
+            None => preset.components,
+        },
         ..preset
     };
     section.section("weights")?.map_or(Ok(precedence.clone()), |weights| weighed(&weights, precedence))
@@ -39,13 +46,14 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
 fn weighed(section: &Section, preset: Precedence) -> Result<Precedence, ConfigError> {
     section.only(keys("order.weights"))?;
     let weight = |key: &str, preset: f64| Ok(section.read(key, "a number", number)?.unwrap_or(preset));
-    let Weights { wait_time, fair_share, qos, queue, job_size, slowdown } = preset.weights;
+    let Weights { wait_time, fair_share, qos, queue, job_size, user, slowdown } = preset.weights;
     let weights = Weights {
         wait_time: weight("wait_time", wait_time)?,
         fair_share: weight("fair_share", fair_share)?,
         qos: weight("qos", qos)?,
         queue: weight("queue", queue)?,
         job_size: weight("job_size", job_size)?,
+        user: weight("user", user)?,
         slowdown: weight("slowdown", slowdown)?,
     };
     Ok(Precedence {
@@ -65,16 +73,16 @@ pub fn factor(section: &Section) -> Result<Option<(String, f64)>, ConfigError> {
 
 const A_TIME: &str = "a time, as \"60s\"";
 
-fn from_0_to_1(value: &DeValue) -> Option<f64> {
+pub(super) fn from_0_to_1(value: &DeValue) -> Option<f64> {
     number(value).filter(|factor| (0.0..=1.0).contains(factor))
 }
 
-fn above_one(value: &DeValue) -> Option<f64> {
+pub(super) fn above_one(value: &DeValue) -> Option<f64> {
     number(value).filter(|number| *number > 1.0)
 }
 
 /// A finite number, whole or not.
-fn number(value: &DeValue) -> Option<f64> {
+pub(super) fn number(value: &DeValue) -> Option<f64> {
     let whole = || whole::<i32>(value).map(f64::from);
     let number = value.as_float().and_then(|float| float.as_str().replace('_', "").parse().ok()).or_else(whole);
     number.filter(|number: &f64| number.is_finite())

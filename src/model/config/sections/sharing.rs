@@ -11,7 +11,7 @@ use toml::de::DeValue;
 
 const NAME: &str = "a name without blanks and without any of , / : @";
 const SHARES: &str = "a number from 0 to 1000000000, or \"parent\"";
-const TARGET: &str = "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \"25%\" (never \
+pub(super) const TARGET: &str = "percent of all usage, as 25 or \"25\", as \"25+\" (at least), \"25-\" (at most), \"25%\" (never \
                       more), or \"86400^\" (never more seconds)";
 const USERS: &str = "a list of users, each once, as [\"ann\", \"bob\"], or a table of their shares, as \
                      { ann = 1, bob = \"parent\" }";
@@ -87,7 +87,7 @@ fn number(value: &DeValue) -> Option<f64> {
     }
 }
 
-fn target(value: &DeValue) -> Option<Target> {
+pub(super) fn target(value: &DeValue) -> Option<Target> {
     let text = text(value).or_else(|| number(value).map(|number| number.to_string()))?;
     Target::parse(&text)
 }

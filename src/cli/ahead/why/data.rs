@@ -1,0 +1,121 @@
+//! The answer for programs: the same keys for every job, whatever its state; moments are seconds since
+//! 1970.
+
+use super::super::super::comment;
+use super::super::starts::data as start;
+use super::View;
+use super::obstacles::Obstacle;
+use super::steps::Step;
+use super::words::rejected;
+use crate::model::event::Event;
+use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rejection, Survey};
+use crate::model::time::Time;
+use serde_json::{Value, json};
+
+impl View<'_> {
+    /// All of it.
+    pub fn data(&self) -> Value {
+        let obstacles = self.obstacles();
+        let steps = if self.waits() { self.steps(&obstacles) } else { Vec::new() };
+        let first = obstacles.first();
+        let mut data = json!({
+            "state": self.state().letter().to_string(),
+            "comment": comment::of(&self.found.record, self.server),
+            "stages": steps.iter().map(|step| self.stage(step, first)).collect::<Value>(),
+            "reason": first.map(told),
+            "objections": obstacles.iter().map(told).collect::<Value>(),
+            "promise": self.found.record.promise.as_ref().map(|promise| json!({
+                "start": self.wall(promise.at).0,
+                "first": self.wall(promise.first).0,
+                "nodes": promise.nodes,
+            })),
+            "slips": self.slips(),
+            "exit_status": self.found.record.job.life.exit.as_ref().map(|exit| exit.status),
+        });
+        if let (Some(explanation), Some(object)) = (&self.found.explanation, data.as_object_mut()) {
+            object.extend(self.foreseen(explanation).as_object().cloned().unwrap_or_default());
+        }
+        if !self.waits()
+            && let Some(object) = data.as_object_mut()
+        {
+            object.insert("standing".into(), self.standing().into());
+        }
+        data
+    }
+
+    fn stage(&self, step: &Step, first: Option<&Obstacle>) -> Value {
+        let numbers = first.filter(|first| first.stage == step.stage).map(|first| first.numbers.clone());
+        json!({
+            "stage": step.stage.name(),
+            "verdict": step.verdict.name(),
+            "code": step.code,
+            "text": step.text,
+            "numbers": numbers.unwrap_or_default(),
+        })
+    }
+
+    fn foreseen(&self, explanation: &Explanation) -> Value {
+        let horizon = explanation.horizon;
+        let occupant = |occupant: &Occupant| json!({"job": self.id(occupant.job), "end": self.wall(occupant.end).0, "nodes": occupant.nodes});
+        let passed = |passed: &Overtaker| json!({"job": self.id(passed.job), "start": self.wall(passed.started).0, "end": self.wall(passed.end).0});
+        let limit = |barrier: &Barrier| json!({"limit": barrier.limit, "value": barrier.value, "used": barrier.used});
+        json!({
+            "estimated": start(self.server, &explanation.prospect),
+            "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},
+            "rank": explanation.rank.map(|rank| json!({"before": rank.before, "waiting": rank.waiting})),
+            "ahead": explanation.ahead,
+            "waits_for": explanation.occupants.iter().map(occupant).collect::<Value>(),
+            "waits_for_more": explanation.more,
+            "passed_by": explanation.overtakers.iter().map(passed).collect::<Value>(),
+            "limits": explanation.barriers.iter().map(limit).collect::<Value>(),
+            "nodes": explanation.survey.as_ref().map(nodes),
+            "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
+        })
+    }
+
+    fn slips(&self) -> Value {
+        let slip = |(at, event): &(Time, Event)| match event {
+            Event::Slipped { from, to, cause } => Some(json!({
+                "time": self.wall(*at).0,
+                "from": self.wall(*from).0,
+                "to": self.wall(*to).0,
+                "cause": cause.told(|job| self.id(job)),
+            })),
+            _ => None,
+        };
+        self.found.events.iter().filter_map(slip).collect()
+    }
+}
+
+fn told(obstacle: &Obstacle) -> Value {
+    json!({
+        "stage": obstacle.stage.name(),
+        "code": obstacle.code,
+        "text": obstacle.text,
+        "help": obstacle.help,
+        "numbers": obstacle.numbers,
+    })
+}
+
+fn nodes(survey: &Survey) -> Value {
+    let rejection = |rejection: &Rejection| {
+        let (least, most) = rejection.found.clone().unzip();
+        json!({
+            "code": rejection.code,
+            "text": rejected(rejection),
+            "resource": rejection.resource,
+            "requested": rejection.requested,
+            "least": least,
+            "most": most,
+            "never": rejection.never,
+            "nodes": rejection.nodes,
+            "named": rejection.named,
+        })
+    };
+    json!({
+        "chunk": survey.chunk,
+        "fitting": survey.fitting,
+        "named": survey.named,
+        "rejected": survey.rejections.iter().map(rejection).collect::<Value>(),
+    })
+}

@@ -1,0 +1,136 @@
+//! The stages, one after another, with what each says of a job.
+
+use super::View;
+use super::obstacles::Obstacle;
+use crate::model::event::Event;
+use crate::model::job::How;
+use crate::model::outlook::Rank;
+use crate::model::reason::Stage;
+use crate::model::time::Time;
+
+/// How a stage went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Passed,
+    Failed,
+    /// An earlier stage refused.
+    NotReached,
+    /// This system does not have it.
+    Off,
+}
+
+impl Verdict {
+    /// In JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Passed => "passed",
+            Verdict::Failed => "failed",
+            Verdict::NotReached => "not_reached",
+            Verdict::Off => "off",
+        }
+    }
+
+    /// In a table.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Verdict::Failed => "FAILED",
+            Verdict::NotReached => "not reached",
+            other => other.name(),
+        }
+    }
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub stage: Stage,
+    pub verdict: Verdict,
+    /// The reason's stable name, where one is known.
+    pub code: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+impl View<'_> {
+    /// All stages, in their order.
+    pub fn steps(&self, obstacles: &[Obstacle]) -> Vec<Step> {
+        let first = obstacles.first();
+        let step = |stage| {
+            let verdict = self.verdict(stage, first.map(|first| first.stage));
+            match first.filter(|_| verdict == Verdict::Failed) {
+                Some(first) => Step { stage, verdict, code: Some(first.code.clone()), text: first.text.clone() },
+                None => self.without_obstacle(stage, verdict),
+            }
+        };
+        Stage::ALL.into_iter().map(step).collect()
+    }
+
+    fn verdict(&self, stage: Stage, first: Option<Stage>) -> Verdict {
+        let is_known = first.is_some() || self.found.explanation.is_some();
+        match first {
+            _ if stage == Stage::Preempt => Verdict::Off,
+            Some(first) if stage == first => Verdict::Failed,
+            Some(first) if stage < first => Verdict::Passed,
+            None if is_known && stage < Stage::Launch => Verdict::Passed,
+            None if stage == Stage::State => Verdict::Passed,
+            _ => Verdict::NotReached,
+        }
+    }
+
+    fn without_obstacle(&self, stage: Stage, verdict: Verdict) -> Step {
+        let (mut code, mut text) = (None, String::new());
+        match (stage, verdict) {
+            (Stage::Launch, _) => {
+                if let Some((name, said)) = self.failed_start() {
+                    (code, text) = (Some(name.to_string()), said);
+                }
+            }
+            (Stage::Preempt, _) => text = "no running job is ended for it".to_string(),
+            (_, Verdict::NotReached) => {}
+            (Stage::State, _) => text = "free to start".to_string(),
+            (Stage::Admission, _) => {
+                text = format!("this system could run it, and queue {} starts jobs", self.found.record.job.spec.queue);
+            }
+            (Stage::Priority, _) => text = self.rank().unwrap_or_default(),
+            (Stage::Throttle, _) => text = "no limit in its way".to_string(),
+            (Stage::Match, _) => text = "nodes suit and have enough".to_string(),
+            (Stage::Allocate, _) => text = "there is room that nobody is promised".to_string(),
+            (Stage::Backfill, _) => text = "it may start now".to_string(),
+        }
+        Step { stage, verdict, code, text }
+    }
+
+    /// Its place in the order.
+    pub fn rank(&self) -> Option<String> {
+        let Rank { before, waiting } = self.found.explanation.as_ref()?.rank?;
+        Some(match before {
+            Some(0) => format!("first of {waiting} waiting"),
+            Some(before) => format!("{before} of {waiting} waiting go before it"),
+            None => format!("many of {waiting} waiting go before it"),
+        })
+    }
+
+    /// What became of its last start, if that failed.
+    fn failed_start(&self) -> Option<(&'static str, String)> {
+        let count = self.found.record.job.life.failed_starts;
+        let last = self.found.events.iter().rev().find_map(|(at, event)| self.failure(*at, event));
+        let (code, said) = last.filter(|_| count > 0)?;
+        let starts = if count == 1 { "a start failed".to_string() } else { format!("{count} starts failed") };
+        Some((code, format!("{starts}, the last {said}")))
+    }
+
+    fn failure(&self, at: Time, event: &Event) -> Option<(&'static str, String)> {
+        let at = self.moment(at);
+        match event {
+            Event::StartTimedOut { after, .. } => {
+                Some(("start_timeout", format!("at {at}: its node said nothing of it for {after}")))
+            }
+            Event::Vanished { why, .. } => Some(("node_lost", format!("at {at}: {why}"))),
+            Event::Ended { outcome, .. } => match &outcome.how {
+                How::NodeFault(why) => Some(("node_nack", format!("at {at}: {why}"))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Reasons in sentences for people who have never read a scheduler's manual.
+
+use super::View;
+use crate::model::outlook::Rejection;
+use crate::model::reason::Reason;
+use crate::model::time::Time;
+
+impl View<'_> {
+    /// A reason as a sentence.
+    pub fn plain(&self, reason: &Reason) -> String {
+        if reason.is_never() {
+            return format!("It can never start on this system as it is: {}.", never(reason));
+        }
+        match reason {
+            Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::ArrayLimit { .. } => short(reason),
+            Reason::Scattered { .. } | Reason::NotContiguous | Reason::NoSet { .. } => apart(reason),
+            Reason::NoNodes => "No node takes jobs now: none answers, or all are offline.".to_string(),
+            Reason::Nowhere { said, nodes, .. } => {
+                format!("Of the nodes that could take it ({nodes}), none does now: {said}.")
+            }
+            Reason::Unsuitable { bar, said, .. } => {
+                format!("There are free nodes, but they do not suit the job ({}: {said}).", bar.name())
+            }
+            Reason::QueueStopped => {
+                format!("Its queue, {}, starts no jobs at present.", self.found.record.job.spec.queue)
+            }
+            Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
+            Reason::Deferred { until } => {
+                format!("It failed, or could not be started; it is tried again at {}.", self.moment(*until))
+            }
+            Reason::WouldDelayBooking { .. } | Reason::Booked { .. } | Reason::NoWalltime => self.promised(reason),
+            Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => self.behind(reason),
+            _ => self.of_the_calendar(reason),
+        }
+    }
+
+    fn promised(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::WouldDelayBooking { holder, at } if *at == Time::NEVER => {
+                format!("There is room for it now, but nothing starts before job {}, which waits.", self.id(*holder))
+            }
+            Reason::WouldDelayBooking { holder, at } => format!(
+                "There is room for it now, but not for as long as it may run: job {} is promised that room at {}.",
+                self.id(*holder),
+                self.moment(*at)
+            ),
+            Reason::Booked { at } => format!("It is promised a start at {}.", self.moment(*at)),
+            _ => "There is room for it now, but it has no walltime: it might still run when others are promised \
+                  that room."
+                .to_string(),
+        }
+    }
+
+    fn behind(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::KeptForWider { size, until } => format!(
+                "There is room for it now, but until {} that is kept for jobs of {size} processors or more.",
+                self.moment(*until)
+            ),
+            Reason::BackfillDepth { limit } => {
+                format!("It was not looked at: only {limit} jobs are behind the first that waits for room.")
+            }
+            _ => reason.to_string(),
+        }
+    }
+
+    fn of_the_calendar(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::Reserved { window, from } => {
+                format!("Reservation {window} has set aside what it would need, from {} on.", self.moment(*from))
+            }
+            Reason::NotOpen { window } => format!("The reservation it asks for, {window}, is not open."),
+            Reason::OutlastsWindow { requested, left } => {
+                format!("It may run for {requested}, and its reservation ends in {left}.")
+            }
+            Reason::CrossesDedicated { at } => {
+                format!("It might still run at {}, when dedicated time begins or ends.", self.moment(*at))
+            }
+            Reason::CrossesPrime { into_prime, at } => {
+                let what = if *into_prime { "prime time begins" } else { "prime time ends" };
+                format!("It might still run at {}, when {what}.", self.moment(*at))
+            }
+            Reason::DedicatedTime => "Its queue starts no jobs in dedicated time, or in no other.".to_string(),
+            Reason::PrimeOnly => "Its queue starts jobs in prime time only.".to_string(),
+            Reason::NonprimeOnly => "Its queue starts jobs outside prime time only.".to_string(),
+            _ => format!("{reason}."),
+        }
+    }
+}
+
+/// Why it can never start.
+fn never(reason: &Reason) -> String {
+    match reason {
+        Reason::NeverEnough { resource, requested, available, total } => {
+            format!(
+                "it asks for {resource}={requested} at once, and at most {available} can be had (of {total} in all)"
+            )
+        }
+        Reason::NeverMatches { resource, requested, found } => {
+            format!("it asks for {resource}={requested}, which no such node has ({found})")
+        }
+        Reason::NeverNodes { requested, total } => {
+            format!("it asks for {requested} places, and no more than {total} nodes have one")
+        }
+        Reason::Unsuitable { bar, said, .. } => format!("no node suits it ({}: {said})", bar.name()),
+        _ => reason.to_string(),
+    }
+}
+
+/// For want of which amount.
+fn short(reason: &Reason) -> String {
+    match reason {
+        Reason::Busy { resource, requested, available, total, pooled, .. } => {
+            let whose = if *pooled { ", which all nodes share," } else { "" };
+            format!("Not enough {resource}{whose} is free now: asked for {requested}, free {available} of {total}.")
+        }
+        Reason::UsedOutside { requested, available, total, outside } => format!(
+            "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
+             queue use {outside}."
+        ),
+        Reason::ArrayLimit { limit } => {
+            format!("Its array lets {} run at once, and so many do.", super::counted(u64::from(*limit), "subjob"))
+        }
+        _ => reason.to_string(),
+    }
+}
+
+/// Why what is free does not do.
+fn apart(reason: &Reason) -> String {
+    match reason {
+        Reason::Scattered { fitting, needed } => {
+            format!("Enough is free in all, but not in pieces as asked: {fitting} of {needed} chunks find a place.")
+        }
+        Reason::NoSet { by } => format!("Enough is free, but not on nodes of the same {by}."),
+        _ => "Enough is free, but not on nodes side by side.".to_string(),
+    }
+}
+
+/// Why nodes do not take a chunk: `ncpus: 8 asked, 2 to 4 free`.
+pub fn rejected(rejection: &Rejection) -> String {
+    let (Some(resource), Some(requested), Some((least, most))) =
+        (&rejection.resource, &rejection.requested, &rejection.found)
+    else {
+        return rejection.said.clone().unwrap_or_default();
+    };
+    let range = if least == most { least.clone() } else { format!("{least} to {most}") };
+    let kind = if rejection.never { "there" } else { "free" };
+    let outside = if rejection.code == "used_outside" { ", more in use outside the queue" } else { "" };
+    format!("{resource}: {requested} asked, {range} {kind}{outside}")
+}

@@ -1,0 +1,69 @@
+//! What qstat's page says of the order of the queue, and of who owns which share.
+
+use super::extras::On::Programs;
+use super::extras::Part::Text;
+use super::extras::{Extra, On};
+
+const QSTAT: On = Programs(&["qstat"]);
+
+/// What `--priority` tells.
+pub(super) const TURNS: Extra = Extra {
+    on: QSTAT,
+    heading: "WHOSE TURN IT IS",
+    parts: &[
+        Text(
+            "--priority lists what waits in the order in which the scheduler looks at it: with what each job is \
+                  worth under [order] of lanai.toml(5) and what that is made of, an array once. The first \
+                  hundred are listed, and the rest counted; -F json has all. First come the jobs that ask for a reservation, \
+                  then the highest tier (who has waited too long, the queue's priority, whose turn it is, where the order \
+                  heeds these), then the highest score, then who came first.",
+        ),
+        Text(
+            "With jobs, each is told with its rank among all; for each part of its worth the input, the factor made \
+                  of it, the weight and the product, or the value in the formula; and the jobs right before and after \
+                  it with what sets them apart, that which counts most first. What a job that runs was worth when it \
+                  started stays. All are told as they were rated last: with an update_period that was a while ago.",
+        ),
+        Text(
+            "In JSON a job's priority holds rank, of (how many places there are), reserved, tier, precedence (the tier in words), score, and parts \
+                  with name, input, factor, weight and product (null in a formula); with jobs named before and after \
+                  too, with job, Job_Owner and differences (name, own, other). Of a job that has started it holds \
+                  score_at_start.",
+        ),
+    ],
+};
+
+/// What `--shares` tells.
+pub(super) const SHARES: Extra = Extra {
+    on: QSTAT,
+    heading: "WHO OWNS WHICH SHARE",
+    parts: &[
+        Text(
+            "--shares lists the tree of accounts and users of lanai.toml(5), those in an account below it, with all \
+                  who have jobs that wait or have been charged: Shares, as the file has them; Owed, what these are of the machine \
+                  (by method fairtree of what the account above has); Used, what they have had of all that still \
+                  counts; Effective, what the method holds against them; Decayed and In use as --usage has them; \
+                  Factor, from 0 (had too much) to 1 (had nothing), 0.5 by method classic for who has had just what is \
+                  theirs; Rank, 1 for whose jobs go first, among accounts or among users; Level, what the method goes \
+                  by before it scales; Target, where there is one.",
+        ),
+        Text(
+            "Balance is how long they would have to use nothing from now on, while everybody else goes on as they \
+                  do now, until what is held against them is no more than what they are owed (by method target: until \
+                  they are no longer above their target): kept if that is so now, never if it never will be at the \
+                  present rate of the others. Where nobody else uses anything usage fades alike for all, and nobody \
+                  comes back into balance before it is forgotten. An account uses nothing when nobody in it does.",
+        ),
+        Text(
+            "In JSON Shares is a list of rows with account, user (null for an account), depth, shares, target, \
+                  normalised (Owed), seconds, decayed, in_use, used, effective, level (infinite for nothing used by \
+                  fairtree), factor, rank, capped and balance_after in seconds (0 for kept, null for never); method, \
+                  subject and at (seconds since 1970) stand beside it.",
+        ),
+        Text(
+            "Where the order goes by fair-share with method linear, qstat -f shows a waiting job's fair-share \
+                  priority, from 0 to 1,000,000, as Resource_List.fairshare: as the scheduler had it last, two seconds \
+                  ago at the most.",
+        ),
+    ],
+};

@@ -1,0 +1,138 @@
+//! `[[qos]]`: the qualities of service there are; and what `[order]` lets owners say of their jobs.
+
+use super::precedence::from_0_to_1;
+use super::scheduling::named;
+use super::{BOOLEAN, boolean, each, keys, list, text, whole};
+use crate::model::config::ConfigError;
+use crate::model::config::table::Section;
+use crate::model::policy::{OwnSay, UserPriority};
+use crate::model::quality::{Grant, Qualities, Quality};
+use toml::de::DeValue;
+
+const NAME: &str = "a name without blanks and any of / [ ] \" ; : | < > + , ? *";
+const NAMES: &str = "a list of names, as [\"ann\", \"bob\"]; \"*\" is everybody, [] is nobody";
+
+/// All `[[qos]]`; where there is none, the preset's.
+pub fn qualities(root: &Section, preset: Qualities) -> Result<Qualities, ConfigError> {
+    let all = each(root, "qos", quality)?;
+    Ok(if all.is_empty() { preset } else { Qualities::only(all) })
+}
+
+fn quality(section: &Section) -> Result<Quality, ConfigError> {
+    section.only(keys("qos"))?;
+    Ok(Quality {
+        name: section.require("name", NAME, name)?,
+        factor: section.read("factor", "a number from 0 to 1", from_0_to_1)?.unwrap_or(Qualities::NORMAL_FACTOR),
+        grant: grant(section)?,
+        exempt: section.read("exempt", BOOLEAN, boolean)?.unwrap_or(false),
+        priority: section.read("priority", "a whole number", whole::<i32>)?.unwrap_or(0).into(),
+    })
+}
+
+/// Where no list is given, everybody may ask for it.
+fn grant(section: &Section) -> Result<Grant, ConfigError> {
+    let names = |key: &str| section.read(key, NAMES, list(text));
+    let (users, groups, accounts) = (names("users")?, names("groups")?, names("accounts")?);
+    if users.is_none() && groups.is_none() && accounts.is_none() {
+        return Ok(Grant::All);
+    }
+    let [users, groups, accounts] = [users, groups, accounts].map(Option::unwrap_or_default);
+    Ok(Grant::Listed { users, groups, accounts })
+}
+
+fn name(value: &DeValue) -> Option<String> {
+    let is_name = |name: &String| crate::model::check::project(name) && !name.contains(char::is_whitespace);
+    text(value).filter(|name| !name.is_empty() && is_name(name))
+}
+
+/// What owners may say, in `[order]`.
+pub fn own_say(section: &Section, preset: OwnSay) -> Result<OwnSay, ConfigError> {
+    let flag = |key: &str, preset: bool| Ok(section.read(key, BOOLEAN, boolean)?.unwrap_or(preset));
+    let lowest_is_best = flag("lowest_is_best", preset.lowest_is_best)?;
+    // A bound of the other direction means nothing in this one.
+    let bound = preset.highest_user_priority.filter(|_| lowest_is_best == preset.lowest_is_best);
+    let mut own_say = OwnSay {
+        lowest_is_best,
+        user_priority: named(section, "user_priority", UserPriority::ALL, UserPriority::named)?
+            .unwrap_or(preset.user_priority),
+        highest_user_priority: None,
+        user_factor_ratchet: flag("user_factor_ratchet", preset.user_factor_ratchet)?,
+    };
+    let range = own_say.range();
+    let wanted = format!("a priority, from {} to {}", range.start(), range.end());
+    let priority = |value: &DeValue| whole(value).filter(|priority| range.contains(priority));
+    own_say.highest_user_priority = section.read("highest_user_priority", &wanted, priority)?.or(bound);
+    if own_say.user_priority == UserPriority::Clamp && own_say.highest_user_priority.is_none() {
+        let said = format!("`user_priority = \"clamp\"` needs a `highest_user_priority`, {wanted}");
+        return Err(section.wrong_at("user_priority", said));
+    }
+    Ok(own_say)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::Config;
+
+    fn said(text: &str) -> String {
+        Config::parse(text).expect_err(text).to_string()
+    }
+
+    /// F4.
+    #[test]
+    fn qualities_of_service_are_read() {
+        let policy = |text: &str| Config::parse(text).unwrap().policy();
+        assert_eq!(policy("").qualities, Qualities::default());
+        let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\naccounts = [\"a\"]\nexempt = true\n\
+                    priority = 7\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
+        let policy = policy(text);
+        let [high, low, normal] = policy.qualities.all.as_slice() else { panic!("{policy:?}") };
+        assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
+        let grant = Grant::Listed { users: vec!["ann".into()], groups: vec![], accounts: vec!["a".into()] };
+        assert_eq!((&high.grant, &low.grant, low.factor), (&grant, &Grant::All, 0.5));
+        assert_eq!((normal.name.as_str(), policy.qualities.closed), ("normal", true));
+        assert_eq!((policy.precedence.qos["high"], policy.precedence.qos.get("expedite")), (0.8, None));
+        assert_eq!(policy.precedence.components.priorities.qos, [("high".to_string(), 7.0)].into());
+    }
+
+    #[test]
+    fn what_is_no_quality_of_service_is_refused_with_its_line() {
+        assert!(said("[[qos]]\nfactor = 1").contains("[[qos]] has no `name`"));
+        for (wrong, expected) in [
+            ("factor = 1.5", "must be a number from 0 to 1, not 1.5"),
+            ("users = \"ann\"", "must be a list of names"),
+            ("user = [\"ann\"]", "the nearest known one is `users`"),
+            ("priority = 1.5", "must be a whole number"),
+        ] {
+            let said = said(&format!("[[qos]]\nname = \"a\"\n{wrong}\n"));
+            assert!(said.starts_with("line 3: ") && said.contains(expected), "{wrong}: {said}");
+        }
+        assert!(said("[[qos]]\nname = \"a b\"").contains("must be a name without blanks"));
+        assert!(said("[[qos]]\nname = \"a\"\n[[qos]]\nname = \"a\"").contains("there are two [[qos]] named `a`"));
+    }
+
+    /// X22, Q18.
+    #[test]
+    fn what_owners_may_say_is_read() {
+        let own_say = |text: &str| Config::parse(text).unwrap().policy().precedence.own_say;
+        assert_eq!(own_say(""), OwnSay::default());
+        let clamp = OwnSay {
+            user_priority: UserPriority::Clamp,
+            highest_user_priority: Some(100),
+            lowest_is_best: true,
+            user_factor_ratchet: true,
+        };
+        let text = "[order]\nuser_priority = \"clamp\"\nhighest_user_priority = 100\nlowest_is_best = true\n\
+                    user_factor_ratchet = true\n";
+        assert_eq!(own_say(text), clamp);
+        let qube = own_say("preset = \"qube\"");
+        assert_eq!((qube.lowest_is_best, qube.highest_user_priority), (true, Some(1)));
+        assert_eq!(own_say("preset = \"it4i\"").user_priority, UserPriority::Free);
+        let said_of = |text: &str| said(&format!("[order]\n{text}\n"));
+        assert!(
+            said_of("user_priority = \"clamp\"").contains("needs a `highest_user_priority`, a priority, from -1024")
+        );
+        assert!(said_of("highest_user_priority = 1024").contains("a priority, from -1024 to 1023"));
+        assert!(said_of("highest_user_priority = 0\nlowest_is_best = true").contains("a priority, from 1 to 9999"));
+    }
+}

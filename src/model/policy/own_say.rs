@@ -1,0 +1,122 @@
+//! What people may say of how urgent their own jobs are: `-p` (X1, X22, Q18) and the factor that only
+//! lowers (F7).
+
+use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
+
+named! {
+    /// What `-p` counts of somebody who is no operator (X22).
+    UserPriority {
+        /// Nothing better than what a job has that says nothing.
+        LowerOnly = "lower_only",
+        /// Nothing better than a bound.
+        Clamp = "clamp",
+        /// All of it.
+        Free = "free",
+    }
+}
+
+/// What owners may say of their jobs; operators and managers may say anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OwnSay {
+    /// Whether priorities are Qube's: 1 is the best, 9999 the worst and that of a job that says nothing.
+    /// Else they are PBS's: the highest is the best, 0 that of a job that says nothing.
+    pub lowest_is_best: bool,
+    /// How good a priority may be.
+    pub user_priority: UserPriority,
+    /// The best priority with [`UserPriority::Clamp`]; None for the best there is.
+    pub highest_user_priority: Option<i32>,
+    /// Whether a user's factor only goes down (F7).
+    pub user_factor_ratchet: bool,
+}
+
+impl OwnSay {
+    /// The priorities there are.
+    pub fn range(&self) -> RangeInclusive<i32> {
+        if self.lowest_is_best { 1..=9999 } else { -1024..=1023 }
+    }
+
+    /// The priority of a job that says nothing of it.
+    pub fn unsaid(&self) -> i32 {
+        if self.lowest_is_best { 9999 } else { 0 }
+    }
+
+    /// What a priority is worth, the highest first. One that is none here, from before the
+    /// configuration changed, counts as if nothing had been said.
+    pub fn score(&self, priority: i32) -> f64 {
+        let said = if self.range().contains(&priority) { priority } else { self.unsaid() };
+        f64::from(if self.lowest_is_best { -said } else { said })
+    }
+
+    /// What of a priority asked for a job's owner gets; the job keeps one that it has.
+    pub fn granted(&self, asked: i32, has: i32) -> i32 {
+        let bound = match self.user_priority {
+            UserPriority::LowerOnly => Some(self.unsaid()),
+            UserPriority::Clamp => self.highest_user_priority,
+            UserPriority::Free => None,
+        };
+        match bound {
+            None => asked,
+            Some(bound) if self.lowest_is_best => asked.max(bound.min(has)),
+            Some(bound) => asked.min(bound.max(has)),
+        }
+    }
+
+    /// The settings that a priority was bounded by, as they stand in the configuration.
+    pub fn bounded_by(&self) -> String {
+        let name = self.user_priority.name();
+        let highest = self.highest_user_priority.filter(|_| self.user_priority == UserPriority::Clamp);
+        let highest = highest.map(|highest| format!(", highest_user_priority = {highest}")).unwrap_or_default();
+        format!("[order] user_priority = \"{name}\"{highest}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUBE: OwnSay = OwnSay {
+        lowest_is_best: true,
+        user_priority: UserPriority::Clamp,
+        highest_user_priority: Some(100),
+        user_factor_ratchet: false,
+    };
+
+    /// X22.
+    #[test]
+    fn an_owner_may_lower_or_go_to_a_bound_or_do_as_he_likes() {
+        let of = |user_priority| OwnSay { user_priority, highest_user_priority: Some(100), ..OwnSay::default() };
+        let granted = |rule: OwnSay| [-5, 0, 5, 500].map(|asked| rule.granted(asked, 0));
+        assert_eq!(granted(OwnSay::default()), [-5, 0, 0, 0]);
+        assert_eq!(granted(of(UserPriority::Clamp)), [-5, 0, 5, 100]);
+        assert_eq!(granted(of(UserPriority::Free)), [-5, 0, 5, 500]);
+        assert_eq!(
+            of(UserPriority::Clamp).bounded_by(),
+            "[order] user_priority = \"clamp\", highest_user_priority = 100"
+        );
+    }
+
+    /// X22: lowering what an operator gave is lowering.
+    #[test]
+    fn a_priority_that_a_job_has_it_may_keep() {
+        assert_eq!([700, 500, 300].map(|asked| OwnSay::default().granted(asked, 500)), [500, 500, 300]);
+        assert_eq!([1, 5, 7, 200].map(|asked| QUBE.granted(asked, 5)), [5, 5, 7, 200]);
+    }
+
+    /// Q18.
+    #[test]
+    fn where_the_lowest_is_best_the_bound_is_below() {
+        assert_eq!([5, 100, 101, 9999].map(|asked| QUBE.granted(asked, 9999)), [100, 100, 101, 9999]);
+        assert_eq!((QUBE.unsaid(), QUBE.range()), (9999, 1..=9999));
+        let lower_only = OwnSay { user_priority: UserPriority::LowerOnly, ..QUBE };
+        assert_eq!(lower_only.granted(5, 9999), 9999);
+    }
+
+    /// X1.
+    #[test]
+    fn the_best_priority_has_the_highest_score_in_either_direction() {
+        assert_eq!([1, 9999, 0, -3].map(|priority| QUBE.score(priority)), [-1.0, -9999.0, -9999.0, -9999.0]);
+        assert_eq!([1023, -5, 9999].map(|priority| OwnSay::default().score(priority)), [1023.0, -5.0, 0.0]);
+    }
+}

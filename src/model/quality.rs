@@ -1,0 +1,200 @@
+//! Qualities of service (F4): what one counts for, and who may ask for it.
+
+use super::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `[[qos]]`: a quality of service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// As jobs ask for it.
+    pub name: String,
+    /// Its factor, from 0 to 1.
+    pub factor: f64,
+    /// Who may ask for it; operators and managers may in any case.
+    pub grant: Grant,
+    /// Whether its jobs are exempt from the limits of queues on size and run time.
+    pub exempt: bool,
+    /// What it counts as a credential; the highest first.
+    pub priority: i64,
+}
+
+/// Who may ask for a quality of service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Grant {
+    /// Anybody.
+    All,
+    /// Whoever one of these lists names; nobody if they are empty. `*` names everybody.
+    Listed {
+        /// Users, by name.
+        users: Vec<String>,
+        /// Members of these groups.
+        groups: Vec<String>,
+        /// Jobs of these accounts (`-A`).
+        accounts: Vec<String>,
+    },
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// The owner of the job.
+    pub user: &'a str,
+    /// The account of the job.
+    pub account: Option<&'a str>,
+    /// Whether an operator or a manager asks.
+    pub privileged: bool,
+    /// Whether the owner is a member of a group of this name.
+    pub is_member: &'a dyn Fn(&str) -> bool,
+}
+
+/// The qualities of service there are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Qualities {
+    /// Each once, in the order of the configuration.
+    pub all: Vec<Quality>,
+    /// Whether there are no others: a job may not ask for one that is not known.
+    pub closed: bool,
+}
+
+/// Those of an installation that says nothing of them; others are normal by another name.
+impl Default for Qualities {
+    fn default() -> Qualities {
+        let operators = Grant::Listed { users: Vec::new(), groups: Vec::new(), accounts: Vec::new() };
+        let one = |name: &str, factor, grant, exempt| Quality { name: name.into(), factor, grant, exempt, priority: 0 };
+        let all = vec![
+            one("expedite", 1.0, operators, false),
+            one(Qualities::NORMAL, Qualities::NORMAL_FACTOR, Grant::All, false),
+            one("standby", 0.0, Grant::All, true),
+        ];
+        Qualities { all, closed: false }
+    }
+}
+
+impl Qualities {
+    /// That of a job that asks for none.
+    pub const NORMAL: &str = "normal";
+
+    /// Its factor, where the configuration says nothing of it.
+    pub const NORMAL_FACTOR: f64 = 0.5;
+
+    /// These and no others, besides the normal one.
+    pub fn only(all: Vec<Quality>) -> Qualities {
+        let mut all = all;
+        if !all.iter().any(|quality| quality.name == Qualities::NORMAL) {
+            all.extend(Qualities::default().all.into_iter().filter(|quality| quality.name == Qualities::NORMAL));
+        }
+        Qualities { all, closed: true }
+    }
+
+    /// The one of this name.
+    pub fn find(&self, name: &str) -> Option<&Quality> {
+        self.all.iter().find(|quality| quality.name == name)
+    }
+
+    /// The factors by name.
+    pub fn factors(&self) -> BTreeMap<String, f64> {
+        self.all.iter().map(|quality| (quality.name.clone(), quality.factor)).collect()
+    }
+
+    /// Whether jobs of a quality are exempt from the limits of queues on size and run time.
+    pub fn is_exempt(&self, name: Option<&str>) -> bool {
+        self.find(name.unwrap_or(Qualities::NORMAL)).is_some_and(|quality| quality.exempt)
+    }
+
+    /// Refuses a quality of service that there is not, and one that is not for who asks.
+    pub fn check(&self, name: Option<&str>, asker: &Asker) -> Result<(), Refusal> {
+        let Some(name) = name else { return Ok(()) };
+        match self.find(name) {
+            Some(quality) if asker.privileged || quality.grant.includes(asker) => Ok(()),
+            Some(quality) => Err(Refusal::quality_denied(name, &quality.grant.to_string(), &self.open_to(asker))),
+            None if self.closed => Err(Refusal::unknown_quality(name, &self.open_to(asker))),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of those that are for somebody.
+    fn open_to(&self, asker: &Asker) -> String {
+        let open = self.all.iter().filter(|quality| asker.privileged || quality.grant.includes(asker));
+        open.map(|quality| quality.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Grant {
+    fn includes(&self, asker: &Asker) -> bool {
+        let Grant::Listed { users, groups, accounts } = self else { return true };
+        let names = |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
+        names(users, asker.user)
+            || asker.account.is_some_and(|account| names(accounts, account))
+            || groups.iter().any(|group| group == "*" || (asker.is_member)(group))
+    }
+}
+
+/// Who may, in words.
+impl std::fmt::Display for Grant {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let Grant::Listed { users, groups, accounts } = self else { return f.write_str("everybody") };
+        let lists = [("users", users), ("groups", groups), ("accounts", accounts)];
+        for (kind, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
+            write!(f, "{kind} {}, ", names.join(" "))?;
+        }
+        f.write_str("operators and managers")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(user: &str, account: Option<&str>) -> impl Fn(&Qualities, &str) -> Result<(), String> {
+        let (user, account) = (user.to_string(), account.map(str::to_string));
+        move |qualities, name| {
+            let is_member = |group: &str| user == "gina" && group == "staff";
+            let asker =
+                Asker { user: &user, account: account.as_deref(), privileged: user == "root", is_member: &is_member };
+            qualities.check(Some(name), &asker).map_err(|refusal| refusal.text)
+        }
+    }
+
+    /// F4.
+    #[test]
+    fn expedite_is_granted_by_those_who_run_the_place() {
+        let qualities = Qualities::default();
+        let said = asks("ann", None)(&qualities, "expedite").unwrap_err();
+        assert!(said.contains("qos_denied") && said.contains("operators and managers"), "{said}");
+        assert!(said.contains("normal, standby"), "{said}");
+        for (user, name) in [("root", "expedite"), ("ann", "standby"), ("ann", "normal"), ("ann", "any")] {
+            assert_eq!(asks(user, None)(&qualities, name), Ok(()), "{user} {name}");
+        }
+        assert_eq!(
+            [Some("standby"), Some("normal"), None, Some("any")].map(|name| qualities.is_exempt(name)),
+            [true, false, false, false]
+        );
+    }
+
+    /// F4.
+    #[test]
+    fn a_quality_is_for_whom_one_of_its_lists_names() {
+        let listed = |users: &[&str], groups: &[&str], accounts: &[&str]| {
+            let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+            Grant::Listed { users: all(users), groups: all(groups), accounts: all(accounts) }
+        };
+        let of = |name: &str, grant| Quality { name: name.into(), factor: 1.0, grant, exempt: false, priority: 0 };
+        let qualities = Qualities::only(vec![
+            of("high", listed(&["ann"], &["staff"], &["paying"])),
+            of("open", listed(&["*"], &[], &[])),
+            of("shut", listed(&[], &[], &[])),
+        ]);
+        for (user, account) in [("ann", None), ("gina", None), ("bob", Some("paying")), ("root", None)] {
+            assert_eq!(asks(user, account)(&qualities, "high"), Ok(()), "{user} {account:?}");
+        }
+        let said = asks("bob", Some("other"))(&qualities, "high").unwrap_err();
+        assert!(said.contains("users ann, groups staff, accounts paying, operators and managers"), "{said}");
+        assert_eq!(asks("bob", None)(&qualities, "open"), Ok(()));
+        assert!(asks("bob", None)(&qualities, "shut").is_err());
+        let said = asks("bob", None)(&qualities, "nosuch").unwrap_err();
+        assert!(said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"), "{said}");
+        assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
+        assert_eq!(qualities.factors()["normal"], 0.5);
+    }
+}

@@ -1,0 +1,151 @@
+//! What users and administrators say of single jobs, asked of a live system: who may say it, what is said
+//! back, and what is kept.
+
+use crate::shared::shared;
+use crate::support::people::two_people;
+use crate::support::sandbox::{Done, Sandbox};
+use std::time::{Duration, Instant};
+
+#[track_caller]
+fn refused(done: &Done, code: i32, text: &str) {
+    assert!(done.code == code && done.err.contains(text) && done.out.is_empty(), "{code} {text:?}: {done:?}");
+}
+
+/// Done, and something was said to it.
+#[track_caller]
+fn warned(done: &Done, text: &str) {
+    assert!(done.code == 0 && done.err.contains(text) && done.err.lines().count() == 1, "{text:?}: {done:?}");
+}
+
+/// F4.
+#[test]
+fn expedite_is_refused_without_a_grant() {
+    let Some([ann, bob]) = two_people("qos") else { return };
+    let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
+    let denied =
+        "qos_denied: quality of service `expedite` is for operators and managers; ask for one of normal, standby";
+    refused(&ann.run(&sandbox, "qsub", &["-h", "-W", "qos=expedite", "--", "true"]), 159, denied);
+    let anns = ann.run(&sandbox, "qsub", &["-h", "-W", "qos=standby", "--", "true"]).line();
+    refused(&ann.run(&sandbox, "qalter", &["-W", "qos=expedite", &anns]), 159, denied);
+    bob.run(&sandbox, "qalter", &["-W", "qos=expedite", &anns]).ok();
+    assert_eq!(sandbox.job(&anns)["qos"], "expedite");
+    let bobs = bob.run(&sandbox, "qsub", &["-h", "-W", "qos=expedite", "--", "true"]).line();
+    assert_eq!(sandbox.job(&bobs)["qos"], "expedite");
+}
+
+/// F4: a group is one that the system knows the user to be in.
+#[test]
+fn a_quality_of_service_for_a_group_is_for_its_members() {
+    let Some([ann, bob]) = two_people("grp") else { return };
+    let own = format!("{}x", ann.name);
+    let sandbox = shared(&format!("[[qos]]\nname = \"urgent\"\nfactor = 1\ngroups = [\"{own}\"]\n"));
+    let ask = ["-h", "-W", "qos=urgent", "--", "true"];
+    let id = ann.run(&sandbox, "qsub", &ask).line();
+    assert_eq!(sandbox.job(&id)["qos"], "urgent");
+    refused(&bob.run(&sandbox, "qsub", &ask), 159, &format!("is for groups {own}, operators and managers"));
+    refused(&bob.run(&sandbox, "qsub", &["-W", "qos=nosuch", "--", "true"]), 166, "ask for one of normal");
+}
+
+/// F7.
+#[test]
+fn a_users_factor_is_for_the_owner_to_say() {
+    let Some([ann, bob]) = two_people("fac") else { return };
+    let sandbox = shared("");
+    let id = ann.run(&sandbox, "qsub", &["-h", "--user-factor", ".5", "--", "true"]).line();
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.5);
+    refused(&bob.run(&sandbox, "qalter", &["--user-factor", ".2", &id]), 159, "Unauthorized Request");
+    for (person, program, rest) in [(&ann, "qalter", &[id.as_str()][..]), (&ann, "qsub", &["--", "true"])] {
+        let done = person.run(&sandbox, program, &[&["--user-factor", "1.5"], rest].concat());
+        refused(&done, 166, "user_factor: it only lowers a priority: give a number from 0 to 1");
+    }
+    ann.run(&sandbox, "qalter", &["--user-factor=.2", &id]).ok();
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.2);
+    let shown = sandbox.run("qstat", &["-f", &id]).ok();
+    assert!(shown.contains("\n    user_factor = 0.2\n"), "{shown}");
+    ann.run(&sandbox, "qalter", &["--user-factor", "1", &id]).ok();
+    assert!(sandbox.job(&id)["user_factor"].is_null(), "1 is what every job has");
+    let id = ann.submit(&sandbox, &["-h"], "#PBS --user-factor .3\ntrue\n");
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    assert_eq!(sandbox.job(&id)["user_factor"], 0.3);
+}
+
+/// X22.
+#[test]
+fn a_priority_beyond_the_bound_is_bounded_and_that_is_said() {
+    let Some([ann, bob]) = two_people("pri") else { return };
+    let sandbox = shared(&format!("operators = [\"{}\"]\n", bob.name));
+    let done = ann.run(&sandbox, "qsub", &["-h", "-p", "5", "--", "true"]);
+    warned(
+        &done,
+        "qsub: warning: priority 5 is only for operators: it is 0, by [order] user_priority = \"lower_only\"",
+    );
+    let id = done.out.trim().to_string();
+    assert_eq!(sandbox.job(&id)["Priority"], 0);
+    let lowered = ann.run(&sandbox, "qalter", &["-p", "-5", &id]);
+    assert!(lowered.err.is_empty() && lowered.code == 0, "{lowered:?}");
+    warned(
+        &ann.run(&sandbox, "qalter", &["-p", "7", &id]),
+        "qalter: warning: priority 7 is only for operators: it is 0",
+    );
+    let raised = bob.run(&sandbox, "qalter", &["-p", "7", &id]);
+    assert!(raised.err.is_empty() && raised.code == 0, "{raised:?}");
+    assert_eq!(sandbox.job(&id)["Priority"], 7);
+}
+
+/// Q18: which numbers there are is for the server to know; the one user of an installation runs it.
+#[test]
+fn where_the_lowest_is_best_priorities_go_from_1_to_9999() {
+    let sandbox = Sandbox::configured("[order]\nlowest_is_best = true\n");
+    let id = sandbox.submit(&["-h"], "true\n");
+    assert_eq!(sandbox.job(&id)["Priority"], 9999);
+    let id = sandbox.submit(&["-h", "-p", "5000"], "true\n");
+    assert_eq!(sandbox.job(&id)["Priority"], 5000);
+    for wrong in ["0", "-5", "10000"] {
+        refused(&sandbox.run("qsub", &["-h", "-p", wrong, "--", "true"]), 2, "qsub: illegal -p value\nusage: qsub");
+        refused(&sandbox.run("qalter", &["-p", wrong, &id]), 2, "qalter: illegal -p value\nusage: qalter");
+    }
+    assert_eq!(sandbox.job(&id)["Priority"], 5000);
+}
+
+fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
+    let text = sandbox.job(id)["eligible_time"].as_str().unwrap().to_string();
+    text.split(':').fold(0.0, |sum, part| 60.0 * sum + part.parse::<f64>().unwrap())
+}
+
+/// I6.
+#[test]
+fn the_eligible_time_an_operator_gives_goes_on_from_there_and_outlives_schedd() {
+    let sandbox = Sandbox::new();
+    let waits = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
+    let held = sandbox.submit(&["-h"], "true\n");
+    let given = Instant::now();
+    sandbox.run("qalter", &["-W", "eligible_time=1:00:00", &waits, &held]).ok();
+    std::thread::sleep(Duration::from_millis(2200));
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    let has = seconds(&sandbox, &waits);
+    let most = 3600.0 + given.elapsed().as_secs_f64();
+    assert!((3602.0..=most).contains(&has), "3602 <= {has} <= {most}");
+    assert_eq!(seconds(&sandbox, &held), 3600.0);
+    refused(&sandbox.run("qalter", &["-W", "eligible_time=x", &held]), 166, "eligible_time");
+    let given = sandbox.submit(&["-h", "-W", "eligible_time=90"], "true\n");
+    assert_eq!(seconds(&sandbox, &given), 90.0);
+    sandbox.run("qrls", &[&held]).ok();
+    sandbox.ended(&held);
+    assert!(seconds(&sandbox, &held) >= 3600.0, "what it has accrued it keeps");
+}
+
+/// I6: PBS lets it be altered while the job runs.
+#[test]
+fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
+    let Some([ann, _]) = two_people("elig") else { return };
+    let sandbox = shared("");
+    let id = ann.submit(&sandbox, &[], "sleep 60");
+    sandbox.running(&id);
+    let denied = "Cannot set attribute, read only or insufficient permission  eligible_time";
+    refused(&ann.run(&sandbox, "qalter", &["-W", "eligible_time=1:00:00", &id]), 155, denied);
+    sandbox.run("qalter", &["-W", "eligible_time=1:00:00", &id]).ok();
+    assert_eq!(sandbox.job(&id)["eligible_time"], "01:00:00");
+}
