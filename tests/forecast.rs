@@ -79,7 +79,7 @@ const NCPUS: u64 = 8;
 
 /// A sandbox with one node, of which job 1 has all processors but `spare` for an hour.
 fn occupied(spare: u64) -> (Sandbox, String) {
-    occupied_under("", spare)
+    occupied_under("[order]\nby = \"fcfs\"", spare)
 }
 
 /// The same under this policy.
@@ -243,7 +243,7 @@ fn a_promise_that_slips_is_told_with_its_cause() {
 /// M32: job 3 goes ahead of job 2, which keeps what it was promised, also when schedd is killed.
 #[test]
 fn a_promise_is_kept_when_schedd_is_killed() {
-    let (sandbox, _) = occupied_under("[backfill]\nkeep = \"highest\"", 0);
+    let (sandbox, _) = occupied_under("[order]\nby = \"fcfs\"\n[backfill]\nkeep = \"highest\"", 0);
     let all = format!("select=1:ncpus={NCPUS}");
     let second = sandbox.submit(&["-l", &all, "-l", "walltime=600"], "true\n");
     let written = |id: &str| Some(sandbox.job(id)["estimated"].clone()).filter(|estimated| !estimated.is_null());

@@ -91,7 +91,7 @@ fn a_message_reaches_the_files_of_a_running_job() {
 
 #[test]
 fn two_jobs_change_places_and_keep_them_over_a_restart() {
-    let sandbox = head("");
+    let sandbox = head("[order]\nby = \"fcfs\"");
     sandbox.run("noded", &["--ncpus", "1", "--name", "n1"]).ok();
     let first = sandbox.submit(&[], "while [ ! -e go ]; do sleep 0.02; done\n");
     sandbox.running(&first);

@@ -6,6 +6,8 @@ use crate::support::root;
 use lanai::model::config::Config;
 use lanai::sim::metrics::Metrics;
 use lanai::sim::replay;
+use lanai::sim::trace::Trace;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -14,6 +16,13 @@ struct Pair {
     name: String,
     easy: Metrics,
     own: Metrics,
+}
+
+/// A share for everybody in the trace from its beginning on.
+fn accounts(trace: &Trace) -> String {
+    let users: BTreeSet<i64> = trace.jobs.iter().map(|job| job.user).collect();
+    let shares: Vec<String> = users.iter().map(|user| format!("\"user{user}\" = 1")).collect();
+    format!("[[account]]\nname = \"root\"\nusers = {{ {} }}\n", shares.join(", "))
 }
 
 /// A column: how the default does relative to EASY, with what is to be reached of the geometric mean and on
@@ -41,7 +50,7 @@ impl Goal {
 impl Pair {
     fn of(path: &Path, name: &str) -> Pair {
         let (machine, trace) = load(path);
-        let config = Config::default();
+        let config = Config::parse(&accounts(&trace)).unwrap();
         let own = replay::run(&trace.jobs, machine, &config, &config.policy(), |_| ()).unwrap();
         let metrics = |outcomes: &[_]| Metrics::new(outcomes, machine.processors());
         Pair { name: name.to_string(), easy: metrics(&run(machine, &trace, "easy")), own: metrics(&own) }
