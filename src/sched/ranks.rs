@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
     }
 
-    /// A queue that is kept in order is in the same order as one that is put in order from nothing.
+    /// Q6: a queue that is kept in order is in the same order as one that is put in order from nothing.
     #[test]
     fn an_order_that_is_kept_is_that_of_a_look_at_everybody() {
         let mut dice = 7_u64;
