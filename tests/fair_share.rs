@@ -243,7 +243,7 @@ fn schedd_shows_how_shares_are_divided() {
     let config = "[[account]]\nname = \"a\"\nshares = 3\nusers = [\"ann\"]\n[[account]]\nname = \"b\"\n";
     let sandbox = Sandbox::configured(config);
     let said = sandbox.run("schedd", &["--check"]).ok();
-    let expected = "fairshare: classic, by user@account\n  a: shares 3, 75.00% of all: ann 1\n  \
+    let expected = "# fairshare: classic, by user@account\n#   a: shares 3, 75.00% of all: ann 1\n#   \
                       b: shares 1, 25.00% of all: whoever charges it\n";
     assert!(said.ends_with(expected), "{said}");
 }

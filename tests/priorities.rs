@@ -149,3 +149,36 @@ fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
     sandbox.run("qalter", &["-W", "eligible_time=1:00:00", &id]).ok();
     assert_eq!(sandbox.job(&id)["eligible_time"], "01:00:00");
 }
+
+/// X18: by the default order a longer wait in walltimes is worth more, whatever the places are.
+#[test]
+fn who_changes_places_in_vain_is_told_so() {
+    let sandbox = Sandbox::new();
+    sandbox.run("schedd", &[]).ok();
+    let [short, long] = ["0:01:00", "9:00:00"].map(|walltime| {
+        sandbox.submit(&["-l", "select=1:ncpus=1:vnode=nowhere", "-l", &format!("walltime={walltime}")], "true\n")
+    });
+    let help =
+        format!("places decide only between jobs worth the same (qstat --priority); qalter --user-factor=0.5 {short}");
+    for jobs in [[&short, &long], [&long, &short]] {
+        sandbox.until("a warning", || {
+            let done = sandbox.run("qorder", &[jobs[0], jobs[1]]);
+            done.err.contains(&format!("qorder: warning: {short} still goes first")).then(|| warned(&done, &help))
+        });
+    }
+}
+
+/// F18: who alters a job sees at once what comes of it.
+#[test]
+fn a_changed_factor_shows_at_once() {
+    let sandbox = Sandbox::new();
+    sandbox.run("schedd", &[]).ok();
+    let id = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=nowhere"], "true\n");
+    for factor in ["0.25", "0.5", "0.75"] {
+        let counts = |out: &str| out.contains(&format!(" {factor} ")) && out.contains("  user ");
+        sandbox.run("qstat", &["--priority", &id]).ok();
+        sandbox.run("qalter", &["--user-factor", factor, &id]).ok();
+        let told = sandbox.run("qstat", &["--priority", &id]).ok();
+        assert!(counts(&told), "{factor}: {told}");
+    }
+}

@@ -423,7 +423,7 @@ impl<'a> View<'a> {
             self.out.text("retry_delay", spec.retry_delay.to_string());
         }
         if let Some(reason) = self.record.reason.as_ref().filter(|_| life.state == State::Queued) {
-            self.out.add("lanai_reason", Shown::Data(numbers_of(reason)));
+            self.out.add("lanai_reason", Shown::Data(numbers_of(reason, self.server)));
         }
     }
 }
@@ -456,14 +456,24 @@ fn element(name: &str, text: &str) -> String {
     format!("<jsdl-hpcpa:{name}>{escaped}</jsdl-hpcpa:{name}>")
 }
 
-/// Code, stage and numbers of a reason, in one object.
-pub fn numbers_of(reason: &Reason) -> serde_json::Value {
+/// Code, stage and numbers of a reason, in one object: moments in seconds since 1970, null for never, jobs by
+/// their ids.
+pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
     let mut object = serde_json::Map::new();
     object.insert("code".into(), reason.code().into());
     object.insert("stage".into(), serde_json::to_value(reason.stage()).unwrap_or_default());
     if let Ok(serde_json::Value::Object(variant)) = serde_json::to_value(reason) {
         let numbers = variant.into_iter().filter_map(|(_, fields)| fields.as_object().cloned());
         object.extend(numbers.flatten());
+    }
+    for key in ["at", "from", "until"] {
+        if let Some(moment) = object.get_mut(key) {
+            let at = moment.as_i64().map(Time).filter(|at| *at != Time::NEVER);
+            *moment = at.map(|at| server.clock.wall(at).0).into();
+        }
+    }
+    if let Reason::WouldDelayBooking { holder, .. } = reason {
+        object.insert("holder".into(), holder.full(&server.name).into());
     }
     serde_json::Value::Object(object)
 }

@@ -15,6 +15,10 @@ use std::process::ExitCode;
 const NO_SERVER: u8 = 1;
 
 /// Swap the places of two jobs in the order in which they start, and their queues if these differ.
+///
+/// Places decide between jobs that are worth the same, as all are with [order] by = "fcfs": where the order goes by
+/// worth, as it does by default, qorder says which of the two still goes first (qstat --priority tells why).
+/// qalter --user-factor lowers what a job is worth.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qorder")]
 pub struct Args {
@@ -57,6 +61,10 @@ fn asked(one: JobId, other: JobId, server: &mut dyn Server) -> Result<Option<Ref
     let reply = server.call(&Request::Swap(one, other));
     match reply.map_err(|error| Failure { code: NO_SERVER, ..Failure::from(error) })? {
         Reply::Done => Ok(None),
+        Reply::Noted(notes) => {
+            exit::remark("qorder", &notes);
+            Ok(None)
+        }
         Reply::Refused(refusal) => Ok(Some(refusal)),
         _ => Err(exit::garbled()),
     }

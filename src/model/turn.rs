@@ -40,8 +40,12 @@ pub enum Difference {
     Reserved,
     /// What goes before the score, in words: of the one, and of the other.
     Tier(String, String),
+    /// What an operator says of them: of the one, and of the other; None for nothing.
+    SystemPriority(Option<f64>, Option<f64>),
     /// A part of their scores, as the one has it and as the other has it.
     Part(Part, Part),
+    /// Their scores, of which no parts are known.
+    Score(f64, f64),
     /// Nothing in which they differ counts: who came first goes first.
     Place,
 }
@@ -54,6 +58,11 @@ impl Turn {
         all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
         let tier = || Difference::Tier(self.precedence.clone(), other.precedence.clone());
         all.extend((self.worth.tier != other.worth.tier).then(tier));
+        let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
+        if own != theirs {
+            all.push(Difference::SystemPriority(own, theirs));
+            return all;
+        }
         let mut parts: Vec<(f64, Difference)> = Vec::new();
         for part in &self.worth.parts {
             let same = other.worth.parts.iter().find(|same| same.name == part.name);
@@ -66,7 +75,8 @@ impl Turn {
         parts.sort_by(|a, b| b.0.total_cmp(&a.0));
         all.extend(parts.into_iter().map(|(_, part)| part));
         if all.is_empty() {
-            all.push(Difference::Place);
+            let (own, theirs) = (self.worth.score, other.worth.score);
+            all.push(if own == theirs { Difference::Place } else { Difference::Score(own, theirs) });
         }
         all
     }
@@ -116,6 +126,17 @@ mod tests {
         assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
         let reserved = Turn { is_reserved: true, ..one.clone() };
         assert_eq!(told(&reserved, &one), ["Reserved"]);
+    }
+
+    #[test]
+    fn what_an_operator_says_decides_alone_and_a_score_without_parts_speaks_for_itself() {
+        let one = turn(0, &[("wait_time", 0.5, 100.0)]);
+        let mut ordered = turn(0, &[]);
+        ordered.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        ordered.worth.score = 1e9 + 5.0;
+        assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
+        let with = |score| Turn { worth: Worth { score, ..turn(0, &[]).worth }, ..turn(0, &[]) };
+        assert_eq!(told(&with(-1.0), &with(-0.5)), ["Score(-1.0, -0.5)"]);
     }
 
     #[test]

@@ -46,3 +46,13 @@ pub struct Worth {
     /// What that is made of.
     pub parts: Vec<Part>,
 }
+
+impl Worth {
+    /// The name of the only part of a score that an operator has given (M11).
+    pub const SYSTEM_PRIORITY: &str = "system_priority";
+
+    /// What an operator says of the job, if one does.
+    pub fn system_priority(&self) -> Option<f64> {
+        self.parts.iter().find(|part| part.name == Worth::SYSTEM_PRIORITY).map(|part| part.factor)
+    }
+}

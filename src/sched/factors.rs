@@ -52,14 +52,15 @@ impl Factors {
         let weights = &rule.weights;
         let seconds = |span: Span| format!("{} s", span.as_seconds());
         let qos = class.who.qos.as_deref().unwrap_or(Precedence::NORMAL);
+        let planned = class.walltime.map_or("no walltime".to_string(), |_| format!("walltime {}", seconds(walltime)));
         vec![
             Part::weighed("wait_time", seconds(waited), self.wait_time, weights.wait_time),
             Part::weighed("fair_share", class.who.user.clone(), self.fair_share, weights.fair_share),
             Part::weighed("qos", qos.to_string(), self.qos, weights.qos),
             Part::weighed("queue", class.who.queue.clone(), self.queue, weights.queue),
-            Part::weighed("job_size", format!("{} chunks", class.shape.instances), self.job_size, weights.job_size),
+            Part::weighed("job_size", chunks(class.shape.instances), self.job_size, weights.job_size),
             Part::weighed("user", class.who.user.clone(), self.user, weights.user),
-            Part::weighed("slowdown", format!("walltime {}", seconds(walltime)), self.slowdown, weights.slowdown),
+            Part::weighed("slowdown", planned, self.slowdown, weights.slowdown),
         ]
     }
 
@@ -73,6 +74,10 @@ impl Factors {
             + weights.user * self.user
             + weights.slowdown * self.slowdown
     }
+}
+
+fn chunks(count: u64) -> String {
+    if count == 1 { "1 chunk".to_string() } else { format!("{count} chunks") }
 }
 
 fn part(of: f64, all: f64) -> f64 {

@@ -107,6 +107,14 @@ impl State {
             _ => self.waiting(job).map(|waiting| waiting.merit.score()),
         }
     }
+
+    /// Of two candidates the one that goes first for what it is worth, whatever their places are. None where
+    /// places decide, or turns that hang on them.
+    pub fn worth_more(&self, policy: &Policy, one: JobId, other: JobId) -> Option<JobId> {
+        let (own, theirs) = (self.waiting(one)?.merit, self.waiting(other)?.merit);
+        let decides = own != theirs && !policy.precedence.takes_turns();
+        decides.then_some(if own < theirs { one } else { other })
+    }
 }
 
 #[cfg(test)]
@@ -186,6 +194,19 @@ mod tests {
         scene.state.prioritise(&scene.policy, scene.now);
         let jobs = [JobId::job(2), JobId::element(5, 1), JobId::job(77)];
         assert_eq!(jobs.map(|job| scene.state.score(&scene.policy, job)), [Some(610.0), Some(70.0), None]);
+    }
+
+    /// X18.
+    #[test]
+    fn places_decide_only_between_jobs_worth_the_same() {
+        let more = |by: Order, one: u64, other: u64| {
+            let mut scene = scene(by);
+            scene.state.prioritise(&scene.policy, scene.now);
+            scene.state.worth_more(&scene.policy, JobId::job(one), JobId::job(other)).map(|job| job.number)
+        };
+        assert_eq!((more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)), (Some(2), Some(2)));
+        assert_eq!([Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)), [None; 3]);
+        assert_eq!(more(Order::Formula, 1, 77), None);
     }
 
     /// F9: what is told is what the last cycle went by.

@@ -95,7 +95,12 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> De
     let lines = in_lines(classes, |class| pools.pool_of(class));
     let satisfied = lines.iter().map(|job| {
         let satisfaction = pools.serve(&job.line, job.class);
-        ((job.class.id, job.place), Merit::of(job.merit.tier(), -satisfaction))
+        // M11: what an operator says stands above whatever its pool has had.
+        let merit = match job.class.system_priority {
+            Some(_) => job.merit,
+            None => Merit::of(job.merit.tier(), -satisfaction),
+        };
+        ((job.class.id, job.place), merit)
     });
     satisfied.collect()
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long a candidate waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wait {
     /// Since when, as people count.
     pub since: Time,
@@ -33,6 +33,12 @@ impl State {
     /// How often a candidate was passed (M18); an element as often as its array.
     pub fn bypassed(&self, id: JobId) -> u32 {
         self.wait(id).map_or(0, |wait| wait.bypassed)
+    }
+
+    /// Whether a candidate is in another state as it is here: with the same requests, the same place and the same
+    /// waiting.
+    pub fn has_as_it_is(&self, id: JobId, other: &State) -> bool {
+        self.class_and_rank(id) == other.class_and_rank(id) && self.wait(id) == other.wait(id)
     }
 
     /// Counts whom the starts of a plan pass (M18).

@@ -147,7 +147,7 @@ impl Rating<'_> {
                 self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
             }
             Basis::Components(common) => common.parts(waited, wait),
-            Basis::Ordered(number) => vec![Part::named("system_priority", f64::from(*number))],
+            Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],
         }
     }
 

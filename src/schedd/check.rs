@@ -8,6 +8,7 @@ use crate::sched::shares::outline;
 use crate::sys::home::Home;
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::io::{ErrorKind, Write};
 
 /// What is told, for programs.
 #[derive(Serialize)]
@@ -22,17 +23,51 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = setup::text(&home)?;
     let file = home.config.display().to_string();
     let config = Config::parse(&text).with_context(|| file.clone())?;
-    let found = Found { file, settings: resolved(&config, &text), warnings: cautions(&config) };
-    match as_json {
-        true => println!("{}", serde_json::to_string_pretty(&found)?),
-        false => tell(&found, &config),
+    let settings = resolved(&config, &text);
+    let warnings = cautions(&config, &settings);
+    let found = Found { file, settings, warnings };
+    let said = match as_json {
+        true => format!("{}\n", serde_json::to_string_pretty(&found)?),
+        false => told(&found, &config, home.config.exists()),
+    };
+    match std::io::stdout().write_all(said.as_bytes()) {
+        // Who has read enough of it.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
     }
-    Ok(())
 }
 
-fn tell(found: &Found, config: &Config) {
-    println!("{}: good", found.file);
-    found.warnings.iter().for_each(|warning| println!("warning: {warning}"));
-    println!("\n{}", Written(&found.settings));
-    print!("{}", outline(&config.fair_share));
+/// A `lanai.toml`: what is none of its keys stands in remarks.
+fn told(found: &Found, config: &Config, is_there: bool) -> String {
+    let head = match is_there {
+        true => format!("{}: good", found.file),
+        false => format!("{}: there is no such file, and none is needed", found.file),
+    };
+    let warnings = found.warnings.iter().map(|warning| format!("warning: {warning}"));
+    let head: Vec<String> = std::iter::once(head).chain(warnings).collect();
+    let (head, shares) = (remark(&head.join("\n")), remark(&outline(&config.fair_share)));
+    format!("{head}\n{}\n{shares}", Written(&found.settings))
+}
+
+fn remark(text: &str) -> String {
+    text.lines().map(|line| format!("# {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_a_configuration_again_with_all_remarks() {
+        let text = "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
+        let config = Config::parse(text).unwrap();
+        let settings = resolved(&config, text);
+        let warnings = cautions(&config, &settings);
+        let found = Found { file: "/etc/a.toml".into(), settings, warnings };
+        let said = told(&found, &config, true);
+        assert!(said.starts_with("# /etc/a.toml: good\n# warning: line 3: `qos` "), "{said}");
+        assert!(said.contains("\n# fairshare: linear, by account\n#   a: shares 2"), "{said}");
+        assert_eq!(Config::parse(&said).unwrap().precedence, config.precedence, "{said}");
+        assert!(told(&found, &config, false).starts_with("# /etc/a.toml: there is no such file"));
+    }
 }

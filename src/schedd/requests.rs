@@ -31,6 +31,8 @@ pub enum Granted {
     Job(JobId, Vec<String>),
     /// Done.
     Done,
+    /// Done, and there is something to know about it.
+    Noted(String),
     /// Changed: the node of a running job has to be told. What is not as it was asked for.
     Altered(JobId, Vec<String>),
     /// To be answered when this job is over.

@@ -20,8 +20,8 @@ use crate::wire::ahead::Told;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A copy is good for this long, and for this long at least: one that lacks a job asked for is
-/// replaced no sooner.
+/// A copy is good for this long, and for this long at least: one that lacks a job asked for,
+/// or shows it as it was before it was altered, is replaced no sooner.
 const SHARED: Span = Span::seconds(1);
 const KEPT: Span = Span(250);
 
@@ -58,8 +58,13 @@ impl Scene {
         QueueOrder::of(&self.state, &self.policy, self.now)
     }
 
-    fn knows(&self, job: JobId) -> bool {
-        self.state.class_of(job).is_some()
+    /// Whether it shows a job as it is now, or as what it no longer is: who has just altered a job wants to see
+    /// that.
+    fn is_true_of(&self, job: JobId, ledger: &Ledger) -> bool {
+        match ledger.cluster().class_of(job) {
+            Some(_) => ledger.cluster().has_as_it_is(job, &self.state),
+            None => self.state.class_of(job).is_some() || !ledger.is_candidate(job),
+        }
     }
 }
 
@@ -72,17 +77,17 @@ pub struct Scenes {
 
 struct Latest {
     scene: Arc<Scene>,
-    /// From when on it may be replaced, if it lacks a job asked for; and from when on it is.
+    /// From when on it may be replaced, if it is not true of a job asked for; and from when on it is.
     kept: Span,
     shared: Span,
 }
 
 impl Scenes {
-    /// A scene in which these jobs wait, if they do; `now` is on the clock that no step moves. Else
+    /// A scene in which these jobs wait as they do now, if they do; `now` is on the clock that no step moves. Else
     /// when to ask again.
     pub fn with(&mut self, jobs: &[JobId], ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
         if let Some(Latest { scene, kept, shared }) = &self.latest {
-            let has_all = jobs.iter().all(|job| scene.knows(*job) || !ledger.is_candidate(*job));
+            let has_all = jobs.iter().all(|job| scene.is_true_of(*job, ledger));
             match has_all {
                 true if now < *shared => return Ok(scene.clone()),
                 false if now < *kept => return Err(*kept),

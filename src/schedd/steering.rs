@@ -8,6 +8,7 @@ use super::requests::{Desk, Granted};
 use crate::model::attribute;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Run};
+use crate::model::policy::Order as Precedes;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -48,9 +49,27 @@ impl Desk<'_> {
             self.open_queue(&first.spec.queue)?;
             self.open_queue(&second.spec.queue)?;
         }
+        let in_vain = if first.spec.queue == second.spec.queue { self.in_vain(one, other) } else { None };
         self.take_place_of(one, &second);
         self.take_place_of(other, &first);
-        Ok(Granted::Done)
+        Ok(in_vain.map_or(Granted::Done, Granted::Noted))
+    }
+
+    /// What to tell who lets two jobs change places where that changes nothing now (X18).
+    fn in_vain(&self, one: JobId, other: JobId) -> Option<String> {
+        let setup = &self.ledger.setup;
+        let first = self.ledger.cluster().worth_more(&setup.policy, one, other)?;
+        let order = setup.policy.precedence.order;
+        let (id, by) = (first.full(&setup.name), order.name());
+        let help = match order {
+            Precedes::Multifactor => format!("; qalter --user-factor=0.5 {id} would lower it"),
+            Precedes::Cluster | Precedes::Priority => "; qalter -p would change that".to_string(),
+            _ => String::new(),
+        };
+        Some(format!(
+            "warning: {id} still goes first: by [order] by = \"{by}\" it is worth more, and places decide only between \
+             jobs worth the same (qstat --priority){help}"
+        ))
     }
 
     fn take_place_of(&mut self, id: JobId, other: &Job) {

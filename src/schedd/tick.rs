@@ -350,6 +350,7 @@ impl Effects {
         let reply = match granted {
             Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
+            Ok(Granted::Noted(note)) => Reply::Noted(vec![note]),
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
             Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
             Ok(Granted::Altered(id, notes)) => {

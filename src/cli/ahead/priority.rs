@@ -7,7 +7,7 @@ use super::super::exit::Failure;
 use super::Inquiry;
 use crate::model::job::JobId;
 use crate::model::turn::{Difference, Neighbours, Turn};
-use crate::model::worth::Part;
+use crate::model::worth::{Part, Worth};
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::message::Record;
 use serde_json::{Value, json};
@@ -185,7 +185,11 @@ fn difference(difference: &Difference) -> Value {
     match difference {
         Difference::Reserved => json!({ "name": "reserved" }),
         Difference::Tier(own, other) => json!({ "name": "tier", "own": own, "other": other }),
+        Difference::SystemPriority(own, other) => {
+            json!({ "name": Worth::SYSTEM_PRIORITY, "own": own, "other": other })
+        }
         Difference::Part(own, other) => json!({ "name": own.name, "own": own.counts(), "other": other.counts() }),
+        Difference::Score(own, other) => json!({ "name": "score", "own": own, "other": other }),
         Difference::Place => json!({ "name": "place" }),
     }
 }
@@ -196,9 +200,15 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
         (Difference::Reserved, true) => "it asks for a reservation".to_string(),
         (Difference::Reserved, false) => "it asks for no reservation".to_string(),
         (Difference::Tier(own, other), _) => format!("{} here, {} there", or_nothing(own), or_nothing(other)),
+        (Difference::SystemPriority(own, other), _) => {
+            let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
+            format!("{} {} here, {} there", Worth::SYSTEM_PRIORITY, said(own), said(other))
+        }
         (Difference::Part(own, other), _) => {
             format!("{} {} here, {} there", own.name, short(own.counts()), short(other.counts()))
         }
+        (Difference::Score(own, other), true) => format!("{} is more than {}", short(*other), short(*own)),
+        (Difference::Score(own, other), false) => format!("{} is less than {}", short(*other), short(*own)),
         (Difference::Place, true) => "worth the same, and came first".to_string(),
         (Difference::Place, false) => "worth the same, and came later".to_string(),
     }
@@ -211,8 +221,9 @@ fn or_nothing(precedence: &str) -> &str {
 
 /// As many digits as say something.
 fn short(number: f64) -> String {
-    if number != 0.0 && number.abs() < 0.001 {
-        return format!("{number:.2e}");
+    let size = number.abs();
+    if size != 0.0 && !(0.001..1e15).contains(&size) {
+        return if size.is_finite() { format!("{number:.2e}") } else { format!("{number}") };
     }
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -280,7 +291,6 @@ fn aligned<'a>(heads: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::worth::Worth;
 
     fn turn(rank: u64, user: &str, parts: Vec<Part>) -> Turn {
         let score = parts.iter().map(Part::counts).sum();
@@ -316,6 +326,15 @@ and 7 more; -F json lists them all
         assert_eq!(table(&[], 0, "head"), "");
     }
 
+    #[test]
+    fn an_operators_word_is_named_where_it_sets_jobs_apart() {
+        let [first, mut second] = two();
+        second.worth.parts = vec![Part::named(Worth::SYSTEM_PRIORITY, 5.0)];
+        let [told] = &first.differences(&second)[..] else { panic!("one difference") };
+        assert_eq!(sentence(told, true), "system_priority none here, 5 there");
+        assert_eq!(difference(told), json!({ "name": "system_priority", "own": null, "other": 5.0 }));
+    }
+
     /// F18.
     #[test]
     fn every_input_factor_weight_and_product_is_told() {
@@ -334,5 +353,6 @@ and 7 more; -F json lists them all
             Some("    walltime  60         60      --       --")
         );
         assert_eq!([short(0.0), short(1e-9), short(-2.5), short(1e6)], ["0", "1.00e-9", "-2.5", "1000000"]);
+        assert_eq!([-4.5e307, f64::NEG_INFINITY, 1_000_000_005.0].map(short), ["-4.50e307", "-inf", "1000000005"]);
     }
 }

@@ -5,6 +5,7 @@ use super::super::full::{self, Lines};
 use super::super::when;
 use super::*;
 use crate::model::array::Standing;
+use crate::model::job::JobId;
 use crate::model::time::Span;
 
 fn text(record: &Record) -> String {
@@ -175,4 +176,14 @@ fn a_reason_is_told_in_json_alone_with_its_numbers() {
     let Shown::Data(data) = &attributes.last().unwrap().shown else { panic!("no data") };
     assert_eq!((&data["code"], &data["stage"]), (&"amount.ncpus".into(), &"match".into()));
     assert_eq!(data["requested"], "4");
+    assert_eq!(data["until"], facts.clock.wall(SUBMITTED).0, "seconds since 1970");
+}
+
+#[test]
+fn in_a_reason_moments_are_seconds_never_is_null_and_jobs_have_their_ids() {
+    let facts = example::server();
+    let told = |at| numbers_of(&Reason::WouldDelayBooking { holder: JobId::job(7), at }, &facts);
+    let seconds = facts.clock.wall(SUBMITTED).0;
+    assert_eq!((&told(SUBMITTED)["at"], &told(SUBMITTED)["holder"]), (&seconds.into(), &"7.head".into()));
+    assert!(told(Time::NEVER)["at"].is_null());
 }

@@ -31,14 +31,11 @@ impl View<'_> {
             })),
             "slips": self.slips(),
             "exit_status": self.found.record.job.life.exit.as_ref().map(|exit| exit.status),
+            "standing": (!self.waits()).then(|| self.standing()),
         });
-        if let (Some(explanation), Some(object)) = (&self.found.explanation, data.as_object_mut()) {
-            object.extend(self.foreseen(explanation).as_object().cloned().unwrap_or_default());
-        }
-        if !self.waits()
-            && let Some(object) = data.as_object_mut()
-        {
-            object.insert("standing".into(), self.standing().into());
+        let foreseen = self.found.explanation.as_ref().map_or_else(unforeseen, |known| self.foreseen(known));
+        if let (Value::Object(all), Value::Object(foreseen)) = (&mut data, foreseen) {
+            all.extend(foreseen);
         }
         data
     }
@@ -85,6 +82,22 @@ impl View<'_> {
         };
         self.found.events.iter().filter_map(slip).collect()
     }
+}
+
+/// The same keys for a job that does not wait.
+fn unforeseen() -> Value {
+    json!({
+        "estimated": null,
+        "horizon": null,
+        "rank": null,
+        "ahead": null,
+        "waits_for": [],
+        "waits_for_more": 0,
+        "passed_by": [],
+        "limits": [],
+        "nodes": null,
+        "walltime_to_start_now": null,
+    })
 }
 
 fn told(obstacle: &Obstacle) -> Value {

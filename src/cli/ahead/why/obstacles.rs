@@ -10,7 +10,7 @@ use crate::model::event::Event;
 use crate::model::outlook::{Explanation, Prospect};
 use crate::model::reason::{Code, Reason, Stage};
 use crate::model::state::{Holds, State};
-use crate::model::time::{Span, Time};
+use crate::model::time::Span;
 use serde_json::{Map, Value, json};
 
 /// Who may release which hold, and how.
@@ -166,20 +166,10 @@ impl View<'_> {
         Some(format!("when {jobs} {all} {ends}, at the latest at {}", self.moment(last)))
     }
 
-    /// What was compared; moments in seconds since 1970, jobs by their ids.
+    /// What was compared.
     fn numbers(&self, reason: &Reason) -> Map<String, Value> {
-        let mut numbers = numbers_of(reason).as_object().cloned().unwrap_or_default();
+        let mut numbers = numbers_of(reason, self.server).as_object().cloned().unwrap_or_default();
         numbers.retain(|key, _| key != "code" && key != "stage");
-        for key in ["at", "from", "until"] {
-            if let Some(time) = numbers.get_mut(key)
-                && let Some(at) = time.as_i64()
-            {
-                *time = self.wall(Time(at)).0.into();
-            }
-        }
-        if let Reason::WouldDelayBooking { holder, .. } = reason {
-            numbers.insert("holder".into(), self.id(*holder).into());
-        }
         numbers
     }
 }

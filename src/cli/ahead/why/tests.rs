@@ -215,6 +215,34 @@ fn jobs_that_do_not_wait_say_how_they_stand() {
 }
 
 #[test]
+fn programs_find_the_same_keys_whatever_the_state() {
+    let keys = |found: &Found| with_view(found, |view| view.data().as_object().unwrap().keys().cloned().collect());
+    let waits: Vec<String> = keys(&found(queued(1, "a", "ncpus=8"), Some(explanation(vec![busy()]))));
+    let runs = running(queued(1, "a", "walltime=01:00:00"), vec![share(2, None)]);
+    for other in [found(runs.clone(), None), found(finished(runs, 3, false), None), found(queued(1, "a", ""), None)] {
+        assert_eq!(keys(&other), waits, "{:?}", other.record.job.life.state);
+    }
+}
+
+#[test]
+fn a_job_without_walltime_is_not_told_when_it_ends() {
+    let prediction = |list: &str| {
+        let said = text(&found(queued(1, "a", list), Some(explanation(vec![busy()]))));
+        said.lines().find(|line| line.contains("Predicted:")).unwrap_or_default().to_string()
+    };
+    assert!(prediction("walltime=1:00").contains(" on n1, ends by "), "{}", prediction("walltime=1:00"));
+    assert!(prediction("").ends_with(" on n1, no walltime says when it ends"), "{}", prediction(""));
+}
+
+#[test]
+fn who_never_starts_is_not_told_how_many_start_before() {
+    let never = busy();
+    let ahead = Explanation { prospect: Prospect::Waits(never.clone()), ahead: 3, ..explanation(vec![never]) };
+    let said = text(&found(queued(1, "a", "ncpus=8"), Some(ahead)));
+    assert!(said.contains("does not start by itself") && !said.contains("Ahead:"), "{said}");
+}
+
+#[test]
 fn a_start_that_failed_is_told_at_the_launch() {
     let mut waits = found(queued(1, "a", ""), Some(explanation(vec![Reason::Deferred { until: Time(5) }])));
     let outcome = |how| Outcome { how, sent: None, used: Usage::default(), notes: vec![] };

@@ -11,7 +11,7 @@ use super::{View, counted};
 use crate::model::event::Event;
 use crate::model::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
 use crate::model::state::State;
-use crate::model::time::Wall;
+use crate::model::time::{Time, Wall};
 use std::fmt::Write as _;
 
 impl View<'_> {
@@ -142,7 +142,8 @@ impl View<'_> {
         for barrier in &explanation.barriers {
             let _ = writeln!(out, "  Limit:      {} is {}, in use: {}", barrier.limit, barrier.value, barrier.used);
         }
-        if explanation.ahead > 0 {
+        let never_starts = matches!(explanation.prospect, Prospect::Waits(_));
+        if explanation.ahead > 0 && !never_starts {
             let _ = writeln!(out, "  Ahead:      {} to start before it", counted(explanation.ahead, "job"));
         }
     }
@@ -164,12 +165,16 @@ impl View<'_> {
 
     fn prediction(&self, explanation: &Explanation) -> String {
         let horizon = explanation.horizon;
+        let end_of = |end: Time| match self.found.record.job.spec.walltime() {
+            Some(_) => format!("ends by {}", self.moment(end)),
+            None => "no walltime says when it ends".to_string(),
+        };
         match &explanation.prospect {
             Prospect::Starts { at, end, nodes: names } if *at <= horizon.from => {
-                format!("starts now on {}, ends by {}", nodes(names), self.moment(*end))
+                format!("starts now on {}, {}", nodes(names), end_of(*end))
             }
             Prospect::Starts { at, end, nodes: names } => {
-                format!("starts at {} on {}, ends by {}", self.moment(*at), nodes(names), self.moment(*end))
+                format!("starts at {} on {}, {}", self.moment(*at), nodes(names), end_of(*end))
             }
             Prospect::Waits(_) => "does not start by itself".to_string(),
             Prospect::Beyond => {
