@@ -104,6 +104,18 @@ impl Shares {
         shares
     }
 
+    /// The same with who has come since; all others stand as they did before.
+    pub fn joined(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut shares = Shares::of(state, policy, now, before);
+        for (user, accounts) in &mut shares.dues {
+            let stood = before.dues.get(user).into_iter().flatten();
+            stood.for_each(|(account, stood)| {
+                accounts.iter_mut().filter(|(own, _)| own == account).for_each(|(_, due)| *due = *stood);
+            });
+        }
+        Shares { percents: before.percents.clone(), ..shares }
+    }
+
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
     pub fn due(&self, class: &ClassKey) -> Option<Due> {
         let of_user = self.dues.get(&class.user)?;
