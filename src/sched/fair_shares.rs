@@ -50,10 +50,10 @@ impl Seats {
         let usage = state.usage();
         let seating = Seating::new(policy, |tree| {
             let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
-            let used = usage.members().map(|member| tree.member(&member.user, account_of(member)));
+            let used = usage.members().map(|member| tree.named(member));
             waiting.chain(used).collect()
         });
-        let seat = |member: &Member| Some((member.clone(), seating.seat(&member.user, account_of(member))?));
+        let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
         let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
         let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
         let waiting: BTreeMap<Owner, Seat> =
@@ -80,11 +80,6 @@ impl Seats {
         }
         Some(self)
     }
-}
-
-/// The account a member is named with, if any.
-fn account_of(member: &Member) -> Option<&str> {
-    Some(member.account.as_str()).filter(|account| !account.is_empty())
 }
 
 impl Shares {
@@ -158,8 +153,8 @@ fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
 pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
     let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
-    for member in state.usage().members() {
-        *used.entry(tree.named(member)).or_default() += state.usage().decayed(member, now);
+    for (member, left) in state.usage().members().zip(state.usage().all_decayed(now)) {
+        *used.entry(tree.named(member)).or_default() += left;
     }
     used
 }
