@@ -112,12 +112,12 @@ fn hold(policy: &Policy, waiting: usize) -> Span {
 impl State {
     /// Puts the queue in order for a cycle at this moment, if it is not.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
-        self.prioritise_after(policy, now, hold(policy, self.jobs.len()));
+        self.prioritise_within(policy, now, Span(0));
     }
 
-    /// The same where all were rated so long ago.
-    pub(super) fn prioritise_after(&mut self, policy: &Policy, now: Time, hold: Span) {
-        match self.ranks.due(policy, now, hold) {
+    /// The same where it does not matter if all were rated so long ago.
+    pub(super) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
+        match self.ranks.due(policy, now, hold(policy, self.jobs.len()).max(ago)) {
             Due::Nobody => (),
             Due::New => self.rate_new(policy, now),
             Due::All => self.rate_all(policy, now),
