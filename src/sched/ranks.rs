@@ -52,6 +52,9 @@ impl Rule {
     }
 
     fn is_of(&self, policy: &Policy) -> bool {
+        if self.precedence.is_by_rank() && policy.precedence.is_by_rank() {
+            return true;
+        }
         let Policy { precedence, fair_share, default_walltime, .. } = policy;
         (&self.precedence, &self.fair_share, &self.default_walltime) == (precedence, fair_share, default_walltime)
     }

@@ -34,9 +34,11 @@ named! {
 impl Preset {
     /// What it sets, over the defaults.
     pub fn policy(self) -> Policy {
+        let in_order = || Placement { allocation: Allocation::FirstAvailable, ..Placement::default() };
         let skip = Backfill { policy: Filling::Skip, depth: 0, ..Backfill::default() };
         let (backfill, placement) = match self {
-            Preset::Qube | Preset::Ytsaurus => (skip, Placement::default()),
+            // Hosts in their order, each filled before the next.
+            Preset::Qube | Preset::Ytsaurus => (skip, in_order()),
             Preset::Maui => (
                 Backfill::default(),
                 Placement {
@@ -45,9 +47,7 @@ impl Preset {
                     ..Placement::default()
                 },
             ),
-            Preset::Flux => {
-                (Backfill::default(), Placement { allocation: Allocation::FirstAvailable, ..Placement::default() })
-            }
+            Preset::Flux => (Backfill::default(), in_order()),
             Preset::It4i | Preset::Hybrid => (Backfill::default(), Placement::default()),
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
