@@ -130,7 +130,7 @@ impl Eligibility {
     /// The eligible time at a moment; before `since`, what it was then.
     pub fn at(&self, now: Time) -> Span {
         match self.accrues {
-            Accrues::Eligible => self.had + now.since(self.since),
+            Accrues::Eligible => self.had + now.since(self.since).max(Span(0)),
             _ => self.had,
         }
     }

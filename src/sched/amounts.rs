@@ -17,6 +17,12 @@ pub fn add(amounts: &mut [i64], more: &[i64]) {
     }
 }
 
+/// So many times these amounts.
+pub fn multiple(amounts: &[i64], times: u64) -> Amounts {
+    let times = i64::try_from(times).unwrap_or(i64::MAX);
+    amounts.iter().map(|amount| amount.saturating_mul(times)).collect()
+}
+
 /// Takes `less` from `amounts`, place by place; what is over-committed goes below zero.
 pub fn subtract(amounts: &mut [i64], less: &[i64]) {
     for (amount, less) in amounts.iter_mut().zip(less) {

@@ -169,7 +169,8 @@ impl State {
 
     fn use_up(&mut self, change: impl FnOnce(&mut Usage)) {
         change(Arc::make_mut(&mut self.usage));
-        self.note_change();
+        self.edition += 1;
+        self.ranks.note_use();
     }
 }
 

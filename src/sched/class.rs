@@ -37,6 +37,13 @@ pub(super) struct Waiting {
     pub array: Option<Array>,
 }
 
+impl Waiting {
+    /// How many jobs that are: of an array those elements that wait.
+    pub fn count(&self) -> u64 {
+        self.array.as_ref().map_or(1, |array| u64::from(array.elements.waiting().len()))
+    }
+}
+
 /// An array of which elements wait.
 #[derive(Clone, Debug)]
 pub(super) struct Array {

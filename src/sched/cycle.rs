@@ -4,6 +4,7 @@
 //! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
 
 use super::ledger::{Ledger, Refused};
+use super::matching::Placement;
 use super::memory::Memory;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate};
@@ -50,7 +51,9 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
-    resolved.passes.iter().for_each(|near| nearness::start_near(priority::rank(state, near), &mut ledger));
+    for near in &resolved.passes {
+        nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
+    }
     let mut ranking = priority::rank(state, resolved);
 
     while let Some(job) = ranking.next() {
@@ -78,9 +81,14 @@ pub(super) fn decide<'s>(
 }
 
 pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {
+    let placement = fit(job, ledger)?;
+    Ok(launch::start(job, &placement, ledger))
+}
+
+/// Where a job may start now, or why it may not.
+pub(super) fn fit<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<Placement, Arc<Reason>> {
     feasibility::screen(&job.class.shape, ledger)?;
     threshold::admit(job, ledger)?;
     throttling::admit(job, ledger)?;
-    let placement = ledger.place(job)?;
-    Ok(launch::start(job, &placement, ledger))
+    ledger.place(job)
 }

@@ -50,10 +50,10 @@ impl Seats {
         let usage = state.usage();
         let seating = Seating::new(policy, |tree| {
             let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
-            let used = usage.members().map(|member| tree.member(&member.user, account_of(member)));
+            let used = usage.members().map(|member| tree.named(member));
             waiting.chain(used).collect()
         });
-        let seat = |member: &Member| Some((member.clone(), seating.seat(&member.user, account_of(member))?));
+        let seat = |member: &Member| Some((member.clone(), seating.seat_of(member)?));
         let used: Vec<(Member, Seat)> = usage.members().filter_map(seat).collect();
         let of = |who: &Credentials| seating.seat(&who.user, who.account.as_deref());
         let waiting: BTreeMap<Owner, Seat> =
@@ -82,11 +82,6 @@ impl Seats {
     }
 }
 
-/// The account a member is named with, if any.
-fn account_of(member: &Member) -> Option<&str> {
-    Some(member.account.as_str()).filter(|account| !account.is_empty())
-}
-
 impl Shares {
     /// At a moment: by what they have used until then, running jobs included. What was known `before` makes
     /// it quicker and nothing else.
@@ -102,6 +97,18 @@ impl Shares {
         }
         shares.seats = Some(seats);
         shares
+    }
+
+    /// The same with who has come since; all others stand as they did before.
+    pub fn joined(state: &State, policy: &Policy, now: Time, before: &mut Arc<Shares>) -> Shares {
+        let mut shares = Shares::of(state, policy, now, before);
+        for (user, accounts) in &mut shares.dues {
+            let stood = before.dues.get(user).into_iter().flatten();
+            stood.for_each(|(account, stood)| {
+                accounts.iter_mut().filter(|(own, _)| own == account).for_each(|(_, due)| *due = *stood);
+            });
+        }
+        Shares { percents: before.percents.clone(), ..shares }
     }
 
     /// That of the owner of a class's jobs; None for who had no jobs that waited.
@@ -146,8 +153,8 @@ fn percents(state: &State, policy: &Policy, now: Time) -> Percents {
 pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member, f64> {
     let waiting = state.owners.values().map(|(_, who)| tree.member(&who.user, who.account.as_deref()));
     let mut used: BTreeMap<Member, f64> = waiting.map(|member| (member, 0.0)).collect();
-    for member in state.usage().members() {
-        *used.entry(tree.named(member)).or_default() += state.usage().decayed(member, now);
+    for (member, left) in state.usage().members().zip(state.usage().all_decayed(now)) {
+        *used.entry(tree.named(member)).or_default() += left;
     }
     used
 }

@@ -70,7 +70,7 @@ fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: im
     let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
     loop {
         // The further ahead, the less it matters to the second who goes first.
-        course.state.prioritise_after(policy, at, Span(at.since(now).0 / 10));
+        course.state.prioritise_within(policy, at, Span(at.since(now).0 / 10));
         let plan = cycle::run_again(&course.state, policy, at, &mut memory);
         cycles += 1;
         course.carry_out(&plan);
@@ -177,7 +177,7 @@ pub(super) fn nodes_of(start: &Start) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::Filling;
+    use crate::model::policy::{Filling, Precedence};
     use crate::sched::fixture::{Scene, cluster};
 
     fn foreseen(scene: &Scene, budget: Budget) -> Outlook {
@@ -280,5 +280,18 @@ mod tests {
         let scene = cluster("1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", i64::MAX).queued(2, "walltime=5");
         let outlook = foreseen(&scene, Budget::default());
         assert_eq!((told(&outlook).as_str(), outlook.horizon.is_whole), ("2 amount.ncpus", true));
+    }
+
+    /// F9: the next cycle goes by what jobs were worth when they were rated last, and so does the forecast.
+    #[test]
+    fn what_is_held_still_is_foreseen_as_it_is_held() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "walltime=60").queued(2, "walltime=600");
+        scene.policy.precedence = Precedence {
+            update_period: Span::seconds(60),
+            ..Precedence::by_formula("eligible_time < 30 ? walltime : -walltime")
+        };
+        scene.state.prioritise(&scene.policy, scene.now);
+        let first = |scene: Scene| foreseen(&scene, Budget::default()).starts[0].job.number;
+        assert_eq!([first(scene.clone().at(40)), first(scene.at(60))], [2, 1]);
     }
 }

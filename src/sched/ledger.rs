@@ -236,9 +236,9 @@ impl<'s> Ledger<'s> {
         &self.calendar
     }
 
-    /// What a job must be worth more than, if anything.
-    pub fn threshold(&self) -> Option<f64> {
-        self.policy.precedence.threshold
+    /// What a job must be worth more than, and what it is worth; None where there is no such bar.
+    pub fn threshold(&self, job: JobId) -> Option<(f64, f64)> {
+        self.policy.precedence.threshold.zip(self.state.score(self.policy, job))
     }
 
     /// How those behind blocked jobs are dealt with.

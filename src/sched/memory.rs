@@ -143,11 +143,14 @@ impl Memory {
         self.conclusion = Some(Conclusion { edition: state.edition, policy, next: plan.next });
     }
 
-    /// Whether what the last cycle came to still holds.
+    /// Whether what the last cycle came to still holds. While a job runs past its walltime it does not: what
+    /// that gives back lies a little later each moment, and promises with it.
     pub(super) fn concludes(&self, state: &State, policy: &Policy, now: Time) -> bool {
-        self.conclusion.as_ref().is_some_and(|last| {
+        let is_overdue = state.ends.first().is_some_and(|(end, _)| *end <= now);
+        let holds = |last: &Conclusion| {
             last.edition == state.edition && last.next.is_none_or(|next| now < next) && *last.policy == *policy
-        })
+        };
+        !is_overdue && self.conclusion.as_ref().is_some_and(holds)
     }
 
     /// Forgets what the last cycle has come to.
@@ -171,6 +174,7 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::node::Terms;
+    use crate::model::policy::{Backfill, Chunk, Filling, Keep};
     use crate::model::time::Span;
     use crate::sched::cycle;
     use crate::sched::fixture::{Scene, cluster};
@@ -237,6 +241,44 @@ mod tests {
         }
         assert!(believed > 100, "it had something to go by {believed} times");
         assert!(idle > 100, "there was nothing to be decided {idle} times");
+    }
+
+    /// Under every way to fill and to promise, and whatever a look decides besides starts.
+    #[test]
+    fn where_no_cycle_is_due_none_would_decide_anything() {
+        let chunk = Chunk { size: 12, duration: Span::seconds(3) };
+        let rules = [
+            Backfill { depth: Backfill::ALL, ..Backfill::default() },
+            Backfill { keep: Keep::Highest, depth: 3, ..Backfill::default() },
+            Backfill { keep: Keep::Never, ..Backfill::default() },
+            Backfill { policy: Filling::Preempt, depth: 2, ..Backfill::default() },
+            Backfill { policy: Filling::Greedy, ..Backfill::default() },
+            Backfill { policy: Filling::Skip, depth: 0, ..Backfill::default() },
+            Backfill { policy: Filling::None, ..Backfill::default() },
+            Backfill { chunk: Some(chunk), ..Backfill::default() },
+        ];
+        for backfill in rules {
+            let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), Memory::default(), 0);
+            let mut scene = cluster("6 x ncpus=8:mem=16gb, 6 x ncpus=4:mem=32gb");
+            scene.policy.backfill = backfill;
+            for step in 1..120 {
+                scene = happen(scene, &mut dice, step).at(step as i64 * 5);
+                scene.state.prioritise(&scene.policy, scene.now);
+                let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+                scene.apply(&plan);
+                plan.preempts.iter().for_each(|preemption| scene.state.vacate(preemption.job));
+                for later in [1, 4999] {
+                    let later = scene.now + Span(later);
+                    if !cycle::is_due(&scene.state, &scene.policy, later, &memory) {
+                        idle += 1;
+                        let plan = cycle::run(&scene.state, &scene.policy, later);
+                        let decided = (plan.starts.len(), plan.preempts.len());
+                        assert_eq!(decided, (0, 0), "step {step}, {:?}", scene.policy.backfill);
+                    }
+                }
+            }
+            assert!(idle > 20, "there was nothing to be decided {idle} times");
+        }
     }
 
     #[test]

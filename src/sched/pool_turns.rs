@@ -1,8 +1,8 @@
 //! How well pools are served (YTsaurus): each has a fair share of the cluster, found by pouring it out
 //! among those that want some, and is satisfied by what its jobs have of that.
 
-use super::amounts::{Amounts, add};
-use super::class::Class;
+use super::amounts::{Amounts, add, multiple};
+use super::class::{Class, Waiting};
 use super::shape::ClassKey;
 use super::shares::Tree;
 use super::shares::pouring::pour;
@@ -30,13 +30,14 @@ impl PoolTurns {
         let nothing = || state.cluster.catalog.nothing();
         for (job, running) in &state.running {
             let Some(charge) = state.usage().open(*job) else { continue };
-            let pool = pools.tree.member(&charge.member.user, account(&charge.member)).account;
+            let pool = pools.tree.named(&charge.member).account;
             add(pools.served.entry(pool).or_insert_with(nothing), &running.taken);
         }
         let mut wanted: BTreeMap<String, Amounts> = pools.served.clone();
         for class in classes {
             let wanted = wanted.entry(pools.pool_of(&class.key)).or_insert_with(nothing);
-            class.jobs().for_each(|_| add(wanted, &class.key.shape.total));
+            let jobs = class.jobs().map(|(_, waiting)| waiting.count()).sum();
+            add(wanted, &multiple(&class.key.shape.total, jobs));
         }
         let demands: BTreeMap<Member, f64> =
             wanted.iter().map(|(pool, wanted)| (Member::new(pool, ""), pools.dominant(wanted))).collect();
@@ -58,15 +59,17 @@ impl PoolTurns {
         amounts.iter().zip(&*self.capacity).map(part).fold(0.0, f64::max)
     }
 
-    /// How far a pool has come to its fair share before a job of a class is served too.
-    pub fn serve(&mut self, pool: &str, class: &ClassKey) -> f64 {
-        let Some(served) = self.served.get(pool) else { return 0.0 };
-        let satisfaction = self.dominant(served) / self.fair.get(pool).copied().unwrap_or(0.0).max(f64::MIN_POSITIVE);
-        self.served.get_mut(pool).into_iter().for_each(|served| add(served, &class.shape.total));
+    /// How far a pool has come to its fair share before a job of a class is served too, an array with all its
+    /// elements.
+    pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
+        let Some(served) = self.served.get(pool) else { return f64::MAX };
+        let satisfaction = match self.fair.get(pool) {
+            Some(&fair) if fair > 0.0 => (self.dominant(served) / fair).min(f64::MAX),
+            // Who is owed nothing has had enough as it is (F10).
+            _ => f64::MAX,
+        };
+        let taken = multiple(&class.shape.total, job.count());
+        self.served.get_mut(pool).into_iter().for_each(|served| add(served, &taken));
         satisfaction
     }
-}
-
-fn account(member: &Member) -> Option<&str> {
-    Some(member.account.as_str()).filter(|account| !account.is_empty())
 }

@@ -67,6 +67,11 @@ impl<'s> Candidate<'s> {
     pub fn alone(job: JobId, class: &'s ClassKey) -> Candidate<'s> {
         Candidate { job, class, begun: 0, line: usize::MAX }
     }
+
+    /// The same, asking for this.
+    pub fn asking(self, class: &'s ClassKey) -> Candidate<'s> {
+        Candidate { class, ..self }
+    }
 }
 
 impl<'s> Ranking<'s> {

@@ -23,8 +23,10 @@ pub(super) struct Ranks {
     rule: Option<Arc<Rule>>,
     /// When all were rated last.
     at: Time,
-    /// What has changed since that all may be worth something else.
+    /// Something has changed since that makes all worth something else.
     is_stale: bool,
+    /// Somebody has used something since, which matters where what jobs are worth moves at all.
+    has_used: bool,
     /// Who has come since, and was not rated yet.
     new: BTreeSet<JobId>,
     /// How everybody stood.
@@ -82,10 +84,18 @@ impl Ranks {
         self.is_stale = true;
     }
 
+    /// Somebody has used something.
+    pub fn note_use(&mut self) {
+        self.has_used = true;
+    }
+
     fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
         let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
-        let changes = self.is_stale && (!rule.moves || hold <= now.since(self.at));
+        let changes = match rule.moves {
+            true => (self.is_stale || self.has_used) && hold <= now.since(self.at),
+            false => self.is_stale,
+        };
         // Whose turn it is hangs on all others.
         let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
         match is_over || changes || is_one_of_many {
@@ -105,12 +115,12 @@ fn hold(policy: &Policy, waiting: usize) -> Span {
 impl State {
     /// Puts the queue in order for a cycle at this moment, if it is not.
     pub fn prioritise(&mut self, policy: &Policy, now: Time) {
-        self.prioritise_after(policy, now, hold(policy, self.jobs.len()));
+        self.prioritise_within(policy, now, Span(0));
     }
 
-    /// The same where all were rated so long ago.
-    pub(super) fn prioritise_after(&mut self, policy: &Policy, now: Time, hold: Span) {
-        match self.ranks.due(policy, now, hold) {
+    /// The same where it does not matter if all were rated so long ago.
+    pub(super) fn prioritise_within(&mut self, policy: &Policy, now: Time, ago: Span) {
+        match self.ranks.due(policy, now, hold(policy, self.jobs.len()).max(ago)) {
             Due::Nobody => (),
             Due::New => self.rate_new(policy, now),
             Due::All => self.rate_all(policy, now),
@@ -147,7 +157,8 @@ impl State {
         &self.ranks.shares
     }
 
-    /// Rates who has come since.
+    /// Rates who has come since, by what all were rated by: so a job that is read anew is worth what it was
+    /// worth (F9).
     fn rate_new(&mut self, policy: &Policy, now: Time) {
         let new = std::mem::take(&mut self.ranks.new);
         let is_ordered = |id: &JobId| self.waiting_class(*id).is_some_and(|class| class.system_priority.is_some());
@@ -157,11 +168,11 @@ impl State {
         let is_known = |id: &JobId| self.waiting_class(*id).is_none_or(|class| self.ranks.shares.knows(class));
         if policy.precedence.heeds_shares() && !new.iter().all(is_known) {
             let mut before = std::mem::take(&mut self.ranks.shares);
-            self.ranks.shares = Arc::new(Shares::of(self, policy, now, &mut before));
+            self.ranks.shares = Arc::new(Shares::joined(self, policy, now, &mut before));
         }
         let mut classes = std::mem::take(&mut self.classes);
         let mut alike = std::mem::take(&mut self.alike);
-        let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
+        let yardstick = self.rated_by(policy);
         for id in new {
             let Some(&(class, rank)) = self.jobs.get(&id) else { continue };
             let Some(class) = classes.get_mut(&class).map(Arc::make_mut) else { continue };
@@ -176,9 +187,9 @@ impl State {
 
     /// Rates everybody.
     fn rate_all(&mut self, policy: &Policy, now: Time) {
-        let rule = self.ranks.rule.take().filter(|rule| rule.is_of(policy));
-        let was_by_rank = rule.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
-        let rule = rule.unwrap_or_else(|| Arc::new(Rule::of(policy)));
+        let before = self.ranks.rule.take();
+        let was_by_rank = before.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
+        let rule = before.filter(|rule| rule.is_of(policy)).unwrap_or_else(|| Arc::new(Rule::of(policy)));
         let heeds_shares = policy.precedence.heeds_shares();
         let mut before = std::mem::take(&mut self.ranks.shares);
         let shares = match heeds_shares {
@@ -208,8 +219,13 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::accrual::{Accrues, Eligibility};
+    use crate::model::charge::{Charge, Held};
+    use crate::model::member::Member;
     use crate::model::policy::Order;
+    use crate::sched::change::Change;
     use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::usage::Usage;
 
     const HELD: &[(i64, &str)] = &[(1, "walltime=600"), (2, "walltime=60"), (3, "walltime=600"), (4, "walltime=6000")];
 
@@ -249,6 +265,73 @@ mod tests {
         assert_eq!(put_in_order(&mut scene), [2, 5, 1, 3, 4]);
         scene.policy.precedence.formula = Some("walltime".to_string());
         assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2], "another rule holds at once");
+    }
+
+    /// F9: whoever touches his job in between gains nothing by it.
+    #[test]
+    fn a_job_that_is_read_anew_is_worth_what_it_was_worth() {
+        let mut scene = by("eligible_time");
+        scene.policy.precedence.update_period = Span::seconds(60);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+        let altered = scene.clone().queued(4, "select=1:ncpus=1 walltime=60");
+        let mut scene = altered.at(59);
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+        assert_eq!(scene.state.score(&scene.policy, JobId::job(4)), Some(0.0));
+        let mut back = scene.job(5, "select=1:ncpus=1");
+        back.life.eligibility =
+            Eligibility { accrues: Accrues::Eligible, since: scene.now, had: Span::seconds(7), limit: None };
+        scene.state.enqueue(&back);
+        assert_eq!(put_in_order(&mut scene), [5, 1, 2, 3, 4], "it has waited before it ran");
+    }
+
+    /// Ann has used all that was used, and her factor stays what it was when bob comes, with whom she shares.
+    #[test]
+    fn who_comes_in_between_changes_nothing_for_those_who_were_there() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let mut usage = Usage::default();
+        usage.add(&Charge { to: Some(Time(1000)), ..charge() });
+        scene.state.make(&Change::Usage(Cow::Owned(usage)));
+        scene.policy.precedence = Precedence { update_period: Span::seconds(60), ..Precedence::default() };
+        let factor = |scene: &mut Scene, job| {
+            put_in_order(scene);
+            let worth = scene.state.worth(&scene.policy, scene.now, JobId::job(job)).unwrap();
+            let sum: f64 = worth.parts.iter().filter_map(|part| part.product()).sum();
+            assert!((sum - worth.score).abs() < 1e-9, "{worth:?}");
+            worth.parts.iter().find(|part| part.name == "fair_share").unwrap().factor
+        };
+        assert_eq!(factor(&mut scene, 1), 0.5);
+        let mut scene = scene.at(59).owned("bob").queued(2, "select=1:ncpus=1");
+        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.5, 1.0]);
+        let mut scene = scene.at(60);
+        assert_eq!([1, 2].map(|job| factor(&mut scene, job)), [0.25, 1.0]);
+    }
+
+    /// Of ann, of a processor, from the beginning on.
+    fn charge() -> Charge {
+        let held = Held { nodes: 1, cores: 1, ..Held::default() };
+        Charge { member: Member::new("", "ann"), from: Time(0), to: None, held }
+    }
+
+    #[test]
+    fn another_policy_holds_though_it_goes_by_who_came_first() {
+        let mut scene = by("walltime");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        scene.policy.precedence = Precedence::fcfs();
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3, 4]);
+    }
+
+    /// Q16: what has been used is no matter of an order by priority, and rates nobody anew.
+    #[test]
+    fn what_is_used_makes_nobody_be_rated_where_it_does_not_count() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        let charged = Change::Charged(JobId::job(9), Cow::Owned(charge()));
+        for (order, due) in [(Order::Priority, Due::Nobody), (Order::Multifactor, Due::All)] {
+            scene.policy.precedence.order = order;
+            put_in_order(&mut scene);
+            scene.state.make(&Change::Usage(Cow::Owned(Usage::default())));
+            scene.state.make(&charged);
+            assert_eq!(scene.state.ranks.due(&scene.policy, scene.now, Span(0)), due);
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Resolved {
     }
 
     /// The same with all classes changed further.
-    pub fn narrowed(&self, state: &State, narrow: impl Fn(&ClassKey) -> ClassKey) -> Resolved {
+    pub fn narrowed(&self, state: &State, mut narrow: impl FnMut(&ClassKey) -> ClassKey) -> Resolved {
         let classes = state.classes.iter().map(|(&id, class)| (id, narrow(self.of(&class.key))));
         Resolved { classes: classes.collect(), ..Resolved::default() }
     }

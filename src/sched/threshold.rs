@@ -2,12 +2,10 @@
 
 use super::class::Class;
 use super::ledger::Ledger;
-use super::merit::Merit;
 use super::plan::Plan;
 use super::priority::Candidate;
 use super::shape::ClassId;
 use super::snapshot::State;
-use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use std::collections::BTreeMap;
@@ -15,12 +13,10 @@ use std::sync::Arc;
 
 /// Refuses who is worth too little.
 pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
-    let Some((least, merit)) = ledger.threshold().zip(ledger.state.merit(job.job)) else { return Ok(()) };
-    judge(merit, least)
+    ledger.threshold(job.job).map_or(Ok(()), |(least, value)| judge(value, least))
 }
 
-fn judge(merit: Merit, least: f64) -> Result<(), Reason> {
-    let value = merit.score();
+fn judge(value: f64, least: f64) -> Result<(), Reason> {
     let refusal = || Reason::UnderThreshold { value: value.to_string(), threshold: least.to_string() };
     (value > least).then_some(()).ok_or_else(refusal)
 }
@@ -35,14 +31,21 @@ pub fn tell_low(state: &State, policy: &Policy, plan: &mut Plan) {
         !told.contains_key(&own) && told.get(&shape) == Some(&false)
     };
     let shadowed = state.classes.values().filter(|class| is_shadowed(class));
-    let best = shadowed.filter_map(|class| Some((class.key.id, class.first()?.0)));
-    plan.verdicts.extend(best.filter_map(|(class, merit)| Some((class, Arc::new(judge(merit, least).err()?)))));
+    let best = shadowed.filter_map(|class| Some((class.key.id, class.first()?)));
+    let worth = best.filter_map(|(class, (_, (_, job)))| Some((class, state.score(policy, job)?)));
+    plan.verdicts.extend(worth.filter_map(|(class, value)| Some((class, Arc::new(judge(value, least).err()?)))));
 }
 
-impl State {
-    /// What a candidate is worth, as the queue stands; an element as much as its array.
-    fn merit(&self, id: JobId) -> Option<Merit> {
-        let own = |id| self.jobs.get(&id).and_then(|&(class, rank)| self.classes.get(&class)?.get((rank, id)));
-        own(id).or_else(|| own(id.parent()?)).map(|waiting| waiting.merit)
+#[cfg(test)]
+mod tests {
+    use crate::sched::fixture::cluster;
+
+    /// I15, F14: the bar is held against what is told of a job.
+    #[test]
+    fn who_comes_first_is_worth_much() {
+        let mut scene = cluster("1 x ncpus=2").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        scene.policy.precedence.threshold = Some(f64::from(u32::MAX - 1));
+        assert_eq!(scene.starts(), "1 on n1");
+        assert_eq!(scene.reason(2).unwrap().code(), "under_threshold");
     }
 }

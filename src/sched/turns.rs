@@ -8,7 +8,7 @@ use super::pool_turns::PoolTurns;
 use super::shape::{ClassId, ClassKey};
 use super::yardstick::Yardstick;
 use crate::model::policy::{Order, Precedence, Turns};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Precedence {
@@ -20,10 +20,18 @@ impl Precedence {
 
 /// A job in the line of its queue or pool.
 struct InLine<'a> {
-    line: String,
     merit: Merit,
     place: Place,
+    waiting: &'a Waiting,
     class: &'a ClassKey,
+}
+
+impl InLine<'_> {
+    /// Its turn, worth so much. For whom an operator puts first it is always its turn (M11).
+    fn dealt(&self, merit: Merit) -> ((ClassId, Place), Merit) {
+        let is_ordered = self.class.system_priority.is_some();
+        ((self.class.id, self.place), if is_ordered { self.merit } else { merit })
+    }
 }
 
 /// Deals the turns.
@@ -40,15 +48,19 @@ pub fn deal(classes: &mut BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) 
 
 type Dealt = BTreeMap<(ClassId, Place), Merit>;
 
-/// The lines, each in its order.
-fn in_lines<'a>(classes: &'a BTreeMap<ClassId, Arc<Class>>, line: impl Fn(&ClassKey) -> String) -> Vec<InLine<'a>> {
-    let of_class = |class: &'a Arc<Class>| {
-        let line = line(&class.key);
-        class.in_order().map(move |((merit, place), _)| InLine { line: line.clone(), merit, place, class: &class.key })
-    };
-    let mut all: Vec<InLine> = classes.values().flat_map(of_class).collect();
-    all.sort_by(|a, b| (&a.line, a.merit, a.place).cmp(&(&b.line, b.merit, b.place)));
-    all
+/// The lines by name, each in its order.
+fn in_lines<'a>(
+    classes: &'a BTreeMap<ClassId, Arc<Class>>,
+    line: impl Fn(&ClassKey) -> String,
+) -> BTreeMap<String, Vec<InLine<'a>>> {
+    let mut lines: BTreeMap<String, Vec<InLine>> = BTreeMap::new();
+    for class in classes.values() {
+        let jobs =
+            class.jobs().map(|(place, waiting)| InLine { merit: waiting.merit, place, waiting, class: &class.key });
+        lines.entry(line(&class.key)).or_default().extend(jobs);
+    }
+    lines.values_mut().for_each(|line| line.sort_unstable_by_key(|job| (job.merit, job.place)));
+    lines
 }
 
 /// When each queue had its last turn: the later, the higher. Never for those that are not there.
@@ -76,16 +88,15 @@ impl Served {
 /// ago.
 fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
     let lines = in_lines(classes, |class| class.who.queue.clone());
-    let queues: BTreeSet<&str> = lines.iter().map(|job| job.line.as_str()).collect();
-    let of_queue = |line: &[InLine]| -> Vec<((ClassId, Place), Merit)> {
-        let before = line.first().map_or(0, |job| served.before(&job.line, queues.iter().copied()));
+    let of_queue = |(queue, line): (&String, &Vec<InLine>)| -> Vec<((ClassId, Place), Merit)> {
+        let before = served.before(queue, lines.keys().map(String::as_str));
         let turn = |(turn, job): (usize, &InLine)| {
-            let behind = (turn * queues.len()) as i64 + before;
-            ((job.class.id, job.place), Merit::of(job.merit.tier() - behind, job.merit.score()))
+            let behind = (turn * lines.len()) as i64 + before;
+            job.dealt(Merit::of(job.merit.tier() - behind, job.merit.score()))
         };
         line.iter().enumerate().map(turn).collect()
     };
-    lines.chunk_by(|a, b| a.line == b.line).flat_map(of_queue).collect()
+    lines.iter().flat_map(of_queue).collect()
 }
 
 /// Who is of the pool that has been served worst, were all before it served.
@@ -93,14 +104,75 @@ fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> De
     let mut pools =
         PoolTurns::new(yardstick.state, &yardstick.policy.fair_share, classes.values().map(|class| &**class));
     let lines = in_lines(classes, |class| pools.pool_of(class));
-    let satisfied = lines.iter().map(|job| {
-        let satisfaction = pools.serve(&job.line, job.class);
-        // M11: what an operator says stands above whatever its pool has had.
-        let merit = match job.class.system_priority {
-            Some(_) => job.merit,
-            None => Merit::of(job.merit.tier(), -satisfaction),
-        };
-        ((job.class.id, job.place), merit)
-    });
-    satisfied.collect()
+    let mut dealt = Dealt::new();
+    for (pool, line) in &lines {
+        dealt.extend(line.iter().map(|job| {
+            let satisfaction = pools.serve(pool, job.class, job.waiting);
+            job.dealt(Merit::of(job.merit.tier(), -satisfaction))
+        }));
+    }
+    dealt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::account::Account;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::queue_order::QueueOrder;
+
+    fn by_pool(accounts: &[&str]) -> Scene {
+        let mut scene = cluster("1 x ncpus=100");
+        scene.policy.precedence.order = Order::Pool;
+        let account = |name: &&str| Account { name: name.to_string(), ..Account::default() };
+        scene.policy.fair_share.accounts = accounts.iter().map(account).collect();
+        scene
+    }
+
+    /// A job that waits, charged to an account; put first by an operator with a number.
+    fn queued(scene: Scene, id: u64, text: &str, account: &str, first: Option<i32>) -> Scene {
+        let mut scene = scene;
+        let mut job = scene.job(id, text);
+        let spec = Arc::make_mut(&mut job.spec);
+        (spec.account, spec.system_priority) = (Some(account.to_string()), first);
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    fn order(scene: &Scene) -> Vec<u64> {
+        let order = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        order.turns().map(|turn| turn.worth.job.number).collect()
+    }
+
+    /// X10: a is owed what its hundred elements want, and has it once they have had their turn.
+    #[test]
+    fn an_array_wants_and_takes_as_much_as_its_elements() {
+        let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1 array=1-100", "a", None);
+        let scene = queued(scene, 2, "select=1:ncpus=1", "a", None);
+        let scene = (3..=5).fold(scene, |scene, id| queued(scene, id, "select=1:ncpus=20", "b", None));
+        assert_eq!(order(&scene), [1, 3, 4, 5, 2]);
+    }
+
+    /// X10: jobs of nobody's account run last (F10).
+    #[test]
+    fn a_pool_that_is_owed_nothing_is_served_last() {
+        let scene = queued(by_pool(&["a"]), 1, "select=1:ncpus=1", "b", None);
+        let scene = queued(scene, 2, "select=1:ncpus=100", "a", None);
+        let scene = queued(scene, 3, "select=1:ncpus=100", "a", None);
+        assert_eq!(order(&scene), [2, 3, 1]);
+    }
+
+    /// M11.
+    #[test]
+    fn whom_an_operator_puts_first_waits_for_no_turn() {
+        let scene = queued(by_pool(&["a", "b"]), 1, "select=1:ncpus=1", "a", None);
+        let scene = queued(scene, 2, "select=1:ncpus=1", "b", None);
+        let scene = queued(scene, 3, "select=1:ncpus=1", "b", Some(5));
+        let mut scene = queued(scene, 4, "select=1:ncpus=1 queue=late", "b", Some(6));
+        assert_eq!(order(&scene), [4, 3, 1, 2]);
+        scene.policy.precedence = Precedence::fcfs();
+        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        scene.state.served.note("late");
+        assert_eq!(order(&scene), [4, 3, 1, 2]);
+    }
 }

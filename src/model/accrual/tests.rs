@@ -56,6 +56,14 @@ fn time_spent_held_by_its_owner_is_left_out() {
     assert_eq!((eligible(&job, 1000), job.life.eligibility.accrues.number()), (500, 2));
 }
 
+/// G12.
+#[test]
+fn a_clock_that_goes_back_takes_nothing_away() {
+    let mut job = submitted("select=1:ncpus=1", None, at(100, Accrual::Pbs));
+    job.life.eligibility.set(Span::seconds(300), at(400, Accrual::Pbs).now);
+    assert_eq!((eligible(&job, 90), eligible(&job, 399), eligible(&job, 401)), (300, 300, 301));
+}
+
 /// I13, M17.
 #[test]
 fn each_policy_counts_what_it_says() {

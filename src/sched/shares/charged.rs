@@ -39,26 +39,11 @@ impl Charged {
         Charged::summed(tree, usage)
     }
 
-    /// Where a member's usage counts, if anywhere yet.
-    pub(super) fn find(&self, subject: Subject, member: &Member) -> Option<usize> {
-        let place = match subject {
-            Subject::Account | Subject::Pool => self.tree.accounts.get(account_of(member)),
-            Subject::Member | Subject::User => self.tree.members.get(&key(self.tree.is_flat(), member)),
-        };
-        place.copied()
-    }
-
     /// The same places with other usage, each with what was used right there.
     pub(super) fn recharge(&mut self, own: impl Iterator<Item = (usize, f64)>) {
         self.usage.fill(0.0);
         own.for_each(|(place, usage)| self.usage[place] += sound(usage));
-        self.sum_up();
-    }
-
-    fn sum_up(&mut self) {
-        for place in self.places().rev() {
-            self.usage[self.tree.nodes[place].parent] += self.usage[place];
-        }
+        self.tree.sum_up(&mut self.usage);
     }
 
     fn summed(tree: Tree, usage: Vec<f64>) -> Charged {
@@ -78,7 +63,7 @@ impl Charged {
             is_leaf = tree.nodes.iter().map(|node| node.is_user).collect();
         }
         let mut charged = Charged { tree, usage, above, sums, is_leaf };
-        charged.sum_up();
+        charged.tree.sum_up(&mut charged.usage);
         charged
     }
 

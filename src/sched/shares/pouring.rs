@@ -23,9 +23,10 @@ pub fn pour(tree: &Tree, wanted: &BTreeMap<Member, f64>) -> BTreeMap<String, f64
             children.iter().map(|&place| (charged.part(place).unwrap_or(0.0), charged.usage(place))).collect();
         owed.extend(children.into_iter().zip(split(of_parent, &claims)));
     }
+    // Who stands where the parent stands is owed what that is.
+    let of = |place: usize| owed.get(&place).or_else(|| owed.get(&charged.above(place))).copied().unwrap_or(0.0);
     let accounts = charged.tree.accounts.iter();
-    let mut all: BTreeMap<String, f64> =
-        accounts.map(|(name, place)| (name.clone(), owed.get(place).copied().unwrap_or(0.0))).collect();
+    let mut all: BTreeMap<String, f64> = accounts.map(|(name, &place)| (name.clone(), of(place))).collect();
     all.entry(String::new()).or_insert(1.0);
     all
 }

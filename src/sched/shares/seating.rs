@@ -45,9 +45,14 @@ impl Seating {
         self.policy == *policy
     }
 
-    /// Where a job of `user` that asks for this account is charged, by whatever name usage has it.
+    /// Where a job of `user` that asks for this account is charged.
     pub fn seat(&self, user: &str, account: Option<&str>) -> Option<Seat> {
-        self.charged.find(self.policy.subject, &self.tree.member(user, account)).map(Seat)
+        self.charged.seat(self.policy.subject, &self.tree.member(user, account)).map(Seat)
+    }
+
+    /// Where what a member is charged counts, by whatever name usage has it.
+    pub fn seat_of(&self, member: &Member) -> Option<Seat> {
+        self.charged.seat(self.policy.subject, &self.tree.named(member)).map(Seat)
     }
 
     /// How everybody stands who has used so much, in seconds of weighted resources.
