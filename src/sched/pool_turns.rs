@@ -11,6 +11,9 @@ use crate::model::member::Member;
 use crate::model::policy::FairShare;
 use std::collections::BTreeMap;
 
+/// How satisfied a pool can be: that of one that is owed nothing.
+const MOST: f64 = 1e9;
+
 /// The pools, as jobs are dealt their turns.
 pub struct PoolTurns {
     tree: Tree,
@@ -62,11 +65,11 @@ impl PoolTurns {
     /// How far a pool has come to its fair share before a job of a class is served too, an array with all its
     /// elements.
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
-        let Some(served) = self.served.get(pool) else { return f64::MAX };
+        let Some(served) = self.served.get(pool) else { return MOST };
         let satisfaction = match self.fair.get(pool) {
-            Some(&fair) if fair > 0.0 => (self.dominant(served) / fair).min(f64::MAX),
+            Some(&fair) if fair > 0.0 => (self.dominant(served) / fair).min(MOST),
             // Who is owed nothing has had enough as it is (F10).
-            _ => f64::MAX,
+            _ => MOST,
         };
         let taken = multiple(&class.shape.total, job.count());
         self.served.get_mut(pool).into_iter().for_each(|served| add(served, &taken));
