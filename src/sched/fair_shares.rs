@@ -180,10 +180,15 @@ mod tests {
         for step in 1..400 {
             let name = NAMES[roll(5) as usize];
             match roll(30) {
-                0 => scene.policy.fair_share.method = [Method::Classic, Method::Linear][roll(2) as usize],
-                1 => usage.add(&charge(name)),
-                2 => usage.forget(&charge(name)),
-                3..17 => scene.state.withdraw(JobId::job(roll(step))),
+                0 if roll(2) == 0 => {
+                    scene.policy.fair_share.method = [Method::Classic, Method::Linear][roll(2) as usize]
+                }
+                0 => usage.add(&charge(name)),
+                1..3 => usage.forget(&charge(name)),
+                3..16 => {
+                    let one = scene.state.jobs.keys().nth(roll(9) as usize).copied();
+                    one.into_iter().for_each(|job| scene.state.withdraw(job));
+                }
                 _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
             }
             scene.state.usage = Arc::new(usage.clone());

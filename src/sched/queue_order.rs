@@ -112,7 +112,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::{Components, Precedence};
+    use crate::model::policy::{Components, Precedence, Turns};
     use crate::model::turn::Difference;
     use crate::model::worth::Worth;
     use crate::sched::fixture::{Scene, cluster};
@@ -151,7 +151,7 @@ mod tests {
     fn ranks_and_worths_are_those_of_the_jobs() {
         let scene = scene(Order::Multifactor);
         for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now).turns().enumerate() {
-            assert_eq!(turn.rank, at as u64 + 1);
+            assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
             assert_eq!(scene.state.worth(&scene.policy, scene.now, turn.worth.job), Some(turn.worth));
         }
     }
@@ -215,6 +215,17 @@ mod tests {
         };
         assert_eq!([Order::Priority, Order::Cluster].map(parts), [["job_priority"]; 2]);
         assert!(parts(Order::Pool).is_empty());
+    }
+
+    /// I22.
+    #[test]
+    fn whose_turn_comes_later_is_told_how_many_are_before_it() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
+        assert_eq!(told, ["", "", "2 turns before it"]);
     }
 
     /// M1.

@@ -377,6 +377,10 @@ mod tests {
         put_in_order(&mut scene);
         let due = |at: i64| scene.state.ranks.due(&scene.policy, Time(at * 1000), Span::seconds(60));
         assert_eq!([50, 100, 159, 160].map(due), [Due::All, Due::Nobody, Due::Nobody, Due::All]);
+        let mut scene = scene.queued(5, "select=1:ncpus=1");
+        scene.state.withdraw(JobId::job(5));
+        let (policy, now) = (&scene.policy, scene.now);
+        assert_eq!(scene.state.ranks.due(policy, now, Span::seconds(60)), Due::Nobody, "who came has gone again");
     }
 
     /// I15.
