@@ -156,7 +156,6 @@ pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member,
 mod tests {
     use super::*;
     use crate::model::charge::{Charge, Held};
-    use crate::model::job::JobId;
     use crate::model::policy::fair_share::Method;
     use crate::sched::fixture::cluster;
     use crate::sched::usage::Usage;

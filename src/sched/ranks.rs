@@ -333,7 +333,9 @@ mod tests {
         scene.state.enqueue(&ordered(&scene, 4, 7));
         assert_eq!(put_in_order(&mut scene), [4, 2, 1, 3]);
         let mut scene = cluster("1 x ncpus=1");
-        [(1, 3), (2, 5)].map(|(id, number)| scene.state.enqueue(&ordered(&scene, id, number)));
+        for (id, number) in [(1, 3), (2, 5)] {
+            scene.state.enqueue(&ordered(&scene, id, number));
+        }
         assert_eq!(put_in_order(&mut scene), [2, 1], "where nobody else waits");
     }
 
