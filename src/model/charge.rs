@@ -194,8 +194,11 @@ mod tests {
         let charge = Charge { member: Member::default(), from: day(6), to: None, held };
         let left = |charge: &Charge, now| rules.left(charge, day(now)) / (24.0 * 3600.0);
         assert_eq!([left(&charge, 7), left(&charge, 8), left(&charge, 14)], [0.0, 2.0, 0.0]);
-        assert_eq!(left(&charge.until(day(7)), 6), 0.0);
+        assert_eq!(left(&charge.clone().until(day(7)), 6), 0.0);
         assert_eq!(rules.counts_for(), Some(week));
         assert_eq!(UsageRules { reset: None, ..rules }.counts_for(), None);
+        let steps = |hours: i64| UsageRules { decay: Decay::Step { half_life: Span::seconds(hours * 3600) }, ..rules };
+        assert_eq!([1, 24].map(|hours| steps(hours).counts_for()), [Some(Span::seconds(64 * 3600)), Some(week)]);
+        assert!(!charge.is_empty() && charge.clone().until(day(6)).is_empty() && !charge.until(day(7)).is_empty());
     }
 }

@@ -261,6 +261,14 @@ mod tests {
     }
 
     #[test]
+    fn usage_counts_until_nothing_is_left_of_it() {
+        let day = Span::seconds(24 * HOUR);
+        let window = Decay::Window { length: day, count: 3, factor: 0.5 };
+        let of = [Decay::None, Decay::Step { half_life: day }, Decay::Continuous { half_life: day }, window];
+        assert_eq!(of.map(|decay| decay.counts_for().map(|span| span.0 / day.0)), [None, Some(64), Some(64), Some(3)]);
+    }
+
+    #[test]
     fn the_longest_times_there_are_do_no_harm() {
         let longest = Stretch { from: Time(i64::MIN), to: Time::NEVER, rate: 1.0 };
         for decay in [

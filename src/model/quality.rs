@@ -196,5 +196,7 @@ mod tests {
         assert!(said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"), "{said}");
         assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
         assert_eq!(qualities.factors()["normal"], 0.5);
+        let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
+        assert_eq!((own.all.len(), own.factors()["normal"]), (2, 1.0), "a site may say what is normal");
     }
 }

@@ -122,6 +122,9 @@ mod tests {
         let one = turn(0, &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0), ("queue", 1.0, 0.0)]);
         let other = turn(0, &[("wait_time", 1.0, 100.0), ("fair_share", 0.5, 1000.0), ("queue", 0.0, 0.0)]);
         assert_eq!(told(&one, &other), ["fair_share 250 500", "wait_time 50 100"]);
+        let low = turn(0, &[("queue", 0.75, 100.0), ("wait_time", 0.0, 100.0)]);
+        let high = turn(0, &[("queue", 1.0, 100.0), ("wait_time", 0.5, 100.0)]);
+        assert_eq!(told(&low, &high), ["wait_time 0 50", "queue 75 100"], "what is large for both says less");
         let above = turn(7, &[("wait_time", 0.5, 100.0), ("fair_share", 0.25, 1000.0)]);
         assert_eq!(told(&above, &one), [r#"Tier("queue priority 7", "")"#]);
         let reserved = Turn { is_reserved: true, ..one.clone() };

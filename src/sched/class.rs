@@ -178,3 +178,57 @@ impl<'s> Iterator for InOrder<'s> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::accrual::Eligibility;
+    use crate::model::time::Time;
+    use crate::sched::fixture::cluster;
+
+    fn nobody() -> Class {
+        let scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        Class::new(scene.state.waiting_class(JobId::job(1)).unwrap().clone())
+    }
+
+    fn worth(score: f64) -> Waiting {
+        let wait = Wait { since: Time(0), eligibility: Eligibility::default(), bypassed: 0 };
+        Waiting { merit: Merit::of(0, score), wait, array: None }
+    }
+
+    fn started(class: &Class) -> Vec<u64> {
+        class.in_order().map(|((_, (_, job)), _)| job.number).collect()
+    }
+
+    /// Places are ranks, and these are the jobs' numbers.
+    fn with(scores: &[(u64, f64)]) -> Class {
+        let mut class = nobody();
+        scores.iter().for_each(|&(rank, score)| class.insert((rank, JobId::job(rank)), worth(score)));
+        class
+    }
+
+    /// X18: who is worth most starts first, wherever in the queue a job comes in.
+    #[test]
+    fn a_newcomer_starts_by_what_it_is_worth() {
+        assert_eq!(started(&with(&[(1, 5.0), (2, 7.0)])), [2, 1], "last in the queue");
+        assert_eq!(started(&with(&[(2, 7.0), (1, 5.0)])), [2, 1], "first in the queue");
+        assert_eq!(started(&with(&[(1, 7.0), (3, 5.0), (2, 4.0)])), [1, 3, 2], "between those worth more");
+        assert_eq!(started(&with(&[(1, 7.0), (3, 5.0), (2, 8.0)])), [2, 1, 3], "between those worth less");
+        let mut class = with(&[(1, 5.0), (2, 7.0), (3, 7.0), (4, 5.0)]);
+        assert_eq!(started(&class), [2, 3, 1, 4]);
+        assert_eq!(class.remove((2, JobId::job(2))).map(|waiting| waiting.merit.score()), Some(7.0));
+        assert_eq!((started(&class), class.first().map(|(_, place)| place.0)), (vec![3, 1, 4], Some(3)));
+        class.rate_by(|place, _| Merit::of(0, -(place.0 as f64)));
+        assert_eq!(started(&class), [1, 3, 4]);
+    }
+
+    #[test]
+    fn no_order_of_its_own_is_kept_where_that_of_the_queue_will_do() {
+        let keeps_one = |scores: &[(u64, f64)]| with(scores).sequence.is_some();
+        assert!(!keeps_one(&[(1, 7.0), (2, 7.0), (4, 5.0), (3, 6.0), (5, 5.0)]));
+        assert!(keeps_one(&[(1, 7.0), (2, 7.5)]));
+        let mut class = with(&[(1, 7.0), (2, 7.5)]);
+        class.rate_by(|_, _| Merit::default());
+        assert!(class.sequence.is_none());
+    }
+}

@@ -158,3 +158,52 @@ pub(super) fn decayed(state: &State, tree: &Tree, now: Time) -> BTreeMap<Member,
     }
     used
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::charge::{Charge, Held};
+    use crate::model::policy::fair_share::Method;
+    use crate::sched::fixture::cluster;
+    use crate::sched::usage::Usage;
+
+    const NAMES: [&str; 4] = ["ann", "bob", "cid", "zoe"];
+
+    fn charge(user: &str) -> Charge {
+        let held = Held { cores: 1, ..Held::default() };
+        Charge { member: Member::new("", user), from: Time(0), to: Some(Time(9_000)), held }
+    }
+
+    /// Who comes and goes, has used something, or is of another policy.
+    #[test]
+    fn seats_that_are_kept_are_as_good_as_new_ones() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let (mut scene, mut usage, mut before) = (cluster("1 x ncpus=1"), Usage::default(), Arc::default());
+        // Somebody whose factor tells how many others there are.
+        usage.add(&charge("zoe"));
+        for step in 1..400 {
+            let name = NAMES[roll(4) as usize];
+            match roll(30) {
+                0 if roll(2) == 0 => {
+                    scene.policy.fair_share.method = [Method::Classic, Method::Linear][roll(2) as usize]
+                }
+                0 => usage.add(&charge(name)),
+                1..3 if name != "zoe" => usage.forget(&charge(name)),
+                3..16 => {
+                    let one = scene.state.jobs.keys().nth(roll(5) as usize).copied();
+                    one.into_iter().for_each(|job| scene.state.withdraw(job));
+                }
+                _ => scene = scene.owned(name).queued(step, "select=1:ncpus=1"),
+            }
+            scene.state.usage = Arc::new(usage.clone());
+            let shares = |before: &mut Arc<Shares>| Shares::of(&scene.state, &scene.policy, Time(9_000), before);
+            let (kept, fresh) = (shares(&mut before), shares(&mut Arc::default()));
+            assert_eq!(kept.all().collect::<Vec<_>>(), fresh.all().collect::<Vec<_>>(), "step {step}");
+            before = Arc::new(kept);
+        }
+    }
+}

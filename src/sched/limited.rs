@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(scene.state.judge_limits(&barred), [(one, RUNNING), (two, RUNNING)]);
         let mut scene = scene.queued(3, "select=1:ncpus=8").queued(4, "select=1:ncpus=8");
         scene.state.withdraw(JobId::job(4));
+        assert_eq!(scene.state.limited.new, BTreeSet::from([three]));
         assert_eq!(scene.state.judge_limits(&barred), [(three, RUNNING)]);
         assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None), (three, None)]);
     }

@@ -304,6 +304,17 @@ mod tests {
         assert!(due(&scene, 4).0);
     }
 
+    #[test]
+    fn where_nothing_waits_no_cycle_is_due_until_something_happens() {
+        let (mut scene, mut memory) = (cluster("1 x ncpus=4"), Memory::default());
+        scene.state.prioritise(&scene.policy, Time(0));
+        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
+        cycle::run_again(&scene.state, &scene.policy, Time(0), &mut memory);
+        assert!(!cycle::is_due(&scene.state, &scene.policy, Time(900_000_000), &memory));
+        memory.doubt();
+        assert!(cycle::is_due(&scene.state, &scene.policy, Time(0), &memory));
+    }
+
     /// A cycle before a job ends and one after it, which says the same with a memory as without.
     fn again(mut scene: Scene, ends: u64) -> [String; 2] {
         let mut memory = Memory::default();

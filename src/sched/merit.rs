@@ -30,7 +30,7 @@ impl Merit {
 /// Numbers in falling order, as rising integers.
 pub fn highest_first(value: f64) -> i64 {
     // The bits of a number that is not negative rise with it; those of negative ones fall.
-    let bits = (value + 0.0).to_bits() as i64;
+    let bits = value.to_bits() as i64;
     let rising = if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits };
     rising.wrapping_neg()
 }

@@ -120,10 +120,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::Precedence;
+    use crate::model::policy::{Components, Precedence, Turns};
     use crate::model::turn::Difference;
     use crate::model::worth::Worth;
     use crate::sched::fixture::{Scene, cluster};
+    use std::sync::Arc;
 
     /// Jobs that differ in all that may count.
     fn scene(order: Order) -> Scene {
@@ -158,7 +159,7 @@ mod tests {
     fn ranks_and_worths_are_those_of_the_jobs() {
         let scene = scene(Order::Multifactor);
         for (at, turn) in QueueOrder::of(&scene.state, &scene.policy, scene.now).turns().enumerate() {
-            assert_eq!(turn.rank, at as u64 + 1);
+            assert_eq!((turn.rank, turn.precedence.as_str()), (at as u64 + 1, ""));
             assert_eq!(scene.state.worth(&scene.policy, scene.now, turn.worth.job), Some(turn.worth));
         }
     }
@@ -207,6 +208,61 @@ mod tests {
         assert_eq!((more(Order::Formula, 1, 2), more(Order::Formula, 2, 1)), (Some(2), Some(2)));
         assert_eq!([Order::Fcfs, Order::Priority, Order::Pool].map(|by| more(by, 1, 2)), [None; 3]);
         assert_eq!(more(Order::Formula, 1, 77), None);
+    }
+
+    /// F14, M11: who came first is worth most, but for whom an operator puts first.
+    #[test]
+    fn first_come_is_worth_a_rank_and_who_is_put_first_a_number() {
+        let mut scene = scene(Order::Fcfs);
+        let mut job = scene.job(9, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).system_priority = Some(5);
+        scene.state.enqueue(&job);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let score = |job| scene.state.score(&scene.policy, JobId::job(job));
+        let highest = f64::from(u32::MAX);
+        assert_eq!([1, 2, 9].map(score), [Some(highest), Some(highest - 1.0), Some(Components::MOST + 5.0)]);
+        for (job, part) in [(1, "rank"), (9, "system_priority")] {
+            let worth = scene.state.worth(&scene.policy, scene.now, JobId::job(job)).unwrap();
+            assert_eq!((Some(worth.score), &*worth.parts[0].name, worth.parts.len()), (score(job), part, 1));
+        }
+    }
+
+    #[test]
+    fn what_counts_is_told_and_nothing_where_nothing_does() {
+        let parts = |order| {
+            let scene = scene(order);
+            let worth = scene.state.worth(&scene.policy, scene.now, JobId::job(2)).unwrap();
+            worth.parts.into_iter().map(|part| part.name).collect::<Vec<String>>()
+        };
+        assert_eq!([Order::Priority, Order::Cluster].map(parts), [["job_priority"]; 2]);
+        assert!(parts(Order::Pool).is_empty());
+    }
+
+    /// I22.
+    #[test]
+    fn whose_turn_comes_later_is_told_how_many_are_before_it() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        scene.policy.precedence.tiers.turns = Turns::RoundRobin;
+        let scene = scene.queued(3, "select=1:ncpus=1 queue=night");
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let told: Vec<String> = queue.turns().map(|turn| turn.precedence).collect();
+        assert_eq!(told, ["", "", "2 turns before it"]);
+    }
+
+    /// M1.
+    #[test]
+    fn who_asks_for_a_reservation_is_told_first() {
+        let mut scene = scene(Order::Fcfs);
+        let mut job = scene.job(9, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).reservation = Some("R1".to_string());
+        scene.state.enqueue(&job);
+        assert_eq!(order(&scene)[0], 9);
+        let queue = QueueOrder::of(&scene.state, &scene.policy, scene.now);
+        let told: Vec<(bool, String)> = queue.turns().map(|turn| (turn.is_reserved, turn.precedence)).collect();
+        assert_eq!((told[0].0, told.iter().filter(|told| told.0).count()), (true, 1));
+        assert!(told.iter().all(|told| told.1.is_empty()) && queue.len() == 6 && !queue.is_empty());
+        let empty = cluster("1 x ncpus=1");
+        assert!(QueueOrder::of(&empty.state, &empty.policy, empty.now).is_empty());
     }
 
     /// F9: what is told is what the last cycle went by.

@@ -221,8 +221,9 @@ mod tests {
     use super::*;
     use crate::model::accrual::{Accrues, Eligibility};
     use crate::model::charge::{Charge, Held};
+    use crate::model::job::Job;
     use crate::model::member::Member;
-    use crate::model::policy::Order;
+    use crate::model::policy::{Order, Tiers, Turns, Weights};
     use crate::sched::change::Change;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::usage::Usage;
@@ -397,5 +398,89 @@ mod tests {
     #[test]
     fn a_thousand_jobs_are_rated_anew_every_hundredth_of_a_second_at_most() {
         assert_eq!((hold(&Policy::default(), 1_000), hold(&Policy::default(), 100_000)), (Span(10), Span::seconds(1)));
+    }
+
+    fn ordered(scene: &Scene, id: u64, number: i32) -> Job {
+        let mut job = scene.job(id, "select=1:ncpus=1");
+        Arc::make_mut(&mut job.spec).system_priority = Some(number);
+        job
+    }
+
+    /// M11.
+    #[test]
+    fn who_an_operator_puts_first_is_first_whoever_else_comes_or_does_not() {
+        let mut scene = cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1");
+        scene.state.enqueue(&ordered(&scene, 2, 5));
+        assert_eq!(put_in_order(&mut scene), [2, 1]);
+        let mut scene = scene.queued(3, "select=1:ncpus=1");
+        scene.state.enqueue(&ordered(&scene, 4, 7));
+        assert_eq!(put_in_order(&mut scene), [4, 2, 1, 3]);
+        let mut scene = cluster("1 x ncpus=1");
+        for (id, number) in [(1, 3), (2, 5)] {
+            scene.state.enqueue(&ordered(&scene, id, number));
+        }
+        assert_eq!(put_in_order(&mut scene), [2, 1], "where nobody else waits");
+    }
+
+    /// F9: how everybody stands is held still too, but for who was not there.
+    #[test]
+    fn who_comes_in_between_has_the_share_that_is_theirs() {
+        let one = "select=1:ncpus=1";
+        let mut scene = cluster("1 x ncpus=1").queued(1, one);
+        let mut usage = Usage::default();
+        let held = Held { cores: 1, ..Held::default() };
+        usage.add(&Charge { member: Member::new("", "ann"), from: Time(-9_000), to: Some(Time(0)), held });
+        scene.state.usage = Arc::new(usage);
+        let nothing = Weights { wait_time: 0.0, qos: 0.0, queue: 0.0, user: 0.0, slowdown: 0.0, ..Weights::default() };
+        scene.policy.precedence =
+            Precedence { weights: nothing, update_period: Span::seconds(60), ..Precedence::default() };
+        assert_eq!(put_in_order(&mut scene), [1]);
+        let before = scene.state.ranks.shares.clone();
+        let mut scene = scene.at(20).queued(2, one);
+        assert_eq!(put_in_order(&mut scene), [1, 2]);
+        assert!(Arc::ptr_eq(&before, &scene.state.ranks.shares), "who is known stands as before");
+        let mut scene = scene.at(40).queued(3, one).owned("bob").queued(4, one);
+        assert_eq!(put_in_order(&mut scene), [4, 1, 2, 3]);
+    }
+
+    /// I22: a turn hangs on those of all others, whoever comes in between.
+    #[test]
+    fn turns_are_dealt_anew_for_who_comes() {
+        let text = |queue| format!("select=1:ncpus=1 queue={queue}");
+        let mut scene = cluster("1 x ncpus=1");
+        let tiers = Tiers { turns: Turns::RoundRobin, ..Tiers::default() };
+        scene.policy.precedence = Precedence { tiers, update_period: Span::seconds(60), ..Precedence::fcfs() };
+        let mut scene = [1, 2, 3].into_iter().fold(scene, |scene, id| scene.queued(id, &text("workq")));
+        assert_eq!(put_in_order(&mut scene), [1, 2, 3]);
+        let mut scene = scene.at(1).queued(4, &text("night")).queued(5, &text("night"));
+        assert_eq!(put_in_order(&mut scene), [1, 4, 2, 5, 3]);
+    }
+
+    #[test]
+    fn all_are_rated_anew_when_the_clock_is_set_back() {
+        let mut scene = by("eligible_time").at(100);
+        put_in_order(&mut scene);
+        let due = |at: i64| scene.state.ranks.due(&scene.policy, Time(at * 1000), Span::seconds(60));
+        assert_eq!([50, 100, 159, 160].map(due), [Due::All, Due::Nobody, Due::Nobody, Due::All]);
+        let mut scene = scene.queued(5, "select=1:ncpus=1");
+        scene.state.withdraw(JobId::job(5));
+        let (policy, now) = (&scene.policy, scene.now);
+        assert_eq!(scene.state.ranks.due(policy, now, Span::seconds(60)), Due::Nobody, "who came has gone again");
+    }
+
+    /// I15.
+    #[test]
+    fn a_value_that_makes_no_sense_is_told_and_counts_as_nothing() {
+        let mut scene = by("1 / (walltime - 600)");
+        assert_eq!(put_in_order(&mut scene), [4, 1, 3, 2]);
+        assert!(scene.state.formula_fault().is_some());
+        let mut scene = by("1 / (walltime - 77)");
+        put_in_order(&mut scene);
+        assert_eq!(scene.state.formula_fault(), None);
+        scene.policy.precedence.update_period = Span::seconds(60);
+        put_in_order(&mut scene);
+        let mut scene = scene.queued(5, "select=1:ncpus=1 walltime=77");
+        assert_eq!(put_in_order(&mut scene), [1, 3, 4, 5, 2]);
+        assert!(scene.state.formula_fault().is_some(), "also of who comes in between");
     }
 }

@@ -62,6 +62,9 @@ mod tests {
         let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
         let expected = [("new", 1e6), ("p2", 7e5)].map(|(user, priority)| (Member::new("", user), priority));
         assert_eq!(told, expected);
+        let stakes = scene.state.stakes(&scene.policy.fair_share, scene.now);
+        let told: Vec<_> = stakes.iter().map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw)).collect();
+        assert_eq!(told, [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]);
         scene.policy.fair_share.method = Method::Classic;
         assert_eq!(scene.state.fair_share_priorities(&scene.policy.fair_share), []);
     }

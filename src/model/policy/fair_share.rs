@@ -83,3 +83,21 @@ named! {
         Ratio = "ratio",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_share_as_those_do_whose_names_they_have() {
+        let of = |preset| {
+            let FairShare { method, subject, ties, .. } = FairShare::of(preset);
+            (method, subject, ties)
+        };
+        assert_eq!(of(Preset::Flux), (Method::Classic, Subject::Member, Ties::Flux));
+        assert_eq!(of(Preset::Hybrid), (Method::Classic, Subject::Member, Ties::Slurm));
+        assert_eq!(of(Preset::It4i), (Method::Linear, Subject::Account, Ties::Slurm));
+        assert_eq!(of(Preset::Maui).0, Method::Target);
+        assert_eq!([Preset::Qube, Preset::Ytsaurus].map(|preset| of(preset).0), [Method::Off; 2]);
+    }
+}

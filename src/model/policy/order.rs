@@ -180,3 +180,45 @@ impl Precedence {
         Precedence { order: Order::Formula, formula: Some(formula.to_string()), ..Precedence::default() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Turns;
+    use super::*;
+
+    fn by(order: Order) -> Precedence {
+        Precedence { order, ..Precedence::default() }
+    }
+
+    #[test]
+    fn what_has_been_used_matters_where_the_order_says_so() {
+        let formulas = ["fair_share_perc", "2 * fairshare_factor", "ncpus"];
+        assert_eq!(formulas.map(|text| Precedence::by_formula(text).heeds_shares()), [true, true, false]);
+        assert!(by(Order::Multifactor).heeds_shares() && !by(Order::Formula).heeds_shares());
+        for order in [Order::Fcfs, Order::Cluster, Order::Priority, Order::Pool, Order::Components] {
+            assert!(!by(order).heeds_shares(), "{order:?}");
+        }
+        let weights = Weights { fair_share: 0.0, ..Weights::default() };
+        assert!(!Precedence { weights, ..Precedence::default() }.heeds_shares());
+    }
+
+    #[test]
+    fn who_came_first_goes_first_where_nothing_else_counts() {
+        assert!(Precedence::fcfs().is_by_rank() && !by(Order::Priority).is_by_rank());
+        let turns = Tiers { turns: Turns::ByQueue, ..Tiers::default() };
+        assert!(!Precedence { tiers: turns, ..Precedence::fcfs() }.is_by_rank());
+        assert!(!Precedence { lexicographic: true, ..Precedence::fcfs() }.is_by_rank());
+    }
+
+    /// I21: who starves is first once it has waited for long enough, though nothing else happens.
+    #[test]
+    fn time_alone_changes_what_hangs_on_waiting() {
+        let starving = Tiers { max_starve: Some(Span::seconds(60)), ..Tiers::default() };
+        let taking_turns = Tiers { turns: Turns::RoundRobin, ..Tiers::default() };
+        for (tiers, moves) in [(starving, true), (taking_turns, true), (Tiers::default(), false)] {
+            assert_eq!(Precedence { tiers, ..Precedence::fcfs() }.moves(), moves);
+        }
+        let orders = [Order::Pool, Order::Formula, Order::Multifactor, Order::Components, Order::Priority];
+        assert_eq!(orders.map(|order| by(order).moves()), [true, true, true, true, false]);
+    }
+}

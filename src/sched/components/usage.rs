@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(values(course(7200)), [57_600.0, 0.0, 240.0], "past its walltime nothing is to come");
         assert_eq!(values(Course { walltime: None, ..course(600) }), [4800.0, 0.0, 20.0]);
         assert_eq!(course(600).score(&Components::default()), 0.0);
+        assert_eq!(Course { walltime: Some(Span(0)), ..course(600) }.score(&counting(2)), 0.0, "no part of nothing");
     }
 
     /// M20.

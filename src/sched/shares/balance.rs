@@ -123,3 +123,15 @@ fn crossing((before, high): (Span, f64), (after, low): (Span, f64)) -> Span {
     let part = ratio(high, high - low.min(0.0)).clamp(0.0, 1.0);
     Span(before.0 + ((after.0 - before.0) as f64 * part).round() as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_two_moments_a_straight_line_is_drawn() {
+        let from_100 = |high, low| crossing((Span(100), high), (Span(200), low)).0;
+        assert_eq!([from_100(0.5, -0.5), from_100(0.3, -0.1), from_100(0.3, 0.0)], [150, 175, 200]);
+        assert_eq!((from_100(0.0, -0.5), from_100(0.3, 1e-12)), (100, 200));
+    }
+}

@@ -86,4 +86,25 @@ mod tests {
         let of = |name: &str| (owed[name] * 1000.0).round() / 1000.0;
         assert_eq!([of("a"), of("b"), of("c"), of("d")], [0.75, 0.25, 0.25, 0.5]);
     }
+
+    /// Y20: whatever the weights and wishes, nobody has more than they want, those who have less have the same
+    /// by weight, and nothing is left that somebody wants.
+    #[test]
+    fn those_who_want_more_have_the_same_by_weight() {
+        let numbers = [0.05, 0.2, 0.35, 1.0, 3.0];
+        let claims = |seed: usize| -> Vec<(f64, f64)> {
+            (0..4).map(|n| (numbers[(seed + n * 3) % 5], numbers[(seed / 5 + n * n) % 4])).collect()
+        };
+        for claims in (0..60).map(claims) {
+            let parts = split(1.0, &claims);
+            let level = |(part, (weight, _)): (&f64, &(f64, f64))| part / weight;
+            let highest = parts.iter().zip(&claims).map(level).fold(0.0, f64::max);
+            for (part, (weight, wanted)) in parts.iter().zip(&claims) {
+                assert!(*part <= wanted + 1e-12, "{claims:?} {parts:?}");
+                assert!(part + 1e-12 >= *wanted || part / weight + 1e-9 >= highest, "{claims:?} {parts:?}");
+            }
+            let wanted: f64 = claims.iter().map(|claim| claim.1).sum();
+            assert!((parts.iter().sum::<f64>() - wanted.min(1.0)).abs() < 1e-9, "{claims:?} {parts:?}");
+        }
+    }
 }

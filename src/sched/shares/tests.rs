@@ -287,6 +287,77 @@ fn the_outline_shows_the_tree() {
                         crystals: shares 30, 39.60% of all, target 25+: ann 1, bob 2\n  \
                       beside the accounts: eve 1\n";
     assert_eq!(outline(&policy), expected);
+    let policy = FairShare { accounts: accounts(&["art:60"]), ..policy };
+    let expected = "fairshare: classic, by user@account\n  art: shares 60, 100.00% of all: whoever charges it\n";
+    assert_eq!(outline(&policy), expected, "nobody is beside the accounts");
     let none = "fairshare: classic, by user@account\n  no accounts: every user has one share\n";
     assert_eq!(outline(&FairShare::default()), none);
+}
+
+/// Who has no shares but stands where the parent stands leaves no level: x and y share with b what a has.
+#[test]
+fn f10_an_account_that_stands_where_its_parent_stands_leaves_no_level() {
+    let all = ["a:1", "sub<a:parent x=1 y=1", "b<a:2 z=1", "c:1"];
+    let used = [("sub/x", 10.0), ("sub/y", 20.0), ("b/z", 30.0), ("c/w", 40.0)];
+    let table = table(Method::Classic, &all, &used);
+    let owed = |name: &str| table.members[&member(name)].normalised;
+    assert_eq!([owed("sub/x"), owed("sub/y"), owed("b/z"), owed("c/w")], [0.125, 0.125, 0.25, 0.5]);
+    assert_eq!((table.accounts["sub"].normalised, table.accounts["sub"].effective), (0.5, 0.6));
+    let walk = self::table(Method::Tree, &all, &used);
+    let ranks = ["sub/x", "b/z", "sub/y", "c/w"].map(|name| walk.members[&member(name)].rank);
+    assert_eq!((ranks, walk.accounts["sub"].rank), ([2, 3, 4, 1], walk.accounts["a"].rank));
+}
+
+/// F12: by `flux` levels are equal that are but for rounding, by `slurm` only those that are as computed.
+#[test]
+fn f12_levels_that_differ_by_rounding_are_equal_by_flux() {
+    let accounts = accounts(&["a:1", "b:1", "c:1"]);
+    let ranks = |ties, more: f64, of_all: f64| {
+        let policy = FairShare {
+            method: Method::Tree,
+            subject: Subject::Account,
+            ties,
+            accounts: accounts.clone(),
+            ..FairShare::default()
+        };
+        let used = usage(&[("a/x", 1.0), ("b/y", 1.0 + more), ("c/z", of_all)]);
+        let table = standings(&Tree::of(&policy.accounts), &policy, &used);
+        ["a", "b", "c"].map(|name| table.accounts[name].rank)
+    };
+    for of_all in [10.0, 1e6] {
+        assert_eq!(ranks(Ties::Flux, 5e-10, of_all), [1, 1, 3]);
+        assert_eq!(ranks(Ties::Flux, 2e-9, of_all), [1, 2, 3]);
+        assert_eq!(ranks(Ties::Slurm, 5e-10, of_all), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn m12_the_factor_goes_down_from_one_half_by_the_distance() {
+    let of = |distance, name: &str| {
+        let policy =
+            FairShare { method: Method::Target, distance, accounts: accounts(&["a:1", "b:3"]), ..FairShare::default() };
+        let used = usage(&[("a/x", 60.0), ("b/y", 40.0)]);
+        standings(&Tree::of(&policy.accounts), &policy, &used).accounts[name].factor
+    };
+    // 35 above 25, and 35 below 75; the parts are of 100, or of the targets.
+    assert_eq!(["a", "b"].map(|name| six(of(Distance::Difference, name))), ["0.325000", "0.675000"]);
+    assert_eq!(["a", "b"].map(|name| six(of(Distance::Ratio, name))), ["0.000000", "0.733333"]);
+}
+
+#[test]
+fn m12_who_has_had_just_what_a_cap_allows_is_not_above_it() {
+    let is_capped = |text: &str, usage, percent| target::is_capped(Target::parse(text).unwrap(), usage, percent);
+    assert_eq!([19.0, 20.0, 21.0].map(|percent| is_capped("20%", 99.0, percent)), [false, false, true]);
+    assert_eq!([19.0, 20.0, 21.0].map(|usage| is_capped("20^", usage, 99.0)), [false, false, true]);
+    assert!(!is_capped("20", 99.0, 99.0));
+}
+
+/// X5: what accounts below accounts have of it, where users stand between them in the file.
+#[test]
+fn x5_accounts_keep_their_parents_without_the_users() {
+    let accounts = accounts(&["a:1 ann=1 bob=1", "b:3 eve=1", "c<b:1 dan=1", "d<c:1"]);
+    let policy = FairShare { subject: Subject::Account, accounts, ..FairShare::default() };
+    let table = standings(&Tree::of(&policy.accounts), &policy, &usage(&[("a/ann", 1.0), ("d/eve", 3.0)]));
+    let row = |name: &str| (table.accounts[name].normalised, table.accounts[name].usage);
+    assert_eq!(["a", "b", "c", "d"].map(row), [(0.25, 1.0), (0.75, 3.0), (0.75, 3.0), (0.75, 3.0)]);
 }

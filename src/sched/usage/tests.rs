@@ -83,6 +83,29 @@ fn usage_is_the_same_after_it_was_written_down() {
     assert_eq!(serde_json::from_str::<Usage>(&text).unwrap(), usage);
 }
 
+#[test]
+fn nothing_is_left_of_what_went_on_when_all_is_over() {
+    let weights = Weights { nodes: 0.1, cores: 0.0, ..Weights::default() };
+    let mut usage = Usage::new(UsageRules { weights, ..rules(Decay::None) });
+    let held = |nodes| Charge { held: Held { nodes, ..Held::default() }, ..charge("ann", 0, 0) };
+    let charges = [held(1), held(2), held(7)];
+    charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), charge));
+    charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), &charge.clone().until(at(10))));
+    assert_eq!((usage.in_use(&member("ann")), usage.rules().weights), (0.0, weights));
+    let ended: Vec<Charge> = charges.into_iter().map(|charge| charge.until(at(10))).collect();
+    assert_eq!(usage, Usage::of(*usage.rules(), &ended));
+}
+
+#[test]
+fn a_charge_that_was_never_counted_cannot_be_forgotten() {
+    let mut usage = Usage::new(rules(Decay::None));
+    usage.charge(JobId::job(1), &charge("ann", 0, 4));
+    let before = usage.clone();
+    usage.forget(&charge("ann", 0, 4).until(at(60)));
+    usage.forget(&charge("bob", 0, 4).until(at(60)));
+    assert_eq!(usage, before);
+}
+
 fn decay() -> impl Strategy<Value = Decay> {
     let length = (1..2000i64).prop_map(Span::seconds);
     prop_oneof![

@@ -161,3 +161,20 @@ fn caps_and_methods_without_shares_unbalance_nobody() {
     assert_eq!(table.len(), 2);
     assert!(table[0].is_capped && table[0].balance == Balance::Kept && table[0].target == Target::parse("20%"));
 }
+
+#[test]
+fn who_stands_where_the_account_stands_is_in_balance_when_that_is() {
+    let used = usage(Decay::None, &[("heavy", "ann", 1, 30)], &[("light", "bob", 1)]);
+    let mut all = accounts(&["heavy:1 ann=1", "light:1", "open:1"]);
+    all[0].users = Some(vec![("ann".to_string(), Shares::Parent)]);
+    all[2].users = Some(vec![("bob".to_string(), Shares::Of(1.0))]);
+    let policy = FairShare { accounts: all.clone(), ..FairShare::default() };
+    let table = told(&policy, &used, &[], 0);
+    // A third of all: when 60 h more are used.
+    is_about(balance(&table, "heavy"), 60.0);
+    assert_eq!(balance(&table, "ann"), balance(&table, "heavy"));
+    // Right below the root there is nobody to stand for but all together, and these have had no more than all.
+    all[0].shares = Shares::Parent;
+    let table = told(&FairShare { accounts: all, ..FairShare::default() }, &used, &[], 0);
+    assert_eq!(balance(&table, "heavy"), Balance::Kept);
+}
