@@ -49,3 +49,34 @@ mod tests {
         assert_eq!(scene.reason(2).unwrap().code(), "under_threshold");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::policy::Precedence;
+    use crate::sched::fixture::cluster;
+
+    /// G5, X17: of who was not looked at, or was told why already, nothing is said.
+    #[test]
+    fn who_was_refused_with_all_that_ask_for_the_same_is_told_the_bar() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=1");
+        scene.policy.precedence = Precedence { threshold: Some(5.0), ..Precedence::by_formula("5") };
+        scene.state.prioritise(&scene.policy, scene.now);
+        let [own, shape] = scene.state.waiting_class(JobId::job(1)).unwrap().verdict_names();
+        let (room, never) = (Reason::NotContiguous, Reason::NeverNodes { requested: 2, total: 1 });
+        let added = |policy: &Policy, told: &[(ClassId, &Reason)]| {
+            let mut plan = Plan::new(scene.now);
+            plan.verdicts = told.iter().map(|(whom, reason)| (*whom, Arc::new(Reason::clone(reason)))).collect();
+            tell_low(&scene.state, policy, &mut plan);
+            plan.verdicts.split_off(told.len())
+        };
+        let low = Reason::UnderThreshold { value: "5".to_string(), threshold: "5".to_string() };
+        assert_eq!(added(&scene.policy, &[(shape, &room)]), [(own, Arc::new(low))]);
+        for told in [&[][..], &[(shape, &never)], &[(own, &room)], &[(own, &room), (shape, &room)]] {
+            assert_eq!(added(&scene.policy, told), [], "{told:?}");
+        }
+        let mut lower = scene.policy.clone();
+        lower.precedence.threshold = Some(4.9);
+        assert_eq!(added(&lower, &[(shape, &room)]), []);
+    }
+}
