@@ -38,6 +38,9 @@ pub fn tell_low(state: &State, policy: &Policy, plan: &mut Plan) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::policy::Precedence;
     use crate::sched::fixture::cluster;
 
     /// I15, F14: the bar is held against what is told of a job.
@@ -48,13 +51,6 @@ mod tests {
         assert_eq!(scene.starts(), "1 on n1");
         assert_eq!(scene.reason(2).unwrap().code(), "under_threshold");
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::policy::Precedence;
-    use crate::sched::fixture::cluster;
 
     /// G5, X17: of who was not looked at, or was told why already, nothing is said.
     #[test]
