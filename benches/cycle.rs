@@ -133,6 +133,7 @@ struct Figures {
 
 fn measure(jobs: u64, nodes: usize, unit: f64) -> Figures {
     let mut scene = busy_cluster(nodes);
+    scene.state.prioritise(&scene.policy, scene.now);
     let empty = milliseconds(best(|| run(&scene)));
     enqueue(&mut scene, jobs);
     scene.state.prioritise(&scene.policy, scene.now);

@@ -238,7 +238,8 @@ impl<'s> Ledger<'s> {
 
     /// What a job must be worth more than, and what it is worth; None where there is no such bar.
     pub fn threshold(&self, job: JobId) -> Option<(f64, f64)> {
-        self.policy.precedence.threshold.zip(self.state.score(self.policy, job))
+        let least = self.policy.precedence.threshold?;
+        Some((least, self.state.score(self.policy, job)?))
     }
 
     /// How those behind blocked jobs are dealt with.
