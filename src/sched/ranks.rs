@@ -3,7 +3,7 @@
 //! queue in order.
 
 use super::alike::Group;
-use super::class::Head;
+use super::class::{Class, Head};
 use super::fair_shares::Shares;
 use super::shape::ClassId;
 use super::snapshot::State;
@@ -204,12 +204,18 @@ impl State {
         }
         let mut classes = std::mem::take(&mut self.classes);
         let yardstick = Yardstick::new(self, policy, now, self.ranks.shares.clone());
-        classes.values_mut().for_each(|class| Arc::make_mut(class).rate(&yardstick));
+        let head = |class: &Class| Some((Group::of(&class.key), class.first()?, class.key.id));
+        // One walk for both: with as many classes as jobs it is the way to them that takes the time.
+        let rated = classes.values_mut().filter_map(|class| {
+            let class = Arc::make_mut(class);
+            class.rate(&yardstick);
+            head(class)
+        });
+        let mut heads: Vec<(Group, Head, ClassId)> = rated.collect();
         if policy.precedence.takes_turns() {
             turns::deal(&mut classes, &yardstick);
+            heads = classes.values().filter_map(|class| head(class)).collect();
         }
-        let rated = classes.values().filter_map(|class| Some((Group::of(&class.key), class.first()?, class.key.id)));
-        let heads: Vec<(Group, Head, ClassId)> = rated.collect();
         self.ranks.fault = yardstick.fault().cloned();
         self.classes = classes;
         self.alike.file(heads);
