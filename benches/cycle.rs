@@ -13,7 +13,7 @@ use lanai::model::account::{Account, Shares};
 use lanai::model::charge::{Charge, Held, UsageRules};
 use lanai::model::job::JobId;
 use lanai::model::member::Member;
-use lanai::model::policy::{Order, Precedence, Weights};
+use lanai::model::policy::{Factors, Order, Precedence};
 use lanai::model::time::{Span, Time};
 use lanai::sched::change::Change;
 use lanai::sched::cycle;
@@ -67,7 +67,7 @@ fn measure_order(unit: f64) {
     let mut scene = busy_cluster(10_000);
     scene.policy.precedence = Precedence {
         order: Order::Multifactor,
-        weights: Weights { slowdown: 1000.0, ..Weights::default() },
+        weights: Factors { slowdown: 1000.0, ..Factors::HYBRID },
         ..Precedence::default()
     };
     scene.policy.fair_share.accounts = accounts();

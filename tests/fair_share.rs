@@ -7,11 +7,12 @@
 use crate::support::cases;
 use crate::support::sandbox::Sandbox;
 use lanai::model::account::{Account, ROOT_NAME, Shares, Target};
+use lanai::model::expression::{self, Expression};
 use lanai::model::member::Member;
 use lanai::model::policy::FairShare;
 use lanai::model::policy::components::{Component, Count};
 use lanai::model::policy::fair_share::{Distance, Method, Subject, Ties};
-use lanai::sched::shares::{Standing, Standings, Tree, classic, linear, standings, target, urgency};
+use lanai::sched::shares::{Standing, Standings, Tree, classic, linear, standings, target};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -171,17 +172,18 @@ fn flux_walk(name: &str, input: &Value, expected: &Value) {
     assert!(order.is_sorted_by(|before, after| before >= after), "{name}: {order:?}");
 }
 
+/// F16, as its scenario writes it, with the weights of the vector.
 fn flux_priority(input: &Value, expected: &Value) {
-    let usual = urgency::Weights::default();
-    let given = |place: usize, usual: f64| input[place].as_f64().unwrap_or(usual);
-    let weights = urgency::Weights {
-        fair_share: given(4, usual.fair_share),
-        queue: given(5, usual.queue),
-        bank: given(6, usual.bank),
+    let formula = "fairshare_factor * fairshare_weight + queue_priority * queue_weight + bank * bank_weight \
+                   + (urgency - 16) * 1000";
+    let names =
+        ["fairshare_factor", "queue_priority", "bank", "urgency", "fairshare_weight", "queue_weight", "bank_weight"];
+    let usual = [0.0, 0.0, 0.0, 16.0, 100_000.0, 10_000.0, 0.0];
+    let value = |name: &str| {
+        let place = names.iter().position(|known| *known == name)?;
+        Some(expression::Value::Number(input[place].as_f64().unwrap_or(usual[place])))
     };
-    let urgency = u8::try_from(input[3].as_u64().unwrap()).unwrap();
-    let priority = urgency::priority(number(&input[0]), number(&input[1]), number(&input[2]), urgency, &weights);
-    assert_eq!(priority, Some(number(expected)), "{input}");
+    assert_eq!(Expression::parse(formula).unwrap().number(&value), Ok(Some(number(expected))), "{input}");
 }
 
 /// PBS counts from one second for everybody and adds to all above what `pbsfs` sets: with such

@@ -2,6 +2,7 @@
 //! never an `if` spread over stages.
 
 use super::charge::UsageRules;
+use super::expression::Expression;
 use super::quality::Qualities;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ mod named;
 
 mod accrual;
 pub mod components;
+mod factors;
 pub mod fair_share;
 pub mod formula;
 mod order;
@@ -24,8 +26,9 @@ mod turns;
 
 pub use accrual::Accrual;
 pub use components::Components;
+pub use factors::Factors;
 pub use fair_share::FairShare;
-pub use order::{Favor, Order, Precedence, Weights};
+pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
 pub use preset::Preset;
 pub use turns::{Tiers, Turns};
@@ -196,7 +199,7 @@ pub struct Placement {
     /// Which of the nodes that would do.
     pub allocation: Allocation,
     /// The expression that ranks nodes, highest first, for `priority`.
-    pub rank: Option<String>,
+    pub rank: Option<Expression>,
     /// The program that chooses, for `local`.
     pub program: Option<PathBuf>,
     /// How long it may take; None for the usual time.
@@ -209,7 +212,7 @@ pub struct Placement {
     /// Nodes that a job's nodes should have in common.
     pub sets: Option<NodeSets>,
     /// The expression that forbids a job a node where it is true (Q26).
-    pub veto: Option<String>,
+    pub veto: Option<Expression>,
 }
 
 impl Placement {

@@ -1,79 +1,47 @@
 //! The factors of the priority of a job, each from 0 to 1, and their weighted sum (F1).
 
 use super::shape::ClassKey;
-use crate::model::policy::{Favor, Precedence, Weights};
+use crate::model::policy::{Factors, Favor, Precedence};
 use crate::model::time::Span;
 use crate::model::worth::Part;
 
-/// What a job has of each factor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Factors {
-    /// How long it has been waiting, of the longest wait that counts (F2).
-    pub wait_time: f64,
-    /// .5 for who has had just what is theirs (F3).
-    pub fair_share: f64,
-    /// That of its quality of service (F4).
-    pub qos: f64,
-    /// That of its queue (F5).
-    pub queue: f64,
-    /// The nodes it asks for, of all there are (F6).
-    pub job_size: f64,
-    /// What its owner says of it; 1 unless that is less (F7).
-    pub user: f64,
-    /// How many times its walltime it will have taken at least, of what counts at most.
-    pub slowdown: f64,
+/// Those of a job of a class that has not waited yet, on a cluster of so many nodes.
+pub fn of(rule: &Precedence, class: &ClassKey, nodes: usize, fair_share: f64) -> Factors {
+    Factors {
+        wait_time: 0.0,
+        fair_share,
+        qos: qos(rule, class.who.qos.as_deref()),
+        queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
+        job_size: size(class.shape.instances, nodes, rule.favor),
+        user: class.user_factor,
+        slowdown: 0.0,
+    }
 }
 
-impl Factors {
-    /// Those of a job of a class that has not waited yet, on a cluster of so many nodes.
-    pub fn of(rule: &Precedence, class: &ClassKey, nodes: usize, fair_share: f64) -> Factors {
-        Factors {
-            wait_time: 0.0,
-            fair_share,
-            qos: qos(rule, class.who.qos.as_deref()),
-            queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
-            job_size: size(class.shape.instances, nodes, rule.favor),
-            user: class.user_factor,
-            slowdown: 0.0,
-        }
+/// The same after a wait.
+pub fn after(factors: Factors, waited: Span, walltime: Span, rule: &Precedence) -> Factors {
+    Factors {
+        wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
+        slowdown: slowdown(waited, walltime, rule.slowdown_cap),
+        ..factors
     }
+}
 
-    /// The same after a wait.
-    pub fn after(self, waited: Span, walltime: Span, rule: &Precedence) -> Factors {
-        Factors {
-            wait_time: part(waited.0 as f64, rule.max_wait.0 as f64),
-            slowdown: slowdown(waited, walltime, rule.slowdown_cap),
-            ..self
-        }
-    }
-
-    /// Each with what it comes from and what it counts for.
-    pub fn parts(&self, rule: &Precedence, class: &ClassKey, waited: Span, walltime: Span) -> Vec<Part> {
-        let weights = &rule.weights;
-        let seconds = |span: Span| format!("{} s", span.as_seconds());
-        let qos = class.who.qos.as_deref().unwrap_or(Precedence::NORMAL);
-        let planned = class.walltime.map_or("no walltime".to_string(), |_| format!("walltime {}", seconds(walltime)));
-        vec![
-            Part::weighed("wait_time", seconds(waited), self.wait_time, weights.wait_time),
-            Part::weighed("fair_share", class.who.user.clone(), self.fair_share, weights.fair_share),
-            Part::weighed("qos", qos.to_string(), self.qos, weights.qos),
-            Part::weighed("queue", class.who.queue.clone(), self.queue, weights.queue),
-            Part::weighed("job_size", chunks(class.shape.instances), self.job_size, weights.job_size),
-            Part::weighed("user", class.who.user.clone(), self.user, weights.user),
-            Part::weighed("slowdown", planned, self.slowdown, weights.slowdown),
-        ]
-    }
-
-    /// What they come to.
-    pub fn sum(&self, weights: &Weights) -> f64 {
-        weights.wait_time * self.wait_time
-            + weights.fair_share * self.fair_share
-            + weights.qos * self.qos
-            + weights.queue * self.queue
-            + weights.job_size * self.job_size
-            + weights.user * self.user
-            + weights.slowdown * self.slowdown
-    }
+/// Each with what it comes from and what it counts for.
+pub fn parts(factors: &Factors, rule: &Precedence, class: &ClassKey, waited: Span, walltime: Span) -> Vec<Part> {
+    let seconds = |span: Span| format!("{} s", span.as_seconds());
+    let inputs = [
+        seconds(waited),
+        class.who.user.clone(),
+        class.who.qos.as_deref().unwrap_or(Precedence::NORMAL).to_string(),
+        class.who.queue.clone(),
+        chunks(class.shape.instances),
+        class.who.user.clone(),
+        class.walltime.map_or("no walltime".to_string(), |_| format!("walltime {}", seconds(walltime))),
+    ];
+    let numbers = factors.each().into_iter().zip(rule.weights.each());
+    let named = Factors::NAMES.into_iter().zip(inputs).zip(numbers);
+    named.map(|((name, input), (factor, weight))| Part::weighed(name, input, factor, weight)).collect()
 }
 
 fn chunks(count: u64) -> String {
@@ -117,19 +85,17 @@ mod tests {
     #[test]
     fn the_sum_is_that_of_the_text() {
         let queues = [("workq".to_string(), 1.0)].into();
-        let rule = Precedence { queues, weights: Weights::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
+        let rule = Precedence { queues, weights: Factors::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
-        let factors = Factors::of(&rule, class, 16, 0.5).after(waited, Span::seconds(HOUR), &rule);
-        assert_eq!(format!("{:.2}", factors.sum(&rule.weights)), "9321.43");
-        assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.sum(&rule.weights)), "8521.43");
-        let none =
-            Weights { wait_time: 0.0, fair_share: 0.0, qos: 0.0, queue: 0.0, job_size: 0.0, user: 0.0, slowdown: 0.0 };
-        assert_eq!(factors.sum(&none), 0.0);
-        assert_eq!(format!("{:.4}", factors.sum(&Weights { slowdown: 99.0, ..none })), "12.0000");
-        let parts = factors.parts(&rule, class, waited, Span::seconds(HOUR));
-        assert_eq!(parts.iter().filter_map(Part::product).sum::<f64>(), factors.sum(&rule.weights));
+        let factors = after(of(&rule, class, 16, 0.5), waited, Span::seconds(HOUR), &rule);
+        assert_eq!(format!("{:.2}", factors.weighed(&rule.weights)), "9321.43");
+        assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.weighed(&rule.weights)), "8521.43");
+        assert_eq!(factors.weighed(&Factors::NONE), 0.0);
+        assert_eq!(format!("{:.4}", factors.weighed(&Factors { slowdown: 99.0, ..Factors::NONE })), "12.0000");
+        let parts = parts(&factors, &rule, class, waited, Span::seconds(HOUR));
+        assert_eq!(parts.iter().filter_map(Part::product).sum::<f64>(), factors.weighed(&rule.weights));
     }
 
     /// F2.

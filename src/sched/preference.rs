@@ -52,8 +52,7 @@ impl Guide {
         let mut guide = Guide {
             allocation: placement.allocation,
             distribution: placement.distribution,
-            // An expression that cannot be read is refused with the configuration.
-            expression: placement.rank.as_deref().and_then(|text| Expression::parse(text).ok()),
+            expression: placement.rank.clone(),
             is_indifferent: is_indifferent(placement, cluster),
             ..Guide::default()
         };
@@ -188,6 +187,7 @@ fn speed(kind: &Kind) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::Rank;
+    use crate::model::expression::Expression;
     use crate::model::policy::Allocation;
     use crate::model::time::Time;
     use crate::sched::fixture::{Scene, cluster};
@@ -282,13 +282,13 @@ mod tests {
     #[test]
     fn m8f_priority_goes_by_an_expression() {
         let mut scene = four(Allocation::Priority);
-        scene.policy.placement.rank = Some("SPEED + .01*AMEM - 10*JOBCOUNT".to_string());
+        scene.policy.placement.rank = Expression::parse("SPEED + .01*AMEM - 10*JOBCOUNT").ok();
         let idle = "select=1:ncpus=0";
         let scene = scene.running(91, idle, "n2", 600).running(92, idle, "n3", 600).running(93, idle, "n3", 600);
         let starts = (1..=4).fold(scene.clone(), |s, job| s.queued(job, "select=1:ncpus=4")).starts();
         assert_eq!(starts, "1 on n3; 2 on n2; 3 on n2; 4 on n4");
         let mut packing = scene;
-        packing.policy.placement.rank = Some("JOBCOUNT".to_string());
+        packing.policy.placement.rank = Expression::parse("JOBCOUNT").ok();
         assert_eq!(packing.queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1").starts(), "1 on n3; 2 on n3");
     }
 

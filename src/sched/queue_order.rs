@@ -103,7 +103,9 @@ impl State {
     /// is worth as much as its array.
     pub fn score(&self, policy: &Policy, job: JobId) -> Option<f64> {
         match policy.precedence.order {
-            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => self.turn(job).map(|(score, _)| score),
+            Order::Fcfs if self.waiting_class(job)?.system_priority.is_none() => {
+                self.first_come(job).map(|(_, score)| score)
+            }
             _ => self.waiting(job).map(|waiting| waiting.merit.score()),
         }
     }
@@ -133,8 +135,7 @@ mod tests {
         scene =
             scene.queued(3, "select=1:ncpus=1 walltime=9 rank=0").queued(4, "select=7:ncpus=1 walltime=9 qos=standby");
         scene = scene.owned("eve").queued(5, "array=0-3 select=1:ncpus=2 walltime=60").at(1000);
-        scene.policy.precedence =
-            Precedence { order, formula: Some("nodect * 10 + walltime".to_string()), ..Precedence::default() };
+        scene.policy.precedence = Precedence { order, ..Precedence::by_formula("nodect * 10 + walltime") };
         scene
     }
 

@@ -41,14 +41,12 @@ struct Rule {
     precedence: Precedence,
     fair_share: FairShare,
     default_walltime: Span,
-    /// Whether somebody's worth changes though nothing happens.
-    moves: bool,
 }
 
 impl Rule {
     fn of(policy: &Policy) -> Rule {
         let Policy { precedence, fair_share, default_walltime, .. } = policy.clone();
-        Rule { moves: precedence.moves(), precedence, fair_share, default_walltime }
+        Rule { precedence, fair_share, default_walltime }
     }
 
     fn is_of(&self, policy: &Policy) -> bool {
@@ -91,14 +89,14 @@ impl Ranks {
 
     fn due(&self, policy: &Policy, now: Time, hold: Span) -> Due {
         let Some(rule) = self.rule.as_deref().filter(|rule| rule.is_of(policy)) else { return Due::All };
-        let is_over = if rule.moves { now < self.at || (now > self.at && now.since(self.at) >= hold) } else { false };
-        let changes = match rule.moves {
-            true => (self.is_stale || self.has_used) && hold <= now.since(self.at),
+        let is_held = now >= self.at && now.since(self.at) < hold;
+        let is_over = match rule.precedence.moves() {
+            true => !is_held && (now != self.at || self.is_stale || self.has_used),
             false => self.is_stale,
         };
         // Whose turn it is hangs on all others.
         let is_one_of_many = !self.new.is_empty() && rule.precedence.takes_turns();
-        match is_over || changes || is_one_of_many {
+        match is_over || is_one_of_many {
             true => Due::All,
             false if self.new.is_empty() => Due::Nobody,
             false => Due::New,
@@ -190,14 +188,13 @@ impl State {
         let before = self.ranks.rule.take();
         let was_by_rank = before.as_ref().is_none_or(|rule| rule.precedence.is_by_rank());
         let rule = before.filter(|rule| rule.is_of(policy)).unwrap_or_else(|| Arc::new(Rule::of(policy)));
-        let heeds_shares = policy.precedence.heeds_shares();
         let mut before = std::mem::take(&mut self.ranks.shares);
-        let shares = match heeds_shares {
+        let shares = match policy.precedence.heeds_shares() {
             true => Shares::of(self, policy, now, &mut before),
             false => Shares::default(),
         };
-        let is_ordered = self.classes.values().any(|class| class.key.system_priority.is_some());
-        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered;
+        let is_ordered = || self.classes.values().any(|class| class.key.system_priority.is_some());
+        let is_unchanged = was_by_rank && rule.precedence.is_by_rank() && !is_ordered();
         self.ranks = Ranks { rule: Some(rule), at: now, shares: Arc::new(shares), ..Ranks::default() };
         if is_unchanged {
             return;
@@ -227,9 +224,10 @@ mod tests {
     use super::*;
     use crate::model::accrual::{Accrues, Eligibility};
     use crate::model::charge::{Charge, Held};
+    use crate::model::expression::Expression;
     use crate::model::job::Job;
     use crate::model::member::Member;
-    use crate::model::policy::{Order, Tiers, Turns, Weights};
+    use crate::model::policy::{Factors, Order, Tiers, Turns};
     use crate::sched::change::Change;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::usage::Usage;
@@ -270,7 +268,7 @@ mod tests {
         assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2]);
         let mut scene = scene.at(60);
         assert_eq!(put_in_order(&mut scene), [2, 5, 1, 3, 4]);
-        scene.policy.precedence.formula = Some("walltime".to_string());
+        scene.policy.precedence.formula = Expression::parse("walltime").ok();
         assert_eq!(put_in_order(&mut scene), [4, 1, 3, 5, 2], "another rule holds at once");
     }
 
@@ -437,7 +435,7 @@ mod tests {
         let held = Held { cores: 1, ..Held::default() };
         usage.add(&Charge { member: Member::new("", "ann"), from: Time(-9_000), to: Some(Time(0)), held });
         scene.state.usage = Arc::new(usage);
-        let nothing = Weights { wait_time: 0.0, qos: 0.0, queue: 0.0, user: 0.0, slowdown: 0.0, ..Weights::default() };
+        let nothing = Factors { fair_share: 2000.0, ..Factors::NONE };
         scene.policy.precedence =
             Precedence { weights: nothing, update_period: Span::seconds(60), ..Precedence::default() };
         assert_eq!(put_in_order(&mut scene), [1]);

@@ -93,8 +93,7 @@ impl<'a> Resolution<'a> {
             || placement.sets.is_some()
             || !state.answers.is_empty()
             || shapes().any(asks_gap);
-        // An expression that cannot be read is refused with the configuration.
-        let veto = placement.veto.as_deref().and_then(|text| Expression::parse(text).ok());
+        let veto = placement.veto.clone();
         is_needed.then_some(Resolution { policy, now, veto, is_personal })
     }
 

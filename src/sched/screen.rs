@@ -138,6 +138,7 @@ fn out_of_scope(space: &Space, shape: &Shape, host: &str) -> Option<(Bar, String
 
 #[cfg(test)]
 mod tests {
+    use crate::model::expression::Expression;
     use crate::model::node::Terms;
     use crate::sched::fixture::{Scene, cluster};
 
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn the_site_may_veto() {
         let mut scene = cluster("2 x ncpus=1");
-        scene.policy.placement.veto = Some("job.user==\"guest\" && host.name==\"n1\"".to_string());
+        scene.policy.placement.veto = Expression::parse("job.user==\"guest\" && host.name==\"n1\"").ok();
         let guest = scene.clone().owned("guest").queued(1, "select=1:ncpus=1");
         assert_eq!(guest.starts(), "1 on n2");
         assert_eq!(scene.clone().queued(1, "select=1:ncpus=1").starts(), "1 on n1");

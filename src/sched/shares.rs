@@ -45,8 +45,5 @@ mod outline;
 
 pub use outline::outline;
 
-// What becomes of a factor in flux-accounting.
-pub mod urgency;
-
 #[cfg(test)]
 mod tests;

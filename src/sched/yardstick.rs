@@ -2,7 +2,7 @@
 //! common, then what each has of its own.
 
 use super::components::Common;
-use super::factors::Factors;
+use super::factors;
 use super::fair_shares::Shares;
 use super::formula::Subject;
 use super::merit::Merit;
@@ -12,7 +12,7 @@ use super::tiers;
 use super::wait::Wait;
 use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
-use crate::model::policy::{Components, Order, Policy};
+use crate::model::policy::{Components, Factors, Order, Policy};
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
 use std::cell::OnceCell;
@@ -23,8 +23,6 @@ pub struct Yardstick<'s> {
     pub(super) state: &'s State,
     pub(super) policy: &'s Policy,
     pub(super) now: Time,
-    /// The value of which is a job's score; None where it cannot be read.
-    formula: Option<Expression>,
     pub(super) shares: Arc<Shares>,
     /// How many nodes there are.
     nodes: usize,
@@ -56,37 +54,23 @@ impl<'s> Yardstick<'s> {
     /// The yardstick of the policy, where everybody stands so. Of the state it uses all but the jobs that
     /// wait.
     pub(super) fn new(state: &'s State, policy: &'s Policy, now: Time, shares: Arc<Shares>) -> Yardstick<'s> {
-        let precedence = &policy.precedence;
-        // A formula that cannot be read is refused with the configuration.
-        let read = |text: &str| Expression::parse(text).ok();
-        Yardstick {
-            state,
-            policy,
-            now,
-            formula: precedence.formula.as_deref().and_then(read).filter(|_| precedence.order == Order::Formula),
-            shares,
-            nodes: state.cluster.present().count(),
-            fault: OnceCell::new(),
-        }
+        let nodes = state.cluster.present().count();
+        Yardstick { state, policy, now, shares, nodes, fault: OnceCell::new() }
     }
 
     /// What the jobs of a class are worth.
     pub fn rate<'y>(&'y self, class: &'y ClassKey) -> Rating<'y> {
-        let basis = match self.policy.precedence.order {
+        let precedence = &self.policy.precedence;
+        let basis = match precedence.order {
             Order::Fcfs | Order::Pool => Basis::Whole(0.0),
-            Order::Cluster | Order::Priority => Basis::Whole(self.policy.precedence.own_say.score(class.priority)),
-            Order::Formula => self.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
-            Order::Multifactor => Basis::Factors(self.factors(class)),
+            Order::Cluster | Order::Priority => Basis::Whole(precedence.own_say.score(class.priority)),
+            Order::Formula => precedence.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
+            Order::Multifactor => Basis::Factors(factors::of(precedence, class, self.nodes, self.shares.factor(class))),
             Order::Components => Basis::Components(Common::of(self, class)),
         };
         // M11: what an operator says stands above whatever the order says.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating { yardstick: self, class, tier: tiers::of_class(self, class), basis }
-    }
-
-    fn factors(&self, class: &ClassKey) -> Factors {
-        let fair_share = self.shares.factor(class);
-        Factors::of(&self.policy.precedence, class, self.nodes, fair_share)
     }
 
     /// What a job of a class is planned with.
@@ -127,7 +111,7 @@ impl Rating<'_> {
         match &self.basis {
             Basis::Whole(score) => *score,
             Basis::Formula(formula) => self.subject(wait).value(formula).unwrap_or_else(|fault| self.fail(fault)),
-            Basis::Factors(factors) => self.after(factors, wait).sum(&self.yardstick.policy.precedence.weights),
+            Basis::Factors(factors) => self.after(factors, wait).weighed(&self.yardstick.policy.precedence.weights),
             Basis::Components(common) => common.score(self.waited(wait), wait),
             Basis::Ordered(number) => Components::MOST + f64::from(*number),
         }
@@ -144,7 +128,8 @@ impl Rating<'_> {
             }
             Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
-                self.after(factors, wait).parts(rule, self.class, waited, self.yardstick.walltime(self.class))
+                let factors = self.after(factors, wait);
+                factors::parts(&factors, rule, self.class, waited, self.yardstick.walltime(self.class))
             }
             Basis::Components(common) => common.parts(waited, wait),
             Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],
@@ -154,7 +139,7 @@ impl Rating<'_> {
     /// The factors of a job that has waited like this.
     fn after(&self, factors: &Factors, wait: &Wait) -> Factors {
         let (rule, walltime) = (&self.yardstick.policy.precedence, self.yardstick.walltime(self.class));
-        factors.after(self.waited(wait), walltime, rule)
+        factors::after(*factors, self.waited(wait), walltime, rule)
     }
 
     /// As a formula asks about it.
@@ -185,17 +170,20 @@ impl State {
     pub(super) fn worth_by(&self, yardstick: &Yardstick, job: JobId) -> Option<Worth> {
         let (class, waiting) = (self.waiting_class(job)?, self.waiting(job)?);
         let (score, parts) = match yardstick.policy.precedence.order {
-            Order::Fcfs if class.system_priority.is_none() => self.turn(job)?,
+            Order::Fcfs if class.system_priority.is_none() => {
+                let (rank, score) = self.first_come(job)?;
+                (score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }])
+            }
             _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
         };
         Some(Worth { job, tier: waiting.merit.tier(), score, parts })
     }
 
-    /// F8, F14: who came first has the highest score, each next one less, and it never changes.
-    pub(super) fn turn(&self, job: JobId) -> Option<(f64, Vec<Part>)> {
+    /// A job's rank and what it is worth for that (F8, F14): who came first has the highest score, each next one
+    /// less, and it never changes.
+    pub(super) fn first_come(&self, job: JobId) -> Option<(u64, f64)> {
         let (_, rank) = self.class_and_rank(job)?;
-        let score = FIRST - rank.saturating_sub(1) as f64;
-        Some((score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }]))
+        Some((rank, FIRST - rank.saturating_sub(1) as f64))
     }
 }
 

@@ -1,13 +1,13 @@
 //! In what the order's formula made no sense (I15): a line in the log for each formula that is loaded, not
 //! for each job or cycle.
 
-use crate::model::expression::Fault;
+use crate::model::expression::{Expression, Fault};
 use crate::model::policy::Precedence;
 
 /// The formula of which the log was told last.
 #[derive(Default)]
 pub struct Faults {
-    told: Option<String>,
+    told: Option<Expression>,
 }
 
 impl Faults {

@@ -16,11 +16,10 @@ const NEAREST: i32 = 2;
 /// One sentence for each; `settings` are those of the configuration with where they come from.
 pub fn cautions(config: &Config, settings: &[Setting]) -> Vec<String> {
     let rule = &config.precedence;
-    let formula = rule.formula.as_deref().filter(|_| rule.order == Order::Formula && !rule.lexicographic);
-    let formula = formula.and_then(|text| Expression::parse(text).ok());
+    let formula = rule.formula.as_ref().filter(|_| rule.order == Order::Formula && !rule.lexicographic);
     let sums_up = |formula: &Expression| asks_for(formula, |name| name == "queue_priority");
     let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
-    let near = formula.as_ref().is_some_and(sums_up).then(|| near_queues(config.queues(), is_it4i));
+    let near = formula.is_some_and(sums_up).then(|| near_queues(config.queues(), is_it4i));
     near.into_iter().flatten().chain(idle(config, settings)).collect()
 }
 

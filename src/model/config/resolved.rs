@@ -6,8 +6,9 @@ mod components;
 use super::Config;
 use crate::model::charge::UsageRules;
 use crate::model::decay::Decay;
+use crate::model::expression::Expression;
 use crate::model::policy::components::Kind;
-use crate::model::policy::{Backfill, FairShare, Placement, Weights};
+use crate::model::policy::{Backfill, Factors, FairShare, Placement};
 use crate::model::time::Span;
 use serde::Serialize;
 use std::fmt;
@@ -120,7 +121,7 @@ fn order(config: &Config) -> Vec<Known> {
     let (rule, own_say) = (&config.precedence, &config.precedence.own_say);
     vec![
         ("by", Some(rule.order.name().into())),
-        ("formula", rule.formula.clone().map(Value::from)),
+        ("formula", rule.formula.as_ref().map(written)),
         ("formula_threshold", rule.threshold.map(Value::from)),
         ("accrual", Some(config.accrual.name().into())),
         ("update_period", Some(span(rule.update_period))),
@@ -136,19 +137,13 @@ fn order(config: &Config) -> Vec<Known> {
 
 fn weights(config: &Config) -> Vec<Known> {
     let rule = &config.precedence;
-    let Weights { wait_time, fair_share, qos, queue, job_size, user, slowdown } = rule.weights;
-    vec![
-        ("wait_time", Some(wait_time.into())),
-        ("fair_share", Some(fair_share.into())),
-        ("qos", Some(qos.into())),
-        ("queue", Some(queue.into())),
-        ("job_size", Some(job_size.into())),
-        ("user", Some(user.into())),
-        ("slowdown", Some(slowdown.into())),
+    let weights = Factors::NAMES.into_iter().zip(rule.weights.each()).map(|(name, weight)| (name, Some(weight.into())));
+    let measures = [
         ("max_wait", Some(span(rule.max_wait))),
         ("favor", Some(rule.favor.name().into())),
         ("slowdown_cap", Some(rule.slowdown_cap.into())),
-    ]
+    ];
+    weights.chain(measures).collect()
 }
 
 fn fair_share(rule: &FairShare) -> Vec<Known> {
@@ -212,13 +207,13 @@ fn placement(rule: &Placement) -> Vec<Known> {
     vec![
         ("availability", Some(availability)),
         ("allocation", Some(rule.allocation.name().into())),
-        ("rank", rule.rank.clone().map(Value::from)),
+        ("rank", rule.rank.as_ref().map(written)),
         ("program", rule.program.as_ref().map(|path| path.display().to_string().into())),
         ("program_timeout", rule.program_timeout.map(span)),
         ("distribution", Some(rule.distribution.name().into())),
         ("access", Some(rule.access.name().into())),
         ("sets", sets),
-        ("veto", rule.veto.clone().map(Value::from)),
+        ("veto", rule.veto.as_ref().map(written)),
     ]
 }
 
@@ -227,6 +222,10 @@ fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
 }
 
 /// In the largest unit of which there is a whole number.
+fn written(expression: &Expression) -> Value {
+    expression.text().into()
+}
+
 fn span(span: Span) -> Value {
     let units = [("d", 24 * 3600 * 1000), ("h", 3600 * 1000), ("m", 60 * 1000), ("s", 1000)];
     let whole = units.into_iter().find(|(_, length)| span.0 != 0 && span.0 % length == 0);

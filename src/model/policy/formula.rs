@@ -18,9 +18,9 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Whether the value of a formula hangs on what has been used, and by whom.
-pub fn heeds_shares(text: &str) -> bool {
+pub fn heeds_shares(formula: &Expression) -> bool {
     let is_of_shares = |name: &str| name.starts_with("fairshare") || name == "fair_share_perc";
-    Expression::parse(text).is_ok_and(|formula| asks_for(&formula, is_of_shares))
+    asks_for(formula, is_of_shares)
 }
 
 /// Whether a formula asks for such a name.

@@ -1,6 +1,7 @@
 //! Who goes first.
 
-use super::{Components, OwnSay, Tiers, components, formula};
+use super::{Components, Factors, OwnSay, Tiers, components, formula};
+use crate::model::expression::Expression;
 use crate::model::quality::Qualities;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ pub struct Precedence {
     /// By what.
     pub order: Order,
     /// What [`Order::Formula`] goes by, an expression over what is known of a job.
-    pub formula: Option<String>,
+    pub formula: Option<Expression>,
     /// Who is worth this or less cannot run (I15, X17); None for no such bar.
     pub threshold: Option<f64>,
     /// For how long what jobs are worth is held still (F9); 0 for not at all.
@@ -43,7 +44,7 @@ pub struct Precedence {
     /// What goes before what jobs are worth.
     pub tiers: Tiers,
     /// What the factors count for with [`Order::Multifactor`].
-    pub weights: Weights,
+    pub weights: Factors,
     /// Who has waited for so long has a wait factor of 1 (F2); above zero.
     pub max_wait: Span,
     /// Which jobs have a high size factor (F6).
@@ -70,55 +71,6 @@ named! {
     }
 }
 
-/// What factors count for; one that counts 0 does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Weights {
-    /// How long a job has been waiting.
-    pub wait_time: f64,
-    /// What its owner has had of what is theirs (F3).
-    pub fair_share: f64,
-    /// Its quality of service.
-    pub qos: f64,
-    /// Its queue.
-    pub queue: f64,
-    /// How many nodes it asks for.
-    pub job_size: f64,
-    /// What its owner says of it (F7).
-    pub user: f64,
-    /// How many times its walltime it will have taken, its wait included.
-    pub slowdown: f64,
-}
-
-impl Default for Weights {
-    /// Those of preset `hybrid`: those in the middle move no two jobs of one queue that say nothing of quality
-    /// of service; an `expedite` job, and one of a queue of factor 1, are ahead as if they had waited for
-    /// ten times their walltime.
-    fn default() -> Weights {
-        Weights {
-            wait_time: 5000.0,
-            fair_share: 2000.0,
-            qos: 20000.0,
-            queue: 10000.0,
-            job_size: 0.0,
-            user: 10000.0,
-            slowdown: 10000.0,
-        }
-    }
-}
-
-impl Weights {
-    /// Flux's own (F1).
-    pub const FLUX: Weights = Weights {
-        wait_time: 1000.0,
-        fair_share: 10000.0,
-        qos: 5000.0,
-        queue: 500.0,
-        job_size: 1000.0,
-        user: 1000.0,
-        slowdown: 0.0,
-    };
-}
-
 impl Default for Precedence {
     fn default() -> Precedence {
         Precedence {
@@ -128,7 +80,7 @@ impl Default for Precedence {
             update_period: Span(0),
             lexicographic: false,
             tiers: Tiers::default(),
-            weights: Weights::default(),
+            weights: Factors::HYBRID,
             max_wait: Span::seconds(7 * 24 * 3600),
             favor: Favor::Large,
             slowdown_cap: 10.0,
@@ -150,7 +102,7 @@ impl Precedence {
     pub fn heeds_shares(&self) -> bool {
         match self.order {
             Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
-            Order::Formula => self.formula.as_deref().is_some_and(formula::heeds_shares),
+            Order::Formula => self.formula.as_ref().is_some_and(formula::heeds_shares),
             Order::Multifactor => self.weights.fair_share != 0.0,
             Order::Components => self.components.component(components::Kind::FairShare).counts(),
         }
@@ -175,9 +127,9 @@ impl Precedence {
         Precedence { order: Order::Fcfs, ..Precedence::default() }
     }
 
-    /// By the value of a formula.
+    /// By the value of a formula; of none, as if all were worth the same, if it cannot be read.
     pub fn by_formula(formula: &str) -> Precedence {
-        Precedence { order: Order::Formula, formula: Some(formula.to_string()), ..Precedence::default() }
+        Precedence { order: Order::Formula, formula: Expression::parse(formula).ok(), ..Precedence::default() }
     }
 }
 
@@ -198,7 +150,7 @@ mod tests {
         for order in [Order::Fcfs, Order::Cluster, Order::Priority, Order::Pool, Order::Components] {
             assert!(!by(order).heeds_shares(), "{order:?}");
         }
-        let weights = Weights { fair_share: 0.0, ..Weights::default() };
+        let weights = Factors { fair_share: 0.0, ..Factors::HYBRID };
         assert!(!Precedence { weights, ..Precedence::default() }.heeds_shares());
     }
 

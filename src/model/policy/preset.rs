@@ -5,8 +5,8 @@ use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
 use super::{
-    Accrual, Allocation, Availability, Backfill, FairShare, Filling, Order, OwnSay, Placement, Policy, Precedence,
-    UserPriority, Weights,
+    Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
+    Precedence, UserPriority,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ impl Preset {
             Preset::It4i => Precedence::by_formula(IT4I),
             Preset::Flux => {
                 let update_period = Span::seconds(60);
-                Precedence { weights: Weights::FLUX, update_period, ..Precedence::default() }
+                Precedence { weights: Factors::FLUX, update_period, ..Precedence::default() }
             }
             Preset::Qube => by(Order::Cluster),
             Preset::Maui => by(Order::Components),

@@ -1,6 +1,7 @@
 //! Where places matter, promises are pinned; where they do not, counting gives the same promises.
 
 use super::Measure;
+use crate::model::expression::Expression;
 use crate::model::host_list::HostList;
 use crate::model::node::{NodeSharing, Terms};
 use crate::model::policy::{Access, Allocation, Availability, NodeSets, Policy, SetChoice};
@@ -134,7 +135,9 @@ fn what_the_site_says_of_nodes_gives_jobs_a_place() {
     let set = NodeSets { choice: SetChoice::OneOf, by: "color".into(), values: vec![], delay: None };
     for scene in plain() {
         assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.sets = Some(set.clone()))));
-        assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.veto = Some("host.ncpus > 9".into()))));
+        assert!(!counts(
+            &with_policy(scene.clone(), |policy| policy.placement.veto = Expression::parse("host.ncpus > 9").ok())
+        ));
         for allocation in [Allocation::Contiguous, Allocation::MaxBalance, Allocation::Site] {
             assert!(!counts(&with_policy(scene.clone(), |policy| policy.placement.allocation = allocation)));
         }

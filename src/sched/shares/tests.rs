@@ -181,16 +181,6 @@ fn m12_without_a_target_shares_are_the_target() {
 }
 
 #[test]
-fn f16_the_priority_of_flux_accounting() {
-    let weights = urgency::Weights { bank: 10.0, ..urgency::Weights::default() };
-    assert_eq!(urgency::priority(0.5, 0.0, 300.0, urgency::USUAL, &weights), Some(53_000.0));
-    assert_eq!(urgency::priority(0.5, 1.0, 300.0, 31, &urgency::Weights::default()), Some(75_000.0));
-    assert_eq!(urgency::priority(1.0, 1.0, 1.0, 0, &weights), None);
-    let may = |urgency| [urgency::may_give(urgency, false), urgency::may_give(urgency, true)];
-    assert_eq!([may(16), may(17), may(31), may(32)], [[true, true], [false, true], [false, true], [false, false]]);
-}
-
-#[test]
 fn f20_siblings_are_told_apart_by_how_much_they_were_served() {
     for method in [Method::Classic, Method::Linear, Method::Tree, Method::Target] {
         let table = table(method, &[], &[("a", 10.0), ("b", 30.0), ("c", 60.0)]);

@@ -9,7 +9,7 @@ use crate::model::config::ConfigError;
 use crate::model::config::table::{Section, nearest};
 use crate::model::expression::Expression;
 use crate::model::policy::formula::NAMES;
-use crate::model::policy::{Favor, Order, Precedence, Weights};
+use crate::model::policy::{Factors, Favor, Order, Precedence};
 use crate::model::resource::Resources;
 use toml::de::DeValue;
 
@@ -19,7 +19,7 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
     let preset = preset.clone();
     let order = named(section, "by", Order::ALL, Order::named)?.unwrap_or(preset.order);
     let formula = expression(section, "formula", "an expression over what is known of a job")?.or(preset.formula);
-    if let Some(unknown) = formula.as_deref().and_then(|text| unknown_name(text, resources)) {
+    if let Some(unknown) = formula.as_ref().and_then(|formula| unknown_name(formula, resources)) {
         return Err(section.wrong_at("formula", unknown));
     }
     if order == Order::Formula && formula.is_none() {
@@ -45,19 +45,12 @@ pub fn precedence(section: &Section, preset: &Precedence, resources: &Resources)
 /// `[order.weights]`: what the factors count for, and how they are measured.
 fn weighed(section: &Section, preset: Precedence) -> Result<Precedence, ConfigError> {
     section.only(keys("order.weights"))?;
-    let weight = |key: &str, preset: f64| Ok(section.read(key, "a number", number)?.unwrap_or(preset));
-    let Weights { wait_time, fair_share, qos, queue, job_size, user, slowdown } = preset.weights;
-    let weights = Weights {
-        wait_time: weight("wait_time", wait_time)?,
-        fair_share: weight("fair_share", fair_share)?,
-        qos: weight("qos", qos)?,
-        queue: weight("queue", queue)?,
-        job_size: weight("job_size", job_size)?,
-        user: weight("user", user)?,
-        slowdown: weight("slowdown", slowdown)?,
-    };
+    let mut weights = preset.weights.each();
+    for (weight, key) in weights.iter_mut().zip(Factors::NAMES) {
+        *weight = section.read(key, "a number", number)?.unwrap_or(*weight);
+    }
     Ok(Precedence {
-        weights,
+        weights: Factors::of(weights),
         max_wait: section.read("max_wait", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.max_wait),
         favor: named(section, "favor", Favor::ALL, Favor::named)?.unwrap_or(preset.favor),
         slowdown_cap: section.read("slowdown_cap", "a number above 1", above_one)?.unwrap_or(preset.slowdown_cap),
@@ -89,10 +82,9 @@ pub(super) fn number(value: &DeValue) -> Option<f64> {
 }
 
 /// Says of the first name that means nothing which known one is nearest.
-fn unknown_name(text: &str, resources: &Resources) -> Option<String> {
-    let expression = Expression::parse(text).ok()?;
+fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let known: Vec<&str> = NAMES.iter().copied().chain(resources.iter().map(|(name, _)| name)).collect();
-    let mut names = expression.names().into_iter().chain(expression.words());
+    let mut names = formula.names().into_iter().chain(formula.words());
     let unknown = names.find(|name| !known.contains(name))?;
     let near = nearest(unknown, &known).unwrap_or_default();
     Some(format!("`{unknown}` is nothing known of a job; the nearest known name is `{near}`"))
@@ -101,7 +93,7 @@ fn unknown_name(text: &str, resources: &Resources) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::model::config::Config;
-    use crate::model::policy::{Order, Precedence, Weights};
+    use crate::model::policy::{Factors, Order, Precedence};
 
     fn said(text: &str) -> String {
         Config::parse(text).unwrap_err().to_string()
@@ -127,7 +119,7 @@ mod tests {
         );
         assert_eq!((precedence.queues["batch"], precedence.qos["expedite"]), (0.3, 1.0));
         let inline = Config::parse("[order]\nweights = { slowdown = 3 }\n").unwrap().policy().precedence.weights;
-        assert_eq!(inline, Weights { slowdown: 3.0, ..Weights::default() });
+        assert_eq!(inline, Factors { slowdown: 3.0, ..Factors::HYBRID });
         for wrong in ["max_wait = \"0\"", "qos = \"x\"", "size = 1", "slowdown_cap = 1.0", "favor = \"wide\""] {
             let said = said(&format!("[order.weights]\n{wrong}\n"));
             assert!(said.contains("line 2"), "{wrong}: {said}");

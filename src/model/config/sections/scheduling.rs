@@ -51,11 +51,11 @@ pub fn placement(section: &Section, preset: &Placement) -> Result<Placement, Con
     })
 }
 
-/// The text of an expression that can be read.
-pub(super) fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<String>, ConfigError> {
+/// An expression.
+pub(super) fn expression(section: &Section, key: &str, wanted: &str) -> Result<Option<Expression>, ConfigError> {
     let Some(text) = section.read(key, wanted, text)? else { return Ok(None) };
-    let fault = Expression::parse(&text).err();
-    fault.map_or(Ok(Some(text)), |fault| Err(section.wrong_at(key, format!("`{key}` cannot be read: {fault}"))))
+    let read = Expression::parse(&text);
+    read.map(Some).map_err(|fault| section.wrong_at(key, format!("`{key}` cannot be read: {fault}")))
 }
 
 /// How [`depth`] is written.
@@ -127,6 +127,7 @@ fn sets(value: &DeValue) -> Option<NodeSets> {
 #[cfg(test)]
 mod tests {
     use crate::model::config::Config;
+    use crate::model::expression::Expression;
     use crate::model::policy::*;
     use crate::model::time::Span;
 
@@ -166,7 +167,7 @@ mod tests {
         let placement = config.policy().placement;
         assert_eq!(placement.availability, Availability::Combined);
         assert_eq!(placement.availabilities["mem"], Availability::Dedicated);
-        assert_eq!((placement.allocation, placement.rank.as_deref()), (Allocation::Priority, Some("SPEED")));
+        assert_eq!((placement.allocation, placement.rank), (Allocation::Priority, Expression::parse("SPEED").ok()));
         assert_eq!((placement.distribution, placement.access), (Distribution::Balanced, Access::SingleUser));
         let sets = placement.sets.unwrap();
         assert_eq!((sets.choice, sets.by.as_str(), sets.delay), (SetChoice::OneOf, "switch", Some(Span(0))));
