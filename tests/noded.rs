@@ -1,7 +1,7 @@
 //! The real noded, in a folder of its own, running real jobs.
 
+use lanai::model::bounds::{Bound, Times};
 use lanai::model::job::{Attempt, How, JobId, Join, Outcome, Owner, Share, TaskNumber};
-use lanai::model::limits::{Bound, Times};
 use lanai::model::resource::{Size, Value};
 use lanai::model::time::Span;
 use lanai::sys::{procfs, user};

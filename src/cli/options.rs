@@ -6,9 +6,9 @@
 use super::exit::Failure;
 use super::{date, paths, resources, script};
 use crate::model::attribute::{self, Setting};
+use crate::model::bounds::Warning;
 use crate::model::check;
 use crate::model::depend::{Fault, Wish};
-use crate::model::limits::Warning;
 use crate::model::state::Holds;
 use crate::model::text::Text;
 use crate::model::time::Wall;

@@ -12,6 +12,7 @@ pub mod table;
 pub use table::ConfigError;
 
 use super::charge::UsageRules;
+use super::limit::Limits;
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
@@ -120,7 +121,52 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("account", &["name", "parent", "shares", "target", "users"]),
     ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
-    ("queue", &["name", "priority", "enabled", "started", "backfill_depth", "charge", "factor"]),
+    (
+        "queue",
+        &[
+            "name",
+            "priority",
+            "enabled",
+            "started",
+            "backfill_depth",
+            "charge",
+            "factor",
+            "route_destinations",
+            "route_held_jobs",
+            "route_waiting_jobs",
+            "route_lifetime",
+            "route_retry_time",
+            "from_route_only",
+            "acl_users",
+            "acl_groups",
+            "acl_hosts",
+            "resources_min",
+            "resources_max",
+            "resources_default",
+            "default_chunk",
+            "max_array_size",
+            "comment",
+        ],
+    ),
+    (
+        "limit",
+        &[
+            "queue",
+            "user",
+            "group",
+            "project",
+            "account",
+            "qos",
+            "running",
+            "running_soft",
+            "idle",
+            "queued",
+            "queued_soft",
+            "waiting",
+            "waiting_soft",
+            "override",
+        ],
+    ),
     ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
     (
         "node",
@@ -212,6 +258,8 @@ pub struct Config {
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
+    /// `[[limit]]`.
+    pub limits: Limits,
     queues: Vec<Queue>,
     resources: Vec<(String, Definition)>,
     /// What the whole system has of some of these.
@@ -467,6 +515,7 @@ impl Config {
             accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
+            limits: self.limits.clone(),
         }
     }
 

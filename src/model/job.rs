@@ -2,8 +2,8 @@
 
 use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
+use super::bounds::Bound;
 use super::depend::Bars;
-use super::limits::Bound;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};

@@ -24,7 +24,7 @@ pub mod spans;
 
 pub mod array;
 
-pub mod limits;
+pub mod bounds;
 
 pub mod response;
 
@@ -95,6 +95,8 @@ pub mod reserve;
 pub mod site_time;
 
 pub mod queue;
+
+pub mod limit;
 
 pub mod reason;
 

@@ -3,6 +3,7 @@
 
 use super::charge::UsageRules;
 use super::expression::Expression;
+use super::limit::Limits;
 use super::quality::Qualities;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,9 @@ pub struct Policy {
     /// Which of a job's waiting counts as eligible time.
     #[serde(default)]
     pub accrual: Accrual,
+    /// How much may run or wait on somebody's behalf.
+    #[serde(default)]
+    pub limits: Limits,
 }
 
 impl Default for Policy {
@@ -70,6 +74,7 @@ impl Default for Policy {
             fair_share: FairShare::default(),
             usage: UsageRules::default(),
             accrual: Accrual::default(),
+            limits: Limits::default(),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Queues.
 
-use serde::{Deserialize, Serialize};
+use super::resource::ResourceList;
+use super::time::Span;
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// An execution queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Queue {
     /// At most 15 characters.
     pub name: String,
@@ -11,23 +13,118 @@ pub struct Queue {
     pub priority: i32,
     /// Accepts jobs.
     pub enabled: bool,
-    /// Its jobs may start.
+    /// Its jobs may start; of a routing queue, its jobs are passed on.
     pub started: bool,
     /// How many of its blocked jobs are promised a start; None: they share the promises of the policy.
     #[serde(default)]
     pub backfill_depth: Option<u32>,
-    /// What its jobs use is charged to their owners (I5).
-    #[serde(default = "yes")]
-    pub charge: bool,
+    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (I5, X24).
+    #[serde(default = "whole", deserialize_with = "charged")]
+    pub charge: f64,
+    /// Where it passes its jobs on to, if that is what it does.
+    #[serde(default)]
+    pub route: Option<Route>,
+    /// Takes only jobs that a routing queue passes on.
+    #[serde(default)]
+    pub from_route_only: bool,
+    /// Who may submit to it.
+    #[serde(default)]
+    pub access: Access,
+    /// What a job must ask for at least (`resources_min`).
+    #[serde(default)]
+    pub least: ResourceList,
+    /// What a job may ask for at most (`resources_max`).
+    #[serde(default)]
+    pub most: ResourceList,
+    /// What a job has that does not say (`resources_default`).
+    #[serde(default)]
+    pub defaults: ResourceList,
+    /// What each chunk has that does not say (`default_chunk`).
+    #[serde(default)]
+    pub chunk_defaults: ResourceList,
+    /// The most elements an array may have.
+    #[serde(default)]
+    pub max_array_size: Option<u32>,
+    /// What is said of it.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
-fn yes() -> bool {
-    true
+/// How a routing queue passes its jobs on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// To the first of these queues that takes a job.
+    pub destinations: Vec<String>,
+    /// Jobs that are held are passed on, too.
+    pub held_jobs: bool,
+    /// Likewise jobs whose time has not come.
+    pub waiting_jobs: bool,
+    /// How long a job may wait to be passed on before it is deleted; None for ever.
+    pub lifetime: Option<Span>,
+    /// How long until it is tried again.
+    pub retry_time: Option<Span>,
+}
+
+impl Route {
+    /// How long until a job is tried again, where nobody says otherwise.
+    pub const RETRY: Span = Span::seconds(30);
+}
+
+/// Who may submit to a queue: a list for users, groups and hosts, each in force if it is there. An entry that
+/// begins with `-` keeps out whom it names, the first that matches decides, and who is not named is kept out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    /// `user`, `user@host`, `+user`, `-user`, `+`, `-` (`acl_users`).
+    pub users: Vec<String>,
+    /// Whether that list counts (`acl_user_enable`).
+    pub by_user: bool,
+    /// Primary groups, likewise (`acl_groups`).
+    pub groups: Vec<String>,
+    /// Whether that list counts.
+    pub by_group: bool,
+    /// Hosts from which jobs are submitted, likewise; `*.example.org` (`acl_hosts`).
+    pub hosts: Vec<String>,
+    /// Whether that list counts.
+    pub by_host: bool,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// Older spools say whether it is charged, and not how much.
+fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Charge {
+        Whether(bool),
+        Part(f64),
+    }
+    Ok(match Charge::deserialize(deserializer)? {
+        Charge::Whether(charged) => f64::from(charged),
+        Charge::Part(part) => part,
+    })
 }
 
 impl Queue {
-    /// An open queue about which nothing else is said.
+    /// An open execution queue about which nothing else is said.
     pub fn named(name: &str) -> Queue {
-        Queue { name: name.to_string(), priority: 0, enabled: true, started: true, backfill_depth: None, charge: true }
+        Queue {
+            name: name.to_string(),
+            priority: 0,
+            enabled: true,
+            started: true,
+            backfill_depth: None,
+            charge: whole(),
+            route: None,
+            from_route_only: false,
+            access: Access::default(),
+            least: ResourceList::new(),
+            most: ResourceList::new(),
+            defaults: ResourceList::new(),
+            chunk_defaults: ResourceList::new(),
+            max_array_size: None,
+            comment: None,
+        }
     }
 }

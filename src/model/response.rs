@@ -1,7 +1,7 @@
 //! What is done about attempts that do not start, and about jobs that go over a limit.
 
+use super::bounds::Bound;
 use super::job::How;
-use super::limits::Bound;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 

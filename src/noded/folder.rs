@@ -400,8 +400,8 @@ pub fn names(folder: &Path) -> io::Result<Vec<Name>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::bounds::Times;
     use crate::model::job::How;
-    use crate::model::limits::Times;
 
     fn identity(pid: i32) -> Identity {
         let name = Name { job: JobId::job(7), attempt: 2, task: 0 };

@@ -9,8 +9,8 @@
 //! shepherd notes since when the job has been over it, and forgets that when it is back below.
 
 use super::meter::{Meter, Reading};
+use crate::model::bounds::{Bound, Bounds, Room};
 use crate::model::job::How;
-use crate::model::limits::{Bound, Limits, Room};
 use crate::model::response::Responses;
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -51,7 +51,7 @@ pub fn denied(launch: &Launch, cgroup: &Cgroup) -> Option<How> {
     Some(exceeded(Bound::Mem, kb(peak.max(limit)), kb(limit)))
 }
 
-/// Limits that are kept by looking, and when to look next.
+/// Bounds that are kept by looking, and when to look next.
 #[derive(Debug)]
 pub struct Guard {
     room: Room,
@@ -73,7 +73,7 @@ impl Guard {
         if fenced && launch.place.task == 0 {
             room.mem = None;
         }
-        let Limits { cput, pmem_kb, .. } = launch.limits;
+        let Bounds { cput, pmem_kb, .. } = launch.limits;
         let last = (began, Reading::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
         let mut guard = Guard { room, pmem: pmem_kb, cput, responses, over, next: None, last };
@@ -191,7 +191,7 @@ impl Guard {
 }
 
 /// Has the kernel hold this process, and those it will start, to what it bounds of each.
-pub fn impose(limits: &Limits) -> io::Result<()> {
+pub fn impose(limits: &Bounds) -> io::Result<()> {
     let seconds = limits.pcput.map(|span| span.as_seconds().max(1).unsigned_abs());
     let bytes = |kb: Option<u64>| kb.map(|kb| kb.saturating_mul(1024));
     for (resource, most) in [

@@ -11,7 +11,7 @@ impl State {
     /// for who is no candidate any more.
     pub fn charge_for(&self, start: &Start, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
-        let is_free = self.queues.get(&who.queue).is_some_and(|queue| !queue.charge);
+        let is_free = self.queues.get(&who.queue).is_some_and(|queue| queue.charge == 0.0);
         let member = Member::new(who.account.as_deref().unwrap_or_default(), &who.user);
         (!is_free).then(|| Charge { member, from: now, to: None, held: Held::of(&start.shares) })
     }
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn a_start_is_charged_to_its_owner_unless_its_queue_is_free() {
         let mut scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=3").queued(2, "select=1 queue=free");
-        scene.state.set_queue(&crate::model::queue::Queue { charge: false, ..queue("free", true) });
+        scene.state.set_queue(&crate::model::queue::Queue { charge: 0.0, ..queue("free", true) });
         let plan = scene.plan();
         let charges: Vec<_> = plan.starts.iter().map(|start| scene.state.charge_for(start, Time(7))).collect();
         let charge = charges[0].as_ref().unwrap();

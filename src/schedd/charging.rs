@@ -42,7 +42,7 @@ pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> O
 
 /// I5: in a queue of the configuration that is not free of charge, or in that of a reservation.
 fn is_charged(setup: &Setup, job: &Job) -> bool {
-    setup.queue(&job.spec.queue).is_none_or(|queue| queue.charge)
+    setup.queue(&job.spec.queue).is_none_or(|queue| queue.charge > 0.0)
 }
 
 impl Ledger {

@@ -4,9 +4,9 @@
 use super::ledger::Ledger;
 use super::reports::first_node;
 use super::setup::Setup;
+use crate::model::bounds::{Bounds, Times};
 use crate::model::config::Workdir;
 use crate::model::job::{Job, Program, Run, Want};
-use crate::model::limits::{Limits, Times};
 use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::spool::{Spool, SpoolError};
@@ -80,7 +80,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         grace: setup.config.launch.grace,
         shares: run.shares.clone(),
         threads: u32::try_from(threads).unwrap_or(1),
-        limits: Limits::of(&job.spec),
+        limits: Bounds::of(&job.spec),
         responses: setup.config.launch.rules.limits,
         files: Files::of(&job.spec.other),
         groups: job.spec.other.get("group_list").cloned(),

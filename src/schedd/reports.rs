@@ -2,9 +2,9 @@
 
 use super::ledger::Ledger;
 use super::tasks;
+use crate::model::bounds::Times;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber};
-use crate::model::limits::Times;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
 use crate::model::state::State;

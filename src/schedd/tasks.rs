@@ -8,9 +8,9 @@
 use super::dispatch;
 use super::ledger::Ledger;
 use super::reports::Inventory;
+use crate::model::bounds::{Bounds, Room};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
-use crate::model::limits::{Limits, Room};
 use crate::model::staging::Files;
 use crate::model::state::State;
 use crate::model::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
@@ -110,7 +110,7 @@ fn launch(ledger: &Ledger, job: &Job, program: &Program, number: TaskNumber) -> 
     };
     let whole = dispatch::frame(&ledger.setup, job, run, payload, program.environ.clone());
     // What concerns the job as a whole is its script's: its time, its files, its terminal.
-    let limits = Limits { warning: None, ..whole.limits };
+    let limits = Bounds { warning: None, ..whole.limits };
     let (shares, files) = (vec![share.clone()], Files::default());
     let launch = Launch { walltime: None, interactive: false, limits, files, shares, place, ..whole };
     Some((share.node.clone(), Order::Start(Box::new(launch))))

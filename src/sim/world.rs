@@ -414,7 +414,7 @@ impl World {
     /// Charges what a job has; nothing, in a queue that is free of charge (I5).
     fn charge(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let is_free = self.config.queues().iter().any(|queue| queue.name == job.spec.queue && !queue.charge);
+        let is_free = self.config.queues().iter().any(|queue| queue.name == job.spec.queue && queue.charge == 0.0);
         let charge = match job.life.open_run().filter(|_| !is_free) {
             Some(run) => Some(Charge::of(job, run)),
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),

@@ -2,8 +2,8 @@
 
 use super::message::Payload;
 use super::task::{Asked, News, TaskPlace};
+use crate::model::bounds::{Bounds, Times};
 use crate::model::job::{Attempt, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
-use crate::model::limits::{Limits, Times};
 use crate::model::node::NodeFacts;
 use crate::model::response::Responses;
 use crate::model::staging::Files;
@@ -154,7 +154,7 @@ pub struct Launch {
     /// Open MP threads of the first chunk: `ompthreads`, else its `ncpus`.
     pub threads: u32,
     /// What bounds it besides its walltime.
-    pub limits: Limits,
+    pub limits: Bounds,
     /// What is done when it is over one of those.
     pub responses: Responses,
     /// What is done about files before and after it.

@@ -1,10 +1,10 @@
 //! One row for each attribute: who may set it, whether also while the job runs, and what it does.
 
 use super::{Context, DEFAULT_PROJECT, Draft};
+use crate::model::bounds::Warning;
 use crate::model::check;
 use crate::model::depend::{Fault, Wish};
 use crate::model::job::Spec;
-use crate::model::limits::Warning;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
 use crate::model::text::Text;

@@ -6,10 +6,14 @@ mod components;
 
 mod launch;
 
+mod limits;
+
 mod eligibility;
 mod precedence;
 
 mod quality;
+
+mod queue;
 
 mod reserving;
 
@@ -25,8 +29,8 @@ use super::table::Section;
 use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,
 };
+use crate::model::limit::Limits;
 use crate::model::policy::{Policy, Preset};
-use crate::model::queue::Queue;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value};
 use crate::model::time::Span;
 use std::collections::BTreeSet;
@@ -71,7 +75,8 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .unwrap_or(placement),
         fair_share: sharing::fair_share(&root, fair_share)?,
         usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
-        queues: each(&root, "queue", queue)?,
+        queues: Vec::new(),
+        limits: Limits::default(),
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
         reservations: each(&root, "reservation", reserving::reservation)?,
@@ -82,6 +87,8 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         qualities: quality::qualities(&root, qualities)?,
     };
     let resources = config.resources();
+    config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
+    config.limits = limits::limits(&root, &resources)?;
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
@@ -157,19 +164,6 @@ fn cycle(section: Option<&Section>, preset: Preset) -> Result<CycleConfig, Confi
             .read("record", "the absolute path of a file, or \"\" for none", absolute_or_none)?
             .filter(|path| path.is_absolute()),
         record_size: section.read("record_size", "a size, as \"64mb\"", size)?.unwrap_or(default.record_size),
-    })
-}
-
-fn queue(section: &Section) -> Result<Queue, ConfigError> {
-    section.only(keys("queue"))?;
-    let priority = |v: &DeValue| whole(v).filter(|n| (-1024..=1023).contains(n));
-    Ok(Queue {
-        name: section.require("name", NAME_OF_QUEUE, queue_name)?,
-        priority: section.read("priority", "a whole number from -1024 to 1023", priority)?.unwrap_or(0),
-        enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
-        started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
-        backfill_depth: section.read("backfill_depth", scheduling::DEPTH, scheduling::depth)?,
-        charge: section.read("charge", BOOLEAN, boolean)?.unwrap_or(true),
     })
 }
 

@@ -250,7 +250,7 @@ fn what_usage_counts_is_the_presets_unless_said() {
     let window = usage("[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n");
     assert_eq!(window.decay, Decay::Window { length: Span::seconds(3600), count: 4, factor: 0.5 });
     let queue = &Config::parse("[[queue]]\nname = \"qexp\"\ncharge = false\n").unwrap().queues()[0];
-    assert!(!queue.charge && Queue::named("workq").charge, "I5");
+    assert!(queue.charge == 0.0 && Queue::named("workq").charge == 1.0, "I5");
     for bad in [
         "half_life = \"0s\"",
         "windows = 0",

@@ -2,10 +2,10 @@
 
 use super::{Grammar, Planned, values, wall};
 use crate::model::attribute::Setting;
+use crate::model::bounds::Bound;
 use crate::model::config::Config;
 use crate::model::config::table::{ConfigError, Section};
 use crate::model::job::Owner;
-use crate::model::limits::Bound;
 use crate::model::resource::{Kind, Value};
 use crate::model::time::{Span, Time};
 use crate::sim::world::{Excess, Fate, Submission};

@@ -1,7 +1,7 @@
 //! What a job does that nobody can read off its request, and how it ends by that.
 
+use crate::model::bounds::Bound;
 use crate::model::job::How;
-use crate::model::limits::Bound;
 use crate::model::response::Responses;
 use crate::model::time::Span;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The bounds of one attempt that were asked for by name. Memory of the whole job (`mem`, `vmem`)
 /// is not among them: each node bounds its own share of it ([`Room`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct Bounds {
     /// Processor time of all processes together.
     pub cput: Option<Span>,
     /// Processor time of one process.
@@ -24,12 +24,12 @@ pub struct Limits {
     pub warning: Option<Warning>,
 }
 
-impl Limits {
+impl Bounds {
     /// What a job asked for.
-    pub fn of(spec: &Spec) -> Limits {
+    pub fn of(spec: &Spec) -> Bounds {
         let list = &spec.request.list;
         let Times { cput, warning, .. } = Times::of(spec);
-        Limits {
+        Bounds {
             cput,
             pcput: time(list, "pcput"),
             pmem_kb: kilobytes(list.get("pmem")),
