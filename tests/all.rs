@@ -23,6 +23,7 @@ mod launch_failures;
 mod limits;
 mod measures;
 mod mpi;
+mod nested;
 mod noded;
 mod nodes;
 mod overrun;

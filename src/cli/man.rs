@@ -5,6 +5,8 @@
 
 mod extras;
 
+mod nested;
+
 mod queue;
 
 mod scenarios;

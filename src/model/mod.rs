@@ -44,6 +44,8 @@ pub mod indices;
 
 pub mod job;
 
+pub mod grant;
+
 pub mod credentials;
 
 pub mod member;

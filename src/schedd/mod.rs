@@ -90,6 +90,10 @@ mod check;
 
 pub mod start;
 
+mod brood;
+
+mod nested;
+
 pub use start::{command, main};
 
 use crate::model::job::JobId;

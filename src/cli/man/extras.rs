@@ -30,6 +30,7 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::nested;
 use super::queue;
 use super::scenarios;
 use On::{All, Programs, Section};
@@ -526,6 +527,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
+    nested::NESTED,
     Extra {
         on: Programs(&["schedd"]),
         heading: "EXAMPLES",
