@@ -38,6 +38,15 @@ pub mod usage;
 
 mod charging;
 
+// What runs, and by whom?
+pub mod holdings;
+
+mod counting;
+
+mod limits;
+
+pub mod in_force;
+
 // The sentence.
 pub mod cycle;
 
