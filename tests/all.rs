@@ -21,6 +21,7 @@ mod interactive;
 mod job_commands;
 mod launch_failures;
 mod limits;
+mod limits_in_force;
 mod measures;
 mod mpi;
 mod nested;

@@ -188,7 +188,8 @@ impl Args {
     }
 
     fn is_alternate(&self) -> bool {
-        let choosing = self.all || self.idle || self.running || self.finished || self.users.is_some();
+        let users = self.users.is_some() && !self.ahead.are_by_user();
+        let choosing = self.all || self.idle || self.running || self.finished || users;
         let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
         choosing || showing
     }
@@ -197,7 +198,7 @@ impl Args {
     fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
-            let said = self.ahead.say(&self.operands, *format == Format::Json, out);
+            let said = self.ahead.say(&self.operands, self.users.as_deref(), *format == Format::Json, out);
             return said.unwrap_or_else(|failure| vec![failure]);
         }
         match ask::feed(no_server) {

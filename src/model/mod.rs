@@ -104,6 +104,8 @@ pub mod lineage;
 
 pub mod limit_use;
 
+mod whose;
+
 pub mod excess;
 
 pub mod reason;

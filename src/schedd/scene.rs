@@ -6,12 +6,14 @@
 
 use super::ledger::Ledger;
 use crate::model::job::{Job, JobId};
+use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::Policy;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
 use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
+use crate::sched::in_force::limits_in_force;
 use crate::sched::queue_order::QueueOrder;
 use crate::sched::snapshot::State;
 use crate::sched::why;
@@ -141,6 +143,8 @@ pub enum Task {
     Queue(Option<u64>),
     /// How everybody stands.
     Shares,
+    /// What of the limits is used.
+    Limits,
 }
 
 impl Study {
@@ -164,6 +168,7 @@ impl Study {
             Task::Places(jobs) => self.places(jobs, each),
             Task::Queue(most) => self.queue(*most, each),
             Task::Shares => self.shares(each),
+            Task::Limits => self.limits(each),
         }
     }
 
@@ -219,6 +224,14 @@ impl Study {
         };
         each(told(&[]))?;
         stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))
+    }
+
+    fn limits<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let scene = &*self.scene;
+        let told = |uses: &[LimitUse]| Told::Limits { at: scene.now, uses: uses.to_vec() };
+        each(told(&[]))?;
+        let all = limits_in_force(&scene.state, &scene.policy, scene.now);
+        all.chunks(PART).try_for_each(|uses| each(told(uses)))
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

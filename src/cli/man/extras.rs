@@ -456,6 +456,7 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     queue::TURNS,
     queue::SHARES,
+    queue::LIMITS,
     Extra {
         on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
