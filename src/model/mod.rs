@@ -98,6 +98,10 @@ pub mod queue;
 
 pub mod limit;
 
+pub mod entrance;
+
+pub mod census;
+
 pub mod reason;
 
 pub mod promise;
