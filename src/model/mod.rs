@@ -108,6 +108,10 @@ mod whose;
 
 pub mod excess;
 
+pub mod entrance;
+
+pub mod census;
+
 pub mod reason;
 
 pub mod promise;

@@ -122,6 +122,10 @@ pub enum Reason {
     },
     /// The queue is stopped.
     QueueStopped,
+    /// The queue passes jobs on to others, which have not taken it yet.
+    QueueRoutes,
+    /// Its quality of service lets it pass no job that is blocked (M27).
+    NoBackfill,
     /// It is worth too little.
     UnderThreshold {
         /// What it is worth, as shown.
@@ -295,6 +299,8 @@ impl Reason {
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
             Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
+            Reason::QueueRoutes => "queue_routes",
+            Reason::NoBackfill => "no_backfill",
             Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
             Reason::Scattered { .. } => "fragmented",
@@ -350,6 +356,8 @@ impl Reason {
             }
             Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Queue not started."),
+            Reason::QueueRoutes => f.write_str("Queue not an execution queue."),
+            Reason::NoBackfill => f.write_str("Job would pass a blocked job, which its quality of service does not"),
             Reason::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
             }
@@ -448,6 +456,7 @@ pub(crate) mod tests {
             Reason::CrossesPrime { into_prime: true, at },
             Reason::Deferred { until: at },
         ];
+        all.extend([Reason::QueueRoutes, Reason::NoBackfill]);
         all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
         all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
         all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));

@@ -1,7 +1,7 @@
 //! `[fairshare]`: how what somebody has used makes their jobs go later.
 
 use super::Preset;
-use crate::model::account::Account;
+use crate::model::account::{self, Account};
 use serde::{Deserialize, Serialize};
 
 /// `[fairshare]`, and the accounts it is about.
@@ -16,11 +16,33 @@ pub struct FairShare {
     pub ties: Ties,
     /// How `target` measures the distance.
     pub distance: Distance,
+    /// The account of a job that asks for none and whose user none lists: below it each user has a pool of their
+    /// own for as long as there are jobs or usage of theirs (Y25).
+    pub default_account: Option<String>,
     /// `[[account]]`, in the order given; empty where every user is on their own.
     pub accounts: Vec<Account>,
 }
 
 impl FairShare {
+    /// The account of a job of a user that asks for none: the first that lists the user.
+    pub fn account_of(&self, user: &str) -> Option<&str> {
+        let lists = |account: &&Account| account.users.iter().flatten().any(|(listed, _)| listed == user);
+        self.accounts.iter().find(lists).map(|account| account.name.as_str())
+    }
+
+    /// The account that a job of a user gets that asks for none and whose user none lists (Y25).
+    pub fn default_for(&self, user: &str) -> Option<&str> {
+        self.default_account.as_deref().filter(|_| self.account_of(user).is_none())
+    }
+
+    /// An account and all above it, the own one first.
+    pub fn line(&self, account: &str) -> Vec<String> {
+        let above = |name: &String| self.accounts.iter().find(|account| account.name == *name)?.parent.clone();
+        let line = std::iter::successors(Some(account.to_string()), above);
+        // A tree is no deeper; its parents do not go round in a circle.
+        line.take(account::DEEPEST).collect()
+    }
+
     /// What a preset sets.
     pub fn of(preset: Preset) -> FairShare {
         let default = FairShare::default();
