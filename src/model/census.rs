@@ -4,6 +4,8 @@
 //! Counts follow the jobs one by one, so that a submission costs the same whatever the number of those that wait.
 //! Where no such limit is set nothing is counted.
 
+pub mod uses;
+
 mod words;
 
 use super::credentials::Credentials;
@@ -76,7 +78,8 @@ impl Census {
             return;
         }
         let party = self.party(job, subject);
-        let amounts: Vec<i64> = party.places.iter().map(|(place, _)| self.amount(&self.limits.all[*place], job)).collect();
+        let amounts: Vec<i64> =
+            party.places.iter().map(|(place, _)| self.amount(&self.limits.all[*place], job)).collect();
         for (place, amount) in party.places.iter().zip(&amounts) {
             *self.sums.entry(place.clone()).or_default() += amount;
         }

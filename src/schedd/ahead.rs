@@ -111,7 +111,7 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
         Ahead::Places(jobs) => Task::Places(jobs),
         Ahead::Queue(most) => Task::Queue(most),
         Ahead::Shares => Task::Shares,
-        Ahead::Limits => Task::Limits,
+        Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))

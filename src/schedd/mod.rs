@@ -72,6 +72,8 @@ pub mod readers;
 
 pub mod scene;
 
+mod limits;
+
 mod ahead;
 
 pub mod nodes;

@@ -5,10 +5,13 @@
 //! readers, one at a time, and what one of them has worked out the next one uses.
 
 use super::ledger::Ledger;
+use super::limits;
+use crate::model::census::uses::Counted;
 use crate::model::job::{Job, JobId};
 use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::Policy;
+use crate::model::resource::Resources;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
 use crate::sched::forecast::{self, Budget, Outlook};
@@ -143,8 +146,8 @@ pub enum Task {
     Queue(Option<u64>),
     /// How everybody stands.
     Shares,
-    /// What of the limits is used.
-    Limits,
+    /// What of the limits is used; of those on what is queued it has been counted.
+    Limits(Vec<Counted>, Arc<Resources>),
 }
 
 impl Study {
@@ -168,7 +171,7 @@ impl Study {
             Task::Places(jobs) => self.places(jobs, each),
             Task::Queue(most) => self.queue(*most, each),
             Task::Shares => self.shares(each),
-            Task::Limits => self.limits(each),
+            Task::Limits(counted, resources) => self.limits(counted, resources, each),
         }
     }
 
@@ -226,11 +229,17 @@ impl Study {
         stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))
     }
 
-    fn limits<E>(&self, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+    fn limits<E>(
+        &self,
+        counted: &[Counted],
+        resources: &Resources,
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
         let scene = &*self.scene;
         let told = |uses: &[LimitUse]| Told::Limits { at: scene.now, uses: uses.to_vec() };
         each(told(&[]))?;
-        let all = limits_in_force(&scene.state, &scene.policy, scene.now);
+        let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
+        let all = limits::with_counted(considered, counted, &scene.policy.limits, resources);
         all.chunks(PART).try_for_each(|uses| each(told(uses)))
     }
 

@@ -81,8 +81,8 @@ pub(super) const LIMITS: Extra = Extra {
         Text(
             "Whose says whose jobs count together; those of an account are also of all accounts above it. Stage says which \
              of them: running, those that run; idle, those that wait and may be considered; queued, all that are not over; \
-             waiting, those of them that do not run. Jobs that are held, that wait for others or for a time, are in \
-             queued and waiting, and in none else. What says what is counted of them, and Used how much there is: jobs, \
+             waiting, those of them in state Q. Jobs that are held, that wait for others or for a time, are in \
+             queued and in none else. What says what is counted of them, and Used how much there is: jobs, \
              nodes (chunks, as nodect), pe (processor equivalents), procseconds and seconds (what is left of processors \
              times walltime, or of walltime, less with every second), or a resource as asked for in all, sizes in the largest \
              unit that fits. A job array counts for as many jobs as it has subjobs at that stage.",

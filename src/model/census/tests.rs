@@ -61,16 +61,34 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
     };
     let count = "1 of 1, and 1 more)";
     for (limit, words) in [
-        ("queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed queue workq's per-user limit (ann: "),
-        ("queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }", "15142 Maximum number of jobs for user ann already in queue workq (ann: "),
+        (
+            "queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-user limit (ann: ",
+        ),
+        (
+            "queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }",
+            "15142 Maximum number of jobs for user ann already in queue workq (ann: ",
+        ),
         ("queue = \"workq\"\nqueued = { jobs = 1 }", "15142 Maximum number of jobs already in queue workq ("),
-        ("queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed queue workq's per-group limit (staff: "),
+        (
+            "queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-group limit (staff: ",
+        ),
         ("user = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-user limit (ann: "),
         ("queued = { jobs = 1 }", "15142 Maximum number of jobs already in complex ("),
-        ("queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }", "15143 would exceed per-user limit on resource ncpus in queue workq (ann: "),
-        ("user = \"ann\"\nqueued = { ncpus = 1 }", "15143 would exceed user ann's limit on resource ncpus in complex (ann: "),
+        (
+            "queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed per-user limit on resource ncpus in queue workq (ann: ",
+        ),
+        (
+            "user = \"ann\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed user ann's limit on resource ncpus in complex (ann: ",
+        ),
         ("queued = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex ("),
-        ("user = \"*\"\nwaiting = { jobs = 1 }", "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: "),
+        (
+            "user = \"*\"\nwaiting = { jobs = 1 }",
+            "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: ",
+        ),
         ("waiting = { jobs = 1 }", "15142 Maximum number of jobs in 'Q' state already in complex ("),
         ("waiting = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex for jobs in 'Q' state ("),
         ("account = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-account limit (dev: "),
@@ -81,9 +99,11 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
 
 #[test]
 fn each_is_counted_by_themselves_and_no_more_once_over() {
-    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
-        .with(1, "ann", "select=1:ncpus=1")
-        .with(2, "ann", "select=1:ncpus=1");
+    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n").with(1, "ann", "select=1:ncpus=1").with(
+        2,
+        "ann",
+        "select=1:ncpus=1",
+    );
     assert!(crowd.says("ann", "select=1:ncpus=1").contains("(ann: 2 of 2, and 1 more)"));
     assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
     let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
@@ -150,4 +170,31 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     };
     assert!(moved("free").is_ok() && moved("workq").is_ok());
     assert_eq!(moved("night").unwrap_err().code, 15142);
+}
+
+/// P9: held jobs count too, an array for its elements, and many are not all named.
+#[test]
+fn what_is_used_is_told_with_the_jobs_that_use_it() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 40, ncpus = 90 }\nwaiting = { jobs = 5 }\n";
+    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(2, "ann", "select=1:ncpus=1 array=1-6");
+    let mut held = crowd.job(3, "ann", "select=1:ncpus=1");
+    held.life.state = State::Held;
+    crowd.census.count(&held, subject);
+    let crowd = (10..40).fold(crowd, |crowd, id| crowd.with(id, "bob", "select=1:ncpus=1"));
+    let told = |one: uses::Counted| {
+        let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (one.place, one.whom.join("/"), one.used, by.len() as u64 + one.more, by.first().cloned().unwrap_or_default())
+    };
+    let expected = [
+        (0, "ann", 8, 3, "1"),
+        (0, "bob", 30, 30, "10"),
+        (1, "ann", 9, 3, "1"),
+        (1, "bob", 30, 30, "10"),
+        (2, "ann", 7, 2, "1"),
+        (2, "bob", 30, 30, "10"),
+    ];
+    let expected =
+        expected.map(|(place, whom, used, jobs, first)| (place, whom.to_string(), used, jobs, first.to_string()));
+    assert_eq!(crowd.census.uses().into_iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(crowd.census.uses()[1].by.len(), crate::model::limit_use::LimitUse::MOST);
 }
