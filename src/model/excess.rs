@@ -16,6 +16,7 @@ pub struct Excess {
     /// Whose jobs count together.
     pub scope: Scope,
     /// Which of them.
+    #[serde(rename = "counts")]
     pub stage: Stage,
     /// What of them.
     pub quantity: Quantity,

@@ -15,6 +15,7 @@ use crate::model::limit::{Key, Limit, Stage};
 use crate::model::limit_use::LimitUse;
 use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
+use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,6 +36,16 @@ pub(super) struct Books<'s> {
     /// Whether soft limits no longer count.
     is_lenient: bool,
     over_soft: BTreeSet<ClassId>,
+    /// What was said of an account to who would add so much, since it changed last.
+    said: BTreeMap<(usize, i64, bool), Arc<Reason>>,
+}
+
+/// What a job would exceed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bar {
+    account: usize,
+    /// A soft limit, and no hard one.
+    pub soft: bool,
 }
 
 /// What some use of a limit together.
@@ -95,6 +106,7 @@ impl<'s> Books<'s> {
             concerned: BTreeMap::new(),
             is_lenient: false,
             over_soft: BTreeSet::new(),
+            said: BTreeMap::new(),
         })
     }
 
@@ -196,13 +208,13 @@ impl<'s> Books<'s> {
 
     /// What one more job of a class would exceed: a hard limit before a soft one, of each the first. Of who
     /// is kept by a soft one alone note is taken.
-    pub fn bar(&mut self, class: &ClassKey) -> Option<Excess> {
+    pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
         let accounts = self.accounts_of(&class.who);
         let first = |limit: fn(&Limit) -> Option<i64>| {
             accounts.iter().copied().find(|&account| self.exceeds(account, class, limit(self.limit(account))))
         };
         if let Some(account) = first(|limit| limit.hard) {
-            return Some(self.excess(account, class, false));
+            return Some(Bar { account, soft: false });
         }
         if self.is_lenient {
             return None;
@@ -210,10 +222,21 @@ impl<'s> Books<'s> {
         // M23: without a soft limit the hard one is it.
         let account = first(Limit::softly)?;
         self.over_soft.insert(class.id);
-        Some(self.excess(account, class, true))
+        Some(Bar { account, soft: true })
     }
 
-    fn excess(&self, place: usize, class: &ClassKey, soft: bool) -> Excess {
+    /// The same in words.
+    pub fn reason(&mut self, bar: Bar, class: &ClassKey) -> Arc<Reason> {
+        let key = (bar.account, self.asked(bar.account, class), bar.soft);
+        if let Some(said) = self.said.get(&key) {
+            return said.clone();
+        }
+        let reason = Arc::new(Reason::Limited(Box::new(self.excess(bar, class))));
+        self.said.insert(key, reason.clone());
+        reason
+    }
+
+    fn excess(&self, Bar { account: place, soft }: Bar, class: &ClassKey) -> Excess {
         let (account, limit, catalog) = (&self.accounts[place], self.limit(place), &self.state.cluster.catalog);
         let count = self.counts[account.place];
         let most = count.most(if soft { limit.softly() } else { limit.hard }.unwrap_or(i64::MAX));
@@ -246,6 +269,7 @@ impl<'s> Books<'s> {
 
     /// A job of a class counts from now on.
     pub fn enter(&mut self, class: &ClassKey, job: JobId) {
+        self.said.clear();
         for &account in &*self.accounts_of(&class.who) {
             let asked = self.asked(account, class);
             let weight = self.counts[self.accounts[account].place].weight(class, &self.state.cluster);
@@ -267,9 +291,9 @@ impl<'s> Books<'s> {
         }
     }
 
-    /// Soft limits no longer count (M23).
-    pub fn be_lenient(&mut self) {
-        self.is_lenient = true;
+    /// Whether soft limits count from now on (M23).
+    pub fn heed_soft(&mut self, heed: bool) {
+        self.is_lenient = !heed;
     }
 
     /// The classes that a soft limit alone has kept waiting.

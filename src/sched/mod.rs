@@ -97,6 +97,12 @@ mod threshold;
 // May it run yet?
 mod throttling;
 
+// Is it to be considered at all?
+pub mod eligible;
+
+// Who is over a soft limit?
+mod softly;
+
 // Where would it fit, and if nowhere, for want of what?
 mod columns;
 

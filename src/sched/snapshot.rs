@@ -479,7 +479,7 @@ impl State {
 
     /// Why a candidate waits, as a plan has it.
     pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
-        plan.verdict(self.waiting_class(id)?)
+        plan.verdict_on(self.waiting_class(id)?, id)
     }
 
     /// The candidates of a class, in the order in which they start; an array once.

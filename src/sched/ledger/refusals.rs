@@ -132,6 +132,7 @@ impl Ledger<'_> {
         match **reason {
             _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
             _ if reason.is_never() => true,
+            Reason::Limited(_) => false,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
                 self.promises.are_given() && self.would_all_delay(candidate.class, reason)
             }
