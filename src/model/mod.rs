@@ -113,3 +113,5 @@ pub mod stake;
 pub mod refusal;
 
 pub mod config;
+
+pub mod amendment;

@@ -1,6 +1,6 @@
 //! Queues.
 
-use super::resource::ResourceList;
+use super::resource::{ResourceList, is_plain};
 use super::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -106,7 +106,16 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
     })
 }
 
+/// The longest name of a queue.
+const LONGEST_NAME: usize = 15;
+
 impl Queue {
+    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and `.`.
+    pub fn is_name(name: &str) -> bool {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
+    }
+
     /// An open execution queue about which nothing else is said.
     pub fn named(name: &str) -> Queue {
         Queue {
