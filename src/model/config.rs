@@ -14,7 +14,7 @@ pub use table::ConfigError;
 use super::amendment::{Key, Target};
 use super::charge::UsageRules;
 use super::expression::Expression;
-use super::limit::Limits;
+use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
@@ -30,6 +30,7 @@ use chrono::NaiveDateTime;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The sections and the keys each may hold. A `[[node]]` may hold the name of any host-level
 /// resource besides.
@@ -266,6 +267,8 @@ pub struct Config {
     pub primetime: Option<PrimeHours>,
     /// `[[limit]]`.
     pub limits: Limits,
+    /// The same, as the file alone has them.
+    pub(super) limits_of_file: Arc<[Limit]>,
     /// `[[queue]]`, in the order given.
     pub(super) queues: Vec<Queue>,
     /// `[[resource]]`, in the order given.

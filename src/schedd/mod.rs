@@ -34,6 +34,10 @@ pub mod requests;
 
 mod elements;
 
+mod amending;
+
+mod reload;
+
 pub mod reservations;
 
 pub mod site;
@@ -311,7 +315,7 @@ impl Schedd {
         for what in ready {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
-                Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Signals => self.heed_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
                         self.clients.take_back(stream, caller);
@@ -331,6 +335,14 @@ impl Schedd {
                     }
                 }
             }
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        let asked = self.signals.take();
+        self.leaving |= asked.leave;
+        if asked.reload {
+            self.reload();
         }
     }
 

@@ -1,10 +1,11 @@
 //! A configuration as it is with what was said laid over it.
 
-use super::{Amendment, Amendments, Being, Key, Target, attributes, forms, limits, resources};
+use super::{Amendment, Amendments, Being, Key, Target, attributes, forms, resources};
 use crate::model::config::Config;
 use crate::model::limit::Selector;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
+use crate::model::resource::ResourceList;
 use std::fmt;
 
 /// Something said that does not fit the file as it is now.
@@ -31,14 +32,31 @@ impl fmt::Display for Misfit {
 impl Config {
     /// This with what was said laid over it, and what of that does not fit and was passed over.
     pub fn amended(&self, amendments: &Amendments) -> (Config, Vec<Misfit>) {
-        let (mut config, mut misfits) = (self.clone(), Vec::new());
+        let mut misfits = Vec::new();
+        // The default queue stays when another one becomes it.
+        let mut config = Config { queues: self.stated_queues(), ..self.clone() };
         let mut all: Vec<&(Target, Amendment)> = amendments.all.iter().collect();
         // Of one kind those first that were named first.
         all.sort_by_key(|(target, _)| std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE));
         for (target, amendment) in all {
             lay_over(&mut config, target, amendment, &mut misfits);
         }
+        config.queues = config.stated_queues();
         (config, misfits)
+    }
+
+    /// Whether something is said of a resource.
+    pub fn speaks_of(&self, resource: &str) -> bool {
+        let server = &self.server;
+        let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
+        let of_queue = |queue: &Queue| {
+            let lists: [&ResourceList; 4] = [&queue.least, &queue.most, &queue.defaults, &queue.chunk_defaults];
+            lists.into_iter().any(|list| list.contains_key(resource))
+        };
+        let in_queues = self.queues.iter().any(of_queue);
+        let in_limits = self.limits.all.iter().any(|limit| limit.quantity.name() == resource);
+        let on_nodes = self.nodes.iter().any(|node| node.available.contains_key(resource));
+        in_queues || in_limits || on_nodes || lists.into_iter().any(|list| list.contains_key(resource))
     }
 }
 
@@ -123,10 +141,4 @@ fn delete(config: &mut Config, target: &Target) {
         Target::Server | Target::Sched | Target::Node(_) => {}
     }
     config.kept.retain(|(known, _), _| known != target);
-}
-
-/// Whether limits of a target are said in one style, so that those of the other would mix.
-#[cfg(test)]
-pub(super) fn is_old_style(config: &Config, target: &Target) -> bool {
-    limits::is_old(config, target)
 }

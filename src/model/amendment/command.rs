@@ -86,7 +86,11 @@ impl Amendments {
             next.say(target, command.verb, edit, &config)?;
         }
         next.check(target, &command.edits, file)?;
-        Ok(next)
+        let default = file.amended(&next).0.server.default_queue;
+        match config.stated_queues().iter().any(|queue| queue.name == default) {
+            true => Ok(next),
+            false => Err(Refusal::unknown_queue()),
+        }
     }
 
     fn create(&mut self, target: &Target, config: &Config) -> Result<(), Refusal> {
@@ -177,8 +181,8 @@ impl Amendments {
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }
-        let typed = |target: &Target| self.says_value(target, "queue_type");
-        let is_untyped = self.of(target).is_some_and(|said| said.being == Being::Created) && !typed(target);
+        let is_untyped = self.of(target).is_some_and(|said| said.being == Being::Created)
+            && !self.says_value(target, "queue_type");
         let opens = |queue: &Queue| queue.enabled && is_untyped;
         match forms::queue(&config, target).is_some_and(opens) {
             true => Err(Refusal::no_queue_type()),

@@ -2,7 +2,6 @@
 
 use super::{Key, Target, limits};
 use crate::model::config::{Config, NodeConfig};
-use crate::model::limit::Stage;
 use crate::model::pool::Pool;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;

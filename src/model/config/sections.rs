@@ -38,6 +38,7 @@ use crate::model::resource::{Definition, Kind, is_plain, ResourceList, Resources
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 /// Reads the whole file.
@@ -77,6 +78,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: Vec::new(),
         limits: Limits::default(),
+        limits_of_file: Arc::default(),
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
         reservations: each(&root, "reservation", reserving::reservation)?,
@@ -92,6 +94,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         root.section("server")?.map(|section| server(&section, &resources)).transpose()?.unwrap_or_default();
     config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
     config.limits = limits::limits(&root, &resources)?;
+    config.limits_of_file = config.limits.all.clone().into();
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
