@@ -1,6 +1,7 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::model::amendment::description::Described;
 use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;
@@ -56,13 +57,15 @@ pub struct Answers {
     pub longest: Option<u32>,
     /// For a question about what is to come.
     pub ahead: Vec<Told>,
+    /// For a question about what is configured.
+    pub objects: Vec<Described>,
 }
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (reservations, events) = (Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new() }
+        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new(), objects: Vec::new() }
     }
 }
 
@@ -185,7 +188,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Rows(rows) => rows.last().map(|row| row.id),
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
-        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
+        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
     }
 }
 
@@ -254,6 +257,7 @@ impl Answers {
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
             Answer::Ahead(told) => self.ahead.push(told),
+            Answer::Objects(objects) => self.objects.extend(objects),
         }
     }
 }

@@ -127,3 +127,5 @@ pub mod stake;
 pub mod refusal;
 
 pub mod config;
+
+pub mod amendment;

@@ -2,7 +2,7 @@
 //!
 //! [`entrance`]: super::entrance
 
-use super::resource::ResourceList;
+use super::resource::{ResourceList, is_plain};
 use super::state::State;
 use super::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -119,6 +119,9 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
     })
 }
 
+/// The longest name of a queue.
+const LONGEST_NAME: usize = 15;
+
 impl Queue {
     /// Whether its jobs may start: those of a routing queue start in others.
     pub fn runs_jobs(&self) -> bool {
@@ -131,6 +134,12 @@ impl Queue {
         self.route
             .as_ref()
             .is_some_and(|route| self.started && route.passes(standing) || waits && route.lifetime.is_some())
+    }
+
+    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and `.`.
+    pub fn is_name(name: &str) -> bool {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
     }
 
     /// An open execution queue about which nothing else is said.

@@ -170,6 +170,11 @@ impl fmt::Display for Size {
     }
 }
 
+/// What names of hosts, queues and resources are made of.
+pub(super) fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
 /// What a resource is: its type and how it is shared out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
@@ -211,6 +216,12 @@ impl Resources {
             }
         }
         resources
+    }
+
+    /// Whether a resource can have this name: a letter, then letters, digits, `-` and `_`.
+    pub fn is_name(name: &str) -> bool {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        begins && name.len() <= 255 && !name.contains('.') && name.chars().all(is_plain)
     }
 
     /// Adds or replaces a definition.

@@ -12,6 +12,8 @@ mod charges;
 
 mod crowd;
 
+mod setups;
+
 mod windows;
 
 use super::clock::{Clock, Reading};
@@ -67,6 +69,9 @@ pub struct Ledger {
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
+    told: setups::Told,
+    /// The configuration before the one in force, until that is taken note of everywhere.
+    superseded: Option<Box<Setup>>,
     /// What is to be mailed of ticks that are on disk.
     letters: Vec<Letter>,
     cycle_due: bool,
@@ -86,6 +91,8 @@ struct Tick {
     purge: Option<Time>,
     letters: Vec<Letter>,
     charges: charges::Charges,
+    /// The configuration before it.
+    setup: Option<Box<Setup>>,
 }
 
 /// A job changed in this tick.
@@ -99,12 +106,7 @@ impl Ledger {
     /// A ledger of what the spool held. `next` is the number of the next job.
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
         let mut cluster = View::open(&setup);
-        let listed = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
-        cluster.make(Change::Order(listed));
-        setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
-        let pools = setup.config.pools.iter();
-        pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
-        nodes.iter().for_each(|node| cluster.make(seen(node)));
+        furnish(&mut cluster, &setup, &nodes);
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -129,6 +131,8 @@ impl Ledger {
             next,
             tick: Tick::default(),
             steps: Vec::new(),
+            told: BTreeMap::new(),
+            superseded: None,
             letters: Vec::new(),
             cycle_due: true,
             sweep_due: false,
@@ -513,6 +517,7 @@ impl Ledger {
         self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         self.settle_charges(tick.charges, &touched);
+        self.settle_setup(tick.setup);
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);
@@ -530,6 +535,7 @@ impl Ledger {
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
         self.ties.roll_back();
+        self.roll_back_setup(tick.setup);
         self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;
@@ -570,6 +576,15 @@ fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId
 /// With whom a job shares its verdict.
 fn kin(job: &Job) -> Kin {
     Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
+}
+
+/// What of the cluster is there without any job.
+fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
+    cluster.make(Change::Order(setup.listed()));
+    setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+    let pools = setup.config.pools.iter();
+    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+    nodes.into_iter().for_each(|node| cluster.make(seen(node)));
 }
 
 fn seen(node: &Node) -> Change<'_> {

@@ -38,6 +38,10 @@ pub mod routing;
 
 mod elements;
 
+mod amending;
+
+mod reload;
+
 pub mod reservations;
 
 pub mod site;
@@ -323,7 +327,7 @@ impl Schedd {
         for what in ready {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
-                Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Signals => self.heed_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
                         self.clients.take_back(stream, caller);
@@ -343,6 +347,14 @@ impl Schedd {
                     }
                 }
             }
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        let asked = self.signals.take();
+        self.leaving |= asked.leave;
+        if asked.reload {
+            self.reload();
         }
     }
 

@@ -1,6 +1,7 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, charges, load, oblivion, reservations, ties};
+use super::{Spool, SpoolError, amendments, charges, load, oblivion, reservations, ties};
+use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
 use crate::model::bonds;
 use crate::model::charge::Charge;
@@ -64,6 +65,8 @@ pub enum Change {
     Node(Box<Node>),
     /// All queues there are.
     Queues(Vec<Queue>),
+    /// All that `qmgr` has said.
+    Amendments(Arc<Amendments>),
     /// A reservation, new or changed.
     Reservation(Arc<Reservation>),
     /// A reservation that is no more.
@@ -134,6 +137,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
+        Change::Amendments(all) => amendments::write(transaction, all)?,
         Change::Reservation(reservation) => reservations::write(transaction, reservation)?,
         Change::ReservationGone(id) => reservations::remove(transaction, id)?,
         Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,

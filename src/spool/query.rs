@@ -46,6 +46,9 @@ impl Reader {
             Question::Server | Question::Ahead(_) => Ok(()),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
+            Question::Objects => {
+                each(Answer::Objects(load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default()))
+            }
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),
             Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, history)?.all(filter, each),

@@ -3,6 +3,8 @@
 //! [`super::order`].
 
 use super::ahead::{Ahead, Told};
+use crate::model::amendment::Command;
+use crate::model::amendment::description::Described;
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
@@ -120,6 +122,8 @@ pub enum Request {
     Status,
     /// `schedd --stop`: leave; running jobs go on.
     Stop,
+    /// `qmgr`: a command about one object.
+    Amend(Command),
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_ralter`.
@@ -194,6 +198,7 @@ impl Request {
                 | Request::Reserve(_)
                 | Request::AlterReservation { .. }
                 | Request::DeleteReservation(_)
+                | Request::Amend(_)
         )
     }
 }
@@ -268,6 +273,8 @@ pub enum Question {
     Trace(JobId),
     /// All reservations.
     Reservations,
+    /// What is configured, as `qmgr` shows it.
+    Objects,
     /// What is to come.
     Ahead(Ahead),
 }
@@ -286,7 +293,8 @@ impl Question {
                 Some(Question::Elements(*array, Some(only), *detail))
             }
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
-            Question::Queues | Question::Nodes | Question::Server | Question::Reservations => None,
+            Question::Queues | Question::Nodes | Question::Server => None,
+            Question::Reservations | Question::Objects => None,
         }
     }
 }
@@ -394,6 +402,8 @@ pub enum Answer {
     Server(Box<ServerFacts>),
     /// For [`Question::Reservations`].
     Reservations(Vec<Reservation>),
+    /// For [`Question::Objects`].
+    Objects(Vec<Described>),
     /// For [`Question::Ahead`].
     Ahead(Told),
 }
@@ -494,6 +504,8 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
+    /// Under which name the spool keeps what is configured.
+    pub const OBJECTS: &str = "objects";
     /// Under which name the spool keeps the fair-share priorities of the last cycle.
     pub const FAIR_SHARES: &str = "fairshare";
 

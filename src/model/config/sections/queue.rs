@@ -76,7 +76,7 @@ fn access(section: &Section) -> Result<Access, ConfigError> {
 }
 
 /// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
-fn amounts(section: &Section, key: &str, resources: &Resources) -> Result<ResourceList, ConfigError> {
+pub(super) fn amounts(section: &Section, key: &str, resources: &Resources) -> Result<ResourceList, ConfigError> {
     let Some(table) = section.section(key)? else { return Ok(ResourceList::new()) };
     let names: Vec<&str> = resources.iter().map(|(name, _)| name).collect();
     let mut amounts = ResourceList::new();
