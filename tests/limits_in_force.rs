@@ -70,8 +70,9 @@ fn held_jobs_and_elements_count_where_the_manual_says() {
     let sandbox = limited(limit);
     let array = sandbox.submit(&["-J", "1-6", "-l", "select=1:ncpus=1:mem=1gb"], "sleep 1000\n");
     sandbox.submit(&["-h", "-l", "select=1:ncpus=1:mem=2gb"], "true\n");
-    sandbox
-        .until("four elements", || (sandbox.run("qselect", &["-t", "-s", "R"]).out.lines().count() == 5).then_some(()));
+    let is_running = |line: &&str| line.split_whitespace().nth(4) == Some("R");
+    let running = || sandbox.run("qstat", &["-t"]).out.lines().filter(is_running).count();
+    sandbox.until("four elements", || (running() == 4).then_some(()));
     let used = |rows: &[Value], stage: &str, quantity: &str| -> Value {
         let row = rows.iter().find(|row| row["stage"] == stage && row["quantity"] == quantity);
         row.unwrap_or_else(|| panic!("{stage} {quantity}: {rows:?}"))["used"].clone()
