@@ -76,6 +76,11 @@ impl Request {
     }
 }
 
+/// The text of a select that reads as `chunks`.
+pub fn spelled(chunks: &[Chunk]) -> String {
+    chunk::spell(chunks)
+}
+
 /// Whether `-l name=` decides what the chunks are.
 fn shapes_chunks(name: &str, resources: &Resources) -> bool {
     ["select", "place", "nodes"].contains(&name) || resources.get(name).is_some_and(|d| d.host_level)

@@ -35,6 +35,7 @@ use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
 use crate::sched::change::{Change, is_candidate};
+use crate::sched::nearest::Possible;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
 use crate::spool::commit::{Change as Row, Kin};
@@ -58,6 +59,7 @@ pub struct Ledger {
     cluster: View,
     reservations: windows::Reservations,
     census: Census,
+    possible: Possible,
     routed: crowd::Routed,
     /// When this schedd began.
     began: Time,
@@ -124,6 +126,7 @@ impl Ledger {
             cluster,
             reservations: Default::default(),
             census: Census::default(),
+            possible: Possible::default(),
             routed: Default::default(),
             began: Time::NEVER,
             waiting: BTreeSet::new(),

@@ -107,6 +107,13 @@ impl Desk<'_> {
             return Ok(granted);
         }
         let (draft, bonds) = self.draft(&owner, submission)?;
+        self.ledger.refuse_impossible(&Job {
+            id: JobId::job(self.ledger.next_number()),
+            owner: owner.clone(),
+            spec: Arc::new(draft.spec.clone()),
+            life: Life::new(draft.holds, draft.run_count, self.ledger.now),
+            elements: None,
+        })?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }

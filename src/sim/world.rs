@@ -47,6 +47,7 @@ use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
 use crate::sched::memory::Memory;
+use crate::sched::nearest::Possible;
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
 use crate::sched::usage::Usage as Used;
@@ -102,6 +103,7 @@ pub struct World {
     queues: Vec<Queue>,
     /// How many there are, where limits ask.
     census: Census,
+    possible: Possible,
     /// Those in routing queues, with when they are tried next.
     routed: BTreeMap<JobId, Time>,
 }
@@ -130,6 +132,7 @@ impl World {
             cycles: Vec::new(),
             queues: Vec::new(),
             census: Census::default(),
+            possible: Possible::default(),
             routed: BTreeMap::new(),
         };
         world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));

@@ -75,6 +75,18 @@ impl World {
         }
     }
 
+    /// Refuses a job that can never run, with the nearest request that could (P24).
+    pub(super) fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
+        if !self.config.server.refuse_impossible {
+            return Ok(());
+        }
+        let world = (&self.state, &self.policy, &self.resources);
+        match self.possible.never(world, job, self.now) {
+            Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Counts a job as it stands, and takes note of whether it waits to be passed on.
     pub(super) fn note_crowd(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };

@@ -54,12 +54,15 @@ impl World {
         let elements = count.map(|count| Arc::new(Elements::new(count)));
         let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
         let mut life = Life::new(draft.holds, draft.run_count, self.now);
+        let spec = Arc::new(draft.spec);
+        let new = Job { id, owner: owner.clone(), spec: spec.clone(), life: life.clone(), elements: None };
+        self.refuse_impossible(&new)?;
         life.comment = draft.comment;
         life.bars = bonds.bars();
         draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.now));
         self.notes.insert(id, draft.notes);
         self.fates.insert(number, fate);
-        self.jobs.insert(id, Job { id, owner, spec: Arc::new(draft.spec), life, elements });
+        self.jobs.insert(id, Job { id, owner, spec, life, elements });
         self.happen(id, Event::Submitted);
         bonds::bind(self, id, &bonds, false);
         Ok(id)
