@@ -20,6 +20,7 @@ mod hostile;
 mod interactive;
 mod job_commands;
 mod launch_failures;
+mod limit_properties;
 mod limits;
 mod measures;
 mod mpi;
