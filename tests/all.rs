@@ -20,6 +20,7 @@ mod hostile;
 mod interactive;
 mod job_commands;
 mod launch_failures;
+mod limit_properties;
 mod limits;
 mod limits_in_force;
 mod measures;

@@ -1,7 +1,10 @@
 //! The limits in force, and what of them is used (P9): asked on demand, and by the same books as a cycle's.
 
 use super::class::Class;
+use super::eligible::{self, Eligible};
+use super::ledger::Ledger;
 use super::limits::Books;
+use super::resolution::Resolved;
 use super::snapshot::State;
 use crate::model::limit::{Key, Limit, Selector, Stage};
 use crate::model::limit_use::LimitUse;
@@ -16,28 +19,83 @@ use std::collections::BTreeMap;
 /// others or whose time has not come are not in it, though `queued` and `waiting` limits count them when
 /// jobs are submitted.
 pub fn limits_in_force(state: &State, policy: &Policy, now: Time) -> Vec<LimitUse> {
-    let of_stage =
-        |(_, stage)| Books::blank(state, policy, stage, now).map(|books| of_stage(books, state, policy, stage));
+    if policy.limits.all.is_empty() {
+        return Vec::new();
+    }
+    let state = &*state.prioritised(policy, now);
+    let resolved = Resolved::new(state, policy, now);
+    let of_stage = |(_, stage)| Some(InForce::new((state, policy, &resolved), stage, now)?.told());
     let mut all: Vec<LimitUse> = Stage::ALL.into_iter().filter_map(of_stage).flatten().collect();
     all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
     all
 }
 
-fn of_stage(books: Books, state: &State, policy: &Policy, stage: Stage) -> Vec<LimitUse> {
-    let mut books = if matches!(stage, Stage::Running | Stage::Queued) { books.with_running() } else { books };
-    for (place, limit) in policy.limits.all.iter().enumerate().filter(|(_, limit)| limit.stage == stage) {
-        named(limit).into_iter().for_each(|whom| books.note(place, whom));
+/// The limits on a stage.
+struct InForce<'s> {
+    state: &'s State,
+    policy: &'s Policy,
+    stage: Stage,
+    books: Books<'s>,
+    eligible: Eligible,
+}
+
+impl<'s> InForce<'s> {
+    /// With all that counts; None where no limit is on the stage.
+    fn new(view: (&'s State, &'s Policy, &'s Resolved), stage: Stage, now: Time) -> Option<InForce<'s>> {
+        let (state, policy, resolved) = view;
+        if stage == Stage::Idle {
+            let mut ledger = Ledger::open(state, policy, resolved, now);
+            let (eligible, books) = eligible::list_with(policy, resolved, &mut ledger)?;
+            return Some(InForce { state, policy, stage, books, eligible });
+        }
+        let mut books = Books::blank(state, policy, stage, now)?;
+        if stage != Stage::Waiting {
+            books = books.with_running();
+        }
+        if stage != Stage::Running {
+            state.classes.values().for_each(|class| enter(class, &mut books));
+        }
+        Some(InForce { state, policy, stage, books, eligible: Eligible::default() })
     }
-    if stage != Stage::Running {
-        for class in state.classes.values() {
-            let jobs: Vec<_> = class.jobs().map(|((_, job), _)| job).take(LimitUse::MOST).collect();
-            let more = class.jobs().count() - jobs.len();
-            books.enter_many(&class.key, waiting(class), (&jobs, more as u64));
+
+    fn told(mut self) -> Vec<LimitUse> {
+        for (place, limit) in self.policy.limits.all.iter().enumerate().filter(|(_, limit)| limit.stage == self.stage) {
+            named(limit).into_iter().for_each(|whom| self.books.note(place, whom));
+        }
+        let counts = self.waits();
+        let used = (0..self.books.accounts().len()).map(|account| told(&self.books, self.state, self.policy, account));
+        used.zip(counts).map(|(used, (waiting, barred))| LimitUse { waiting, barred, ..used }).collect()
+    }
+
+    /// How many wait of those each account concerns, and how many of them it keeps waiting.
+    fn waits(&mut self) -> Vec<(u64, u64)> {
+        let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for class in self.state.classes.values() {
+            let jobs = waiting(class);
+            for &account in &*self.books.accounts_of(&class.key.who) {
+                let (all, barred) = counts.entry(account).or_default();
+                *all += jobs;
+                *barred += self.barred(account, class, jobs);
+            }
+        }
+        (0..self.books.accounts().len()).map(|account| counts.remove(&account).unwrap_or_default()).collect()
+    }
+
+    fn barred(&self, account: usize, class: &Class, jobs: u64) -> u64 {
+        let limit = &self.policy.limits.all[self.books.accounts()[account].place];
+        match self.stage {
+            Stage::Running if self.books.exceeds(account, &class.key, limit.softly()) => jobs,
+            Stage::Idle => self.eligible.count(class.key.id).map_or(0, |listed| jobs.saturating_sub(listed)),
+            Stage::Running | Stage::Queued | Stage::Waiting => 0,
         }
     }
-    let counts = waits(&mut books, state, policy);
-    let used = (0..books.accounts().len()).map(|account| told(&books, state, policy, account));
-    used.zip(counts).map(|(used, (waiting, barred))| LimitUse { waiting, barred, ..used }).collect()
+}
+
+/// All jobs of a class count.
+fn enter(class: &Class, books: &mut Books) {
+    let jobs: Vec<_> = class.jobs().map(|((_, job), _)| job).take(LimitUse::MOST).collect();
+    let more = class.jobs().count() - jobs.len();
+    books.enter_many(&class.key, waiting(class), (&jobs, more as u64));
 }
 
 /// Whom a limit is for that names everybody it means.
@@ -52,22 +110,6 @@ fn named(limit: &Limit) -> Option<Key> {
 
 fn waiting(class: &Class) -> u64 {
     class.jobs().map(|(_, waiting)| waiting.count()).sum()
-}
-
-/// How many wait of those each account concerns, and how many of them it keeps waiting.
-fn waits(books: &mut Books, state: &State, policy: &Policy) -> Vec<(u64, u64)> {
-    let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
-    for class in state.classes.values() {
-        let jobs = waiting(class);
-        for &account in &*books.accounts_of(&class.key.who) {
-            let limit = &policy.limits.all[books.accounts()[account].place];
-            let is_barred = limit.stage == Stage::Running && books.exceeds(account, &class.key, limit.softly());
-            let (all, barred) = counts.entry(account).or_default();
-            *all += jobs;
-            *barred += if is_barred { jobs } else { 0 };
-        }
-    }
-    (0..books.accounts().len()).map(|account| counts.remove(&account).unwrap_or_default()).collect()
 }
 
 fn told(books: &Books, state: &State, policy: &Policy, account: usize) -> LimitUse {
@@ -141,6 +183,16 @@ mod tests {
         assert!(
             told(&many).iter().any(|told| told.starts_with("queued jobs ann: 50 of") && told.contains("+30, 0/50"))
         );
+    }
+
+    /// M24: of what waits only those use it that are considered.
+    #[test]
+    fn a_limit_on_idle_jobs_is_used_by_those_that_are_considered() {
+        let scene = limited("[[limit]]\nuser = \"*\"\nidle = { jobs = 2 }\n").queued(1, "select=1:ncpus=99");
+        let scene = (2..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
+        assert_eq!(told(&scene), ["idle jobs ann: 2 of -/2 by 2,3, 2/5"]);
+        let scene = limited("[[limit]]\nidle = { ncpus = 5 }\n").queued(1, "select=1:ncpus=2 array=1-9");
+        assert_eq!(told(&scene), ["idle ncpus : 4 of -/5 by 1[1],1[2], 7/9"]);
     }
 
     /// M21: what runs past its end has nothing left.

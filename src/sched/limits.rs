@@ -301,3 +301,6 @@ impl<'s> Books<'s> {
         &self.over_soft
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,11 @@ fn is_for_room(reason: &Reason) -> bool {
 }
 
 /// Starts jobs of these classes; why the others still wait, where that is another limit.
-fn start<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> BTreeMap<ClassId, Arc<Reason>> {
+fn start<'s>(
+    over: &BTreeSet<ClassId>,
+    resolved: &'s Resolved,
+    ledger: &mut Ledger<'s>,
+) -> BTreeMap<ClassId, Arc<Reason>> {
     ledger.begin_again();
     let (mut ranking, mut refused) = (priority::rank(ledger.state, resolved), BTreeMap::new());
     while let Some(job) = ranking.next() {

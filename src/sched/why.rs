@@ -100,9 +100,7 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
 /// The limit that a reason speaks of.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
-        Reason::ArrayLimit { limit } => {
-            Some(bare("max_run_subjobs", limit.to_string(), begun.to_string()))
-        }
+        Reason::ArrayLimit { limit } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
         Reason::Busy { resource, available, total, pooled: true, .. } => {
             let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
             let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());
