@@ -53,6 +53,8 @@ fn most(steps: &str) -> i32 {
 fn f17_a_nested_queue_runs_its_jobs_on_what_its_job_was_given_and_hands_on_the_status() {
     let sandbox = outer();
     let workflow = "for i in 1 2 3 4 5; do qsub -V inner.sh; done\n\
+                    qsub -V -l select=1:ncpus=3 inner.sh || echo too large
+\
                     pbsnodes -aSj; qstat > inner-list; exit 7";
     let id = nest(&sandbox, workflow);
     sandbox.until("inner jobs", || sandbox.file("inner-list").exists().then_some(()));
@@ -64,7 +66,7 @@ fn f17_a_nested_queue_runs_its_jobs_on_what_its_job_was_given_and_hands_on_the_s
     let steps = sandbox.read("steps");
     assert_eq!((steps.matches('+').count(), steps.matches('-').count()), (5, 5), "{steps}");
     assert_eq!(most(&steps), 2, "{steps}");
-    assert!(said.contains("1.job1.") && said.contains("1gb"), "{said}");
+    assert!(said.contains("1.job1.") && said.contains("1gb") && said.contains("too large"), "{said}");
     until_the_outer_alone_is_left(&sandbox);
     let node = sandbox.run("pbsnodes", &["-F", "json", "n1"]).ok();
     assert!(!node.contains("\"ncpus\":2"), "nothing is left taken: {node}");

@@ -13,7 +13,7 @@ use crate::model::time::Span;
 use crate::spool::lock;
 use crate::sys::home::Home;
 use crate::sys::process::End;
-use crate::sys::{daemon, env, filesystem, program};
+use crate::sys::{clock, daemon, env, filesystem, program};
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Reply, Request, Status, Watched};
 use anyhow::{Context, Result, anyhow, bail};
@@ -24,11 +24,14 @@ use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What holds in a nested instance that is told nothing else: strictly first come, first served.
 const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
 /// How long it waits for jobs when it runs no command, unless its configuration says.
 const IDLE: &str = "1m";
+/// How long noded may take to be there.
+const PATIENCE: Span = Span::seconds(10);
 /// How long what is left may take to end by itself, and once it has been asked to.
 const LINGER: Span = Span::seconds(3);
 const GRACE: Span = Span::seconds(10);
@@ -48,6 +51,7 @@ pub struct Wishes<'a> {
 pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     let home = settle(wishes)?;
     let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd"))?;
+    until_there_are_nodes(&home);
     let mut brood = Brood::gather()?;
     let served = serve(&home, schedd.pid(), wishes.command, &mut brood);
     if !matches!(served, Ok(Over::Signal(_))) {
@@ -59,6 +63,18 @@ pub fn run(wishes: &Wishes) -> Result<ExitCode> {
         Over::Ended(End::Signaled(number)) => after_signal(number),
         Over::Signal(signal) => after_signal(signal as i32),
     }))
+}
+
+/// Waits for noded, but not for ever: until then nobody can tell which jobs ask for more than there is.
+fn until_there_are_nodes(home: &Home) {
+    let until = clock::monotonic() + PATIENCE;
+    while clock::monotonic() < until {
+        let status = Client::reach(home).and_then(|mut client| client.call(&Request::Status));
+        if matches!(status, Ok(Reply::Status(status)) if status.nodes.iter().any(|(_, is_up)| *is_up)) {
+            return;
+        }
+        clock::sleep(Duration::from_millis(5));
+    }
 }
 
 /// The status by which a shell tells of a signal.

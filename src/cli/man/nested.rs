@@ -13,7 +13,7 @@ pub(super) const NESTED: Extra = Extra {
             "Within a job, schedd --nested makes an installation of its own in the job's TMPDIR, whose noded offers the processors, \
              memory and GPUs that the job was given on this host, by number where it was given numbers, and no more. To the queue \
              outside all that is one job. Jobs within are submitted, seen and deleted with the same commands, \
-             which find that queue by LANAI_HOME; their ids end in the outer job's, as in 3.job12.head. Within them the \
+             which find that queue by LANAI_HOME; one that asks for more than the outer job has is refused. Their ids end in the outer job's, as in 3.job12.head. Within them the \
              same can be done again.",
         ),
         Text(

@@ -181,8 +181,8 @@ impl Amendments {
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }
-        let is_untyped = self.of(target).is_some_and(|said| said.being == Being::Created)
-            && !self.says_value(target, "queue_type");
+        let is_untyped =
+            self.of(target).is_some_and(|said| said.being == Being::Created) && !self.says_value(target, "queue_type");
         let opens = |queue: &Queue| queue.enabled && is_untyped;
         match forms::queue(&config, target).is_some_and(opens) {
             true => Err(Refusal::no_queue_type()),

@@ -8,8 +8,8 @@ mod objects;
 mod server;
 
 use super::Config;
-use crate::model::charge::UsageRules;
 use crate::model::amendment::{Amendments, Target};
+use crate::model::charge::UsageRules;
 use crate::model::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::components::Kind;
@@ -387,7 +387,11 @@ mod tests {
         for text in texts {
             let (config, again) = (Config::parse(&text).unwrap(), written(&text));
             let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-            assert_eq!((read.policy(), read.cycle, read.server), (config.policy(), config.cycle, config.server), "{again}");
+            assert_eq!(
+                (read.policy(), read.cycle, read.server),
+                (config.policy(), config.cycle, config.server),
+                "{again}"
+            );
         }
     }
 
@@ -399,9 +403,6 @@ mod tests {
         assert_eq!(remark("preset ="), Some(" line 1"));
         assert_eq!(remark("accrual ="), Some(" line 4"));
         assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
-        assert!(
-            said.contains("\n\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"),
-            "{said}"
-        );
+        assert!(said.contains("\n\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
     }
 }
