@@ -31,3 +31,4 @@ complete -c qstat -s v -l verbose -d 'With --why: what is in the job\'s way at e
 complete -c qstat -l usage -d 'What has been used, by account and user, and what of it still counts; with -F json too'
 complete -c qstat -l priority -d 'What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the queue in its order; with -F json too'
 complete -c qstat -l shares -d 'Who owns which share of the machine, and has had how much of it; with -F json too'
+complete -c qstat -l limits -d 'Every limit in force: whose, on what, how much of it is used, by which jobs, and how many wait because of it; with -u those that concern these users; with -F json too'
