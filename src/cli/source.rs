@@ -65,7 +65,18 @@ impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (reservations, events) = (Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new(), objects: Vec::new() }
+        Answers {
+            server,
+            rows,
+            jobs,
+            queues,
+            nodes,
+            reservations,
+            events,
+            longest: None,
+            ahead: Vec::new(),
+            objects: Vec::new(),
+        }
     }
 }
 
@@ -241,6 +252,7 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
+            scheduling: true,
             fair_shares: Vec::new(),
         })
     }

@@ -89,8 +89,10 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
     if keep(old.server.shared != file.server.shared, "[server] shared") {
         file.server.shared = old.server.shared;
     }
-    if keep((&old.cycle.record, old.cycle.record_size) != (&file.cycle.record, file.cycle.record_size), "[cycle] record")
-    {
+    if keep(
+        (&old.cycle.record, old.cycle.record_size) != (&file.cycle.record, file.cycle.record_size),
+        "[cycle] record",
+    ) {
         file.cycle.record.clone_from(&old.cycle.record);
         file.cycle.record_size = old.cycle.record_size;
     }
@@ -123,7 +125,9 @@ fn changes(now: &Setup, next: &Setup) -> Vec<String> {
         });
     }
     let is_there = |place: &(&str, Option<String>, &str)| {
-        after.iter().any(|setting| (setting.section, setting.name.as_ref(), setting.key) == (place.0, place.1.as_ref(), place.2))
+        after.iter().any(|setting| {
+            (setting.section, setting.name.as_ref(), setting.key) == (place.0, place.1.as_ref(), place.2)
+        })
     };
     let gone = before.keys().filter(|place| !is_there(place) && place.1.is_some());
     let mut gone: Vec<String> =

@@ -382,7 +382,12 @@ impl Desk<'_> {
         }
     }
 
-    pub(super) fn mark_node(&mut self, name: &str, offline: Option<bool>, comment: Option<&str>) -> Result<Granted, Refusal> {
+    pub(super) fn mark_node(
+        &mut self,
+        name: &str,
+        offline: Option<bool>,
+        comment: Option<&str>,
+    ) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
         let mut node = self.ledger.node(name).cloned().ok_or_else(Refusal::unknown_node)?;
         if let Some(offline) = offline.filter(|&offline| offline != node.offline) {

@@ -1,8 +1,8 @@
 //! What a configuration says that may not be what is meant.
 
 use super::Config;
-use crate::model::amendment::Amendments;
 use super::resolved::{Origin, Setting, resolved};
+use crate::model::amendment::Amendments;
 use crate::model::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::formula::asks_for;

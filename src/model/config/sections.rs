@@ -34,7 +34,7 @@ use super::{
 use crate::model::limit::Limits;
 use crate::model::policy::{Policy, Preset};
 use crate::model::queue::Queue;
-use crate::model::resource::{Definition, Kind, is_plain, ResourceList, Resources, Size, Value};
+use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value, is_plain};
 use crate::model::time::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
