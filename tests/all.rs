@@ -35,6 +35,7 @@ mod placement;
 mod placement_search;
 mod priorities;
 mod promised_rooms;
+mod qmgr;
 mod quality;
 mod recorded;
 mod recovery;

@@ -37,6 +37,7 @@ pub fn server() -> ServerFacts {
         operators: vec![],
         privileged: true,
         history: true,
+        scheduling: true,
         fair_shares: Vec::new(),
     }
 }

@@ -108,6 +108,10 @@ pub mod story;
 
 pub mod pbsnodes;
 
+pub mod qmgr;
+
+pub mod gates;
+
 pub mod nodes;
 
 pub mod attributes;
@@ -165,6 +169,11 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qsub", section: 1, command: qsub::command },
     Program { name: "tracejob", section: 1, command: tracejob::command },
     Program { name: "noded", section: 8, command: crate::noded::command },
+    Program { name: "qdisable", section: 8, command: gates::qdisable_command },
+    Program { name: "qenable", section: 8, command: gates::qenable_command },
+    Program { name: "qmgr", section: 8, command: qmgr::command },
+    Program { name: "qstart", section: 8, command: gates::qstart_command },
+    Program { name: "qstop", section: 8, command: gates::qstop_command },
     Program { name: "schedd", section: 8, command: crate::schedd::command },
 ];
 

@@ -252,6 +252,7 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
+            scheduling: true,
             fair_shares: Vec::new(),
         })
     }

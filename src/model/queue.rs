@@ -107,6 +107,10 @@ fn whole() -> f64 {
 
 /// Older spools say whether it is charged, and not how much.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    // Frames say nothing of types, and need not: all who speak are of one version.
+    if !deserializer.is_human_readable() {
+        return f64::deserialize(deserializer);
+    }
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Charge {

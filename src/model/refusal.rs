@@ -66,6 +66,8 @@ refusals! {
     mixed_limits = 15141, "Cannot mix old and new style queue/run limit enforcement types";
     /// An attribute that `qmgr` does not know. PBS's text ends in a blank.
     undefined_attribute = 15002, "Undefined attribute ";
+    /// No such resource.
+    no_resource = 15035, "Unknown resource";
     /// No such reservation.
     unknown_reservation = 15084, "Unknown Reservation Id";
     /// Times that are none, or do not agree.

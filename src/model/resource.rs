@@ -133,6 +133,13 @@ impl Size {
         Size { count, scale: 2, words: false }
     }
 
+    /// So many bytes, in the largest unit of which there is a whole number.
+    pub fn exactly(bytes: u64) -> Size {
+        let fits = |scale: &u8| bytes > 0 && bytes % 1024u64.pow(u32::from(*scale)) == 0;
+        let scale = (0..=5).rev().find(fits).unwrap_or(0);
+        Size { count: bytes / 1024u64.pow(u32::from(scale)), scale, words: false }
+    }
+
     /// Reads an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
     /// None for anything else, and for what no 64-bit number of bytes holds.
     pub fn parse(text: &str) -> Option<Size> {

@@ -140,6 +140,7 @@ impl Setup {
             operators: names(&self.config.server.operators),
             privileged: false,
             history: self.config.server.history > Span(0),
+            scheduling: self.config.cycle.scheduling,
             fair_shares: Vec::new(),
         }
     }

@@ -497,6 +497,9 @@ pub struct ServerFacts {
     /// Whether finished jobs are kept and shown.
     #[serde(default = "yes")]
     pub history: bool,
+    /// Whether cycles start jobs.
+    #[serde(default = "yes")]
+    pub scheduling: bool,
     /// The fair-share priorities of those who have jobs, by the account they ask for, as of the last cycle:
     /// where the policy goes by such (I7).
     #[serde(default)]

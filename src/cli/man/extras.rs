@@ -14,8 +14,6 @@ pub(super) struct Extra {
 pub(super) enum On {
     /// All.
     All,
-    /// All of a section of the manual.
-    Section(u8),
     /// These programs'.
     Programs(&'static [&'static str]),
 }
@@ -30,10 +28,11 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::amending;
 use super::nested;
 use super::queue;
 use super::scenarios;
-use On::{All, Programs, Section};
+use On::{All, Programs};
 use Part::{Example, Term, Text};
 
 /// Commands that act on a job and answer with PBS's codes.
@@ -537,6 +536,11 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
         ],
     },
+    amending::GRAMMAR,
+    amending::OBJECTS,
+    amending::STATUS,
+    amending::EXAMPLES,
+    amending::GATES,
     Extra {
         on: All,
         heading: "ENVIRONMENT",
@@ -575,8 +579,17 @@ pub(super) const EXTRAS: &[Extra] = &[
         )],
     },
     Extra {
-        on: Section(8),
+        on: Programs(&["schedd", "noded"]),
         heading: "SIGNALS",
         parts: &[Term("TERM, INT", "Leave. Running jobs go on under their shepherds and are found again.")],
+    },
+    Extra {
+        on: Programs(&["schedd"]),
+        heading: "RELOADING",
+        parts: &[Text(
+            "On HUP schedd reads lanai.toml anew. A bad file is refused whole, and the log says line and remedy; of a \
+             good one the log says what has changed. The server's name, shared, record and the sockets of nodes stay as \
+             they are until schedd is started anew.",
+        )],
     },
 ];

@@ -108,7 +108,7 @@ pub(super) fn exists(config: &Config, target: &Target) -> Result<(), Refusal> {
         Target::Resource(name) => match config.resources.iter().any(|(known, _)| known == name) {
             true => Ok(()),
             false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
-            false => Err(Refusal::unknown_resource_of("resource", name)),
+            false => Err(Refusal::no_resource()),
         },
     }
 }

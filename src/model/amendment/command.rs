@@ -74,7 +74,7 @@ impl Amendments {
             target => target,
         };
         match command.verb {
-            Verb::Create => next.create(target, &config)?,
+            Verb::Create => next.create(target, &config, file)?,
             Verb::Delete => {
                 next.delete(target, &config, file)?;
                 return Ok(next);
@@ -93,7 +93,12 @@ impl Amendments {
         }
     }
 
-    fn create(&mut self, target: &Target, config: &Config) -> Result<(), Refusal> {
+    /// The default queue that is there though nobody has spoken of it stays as it is.
+    fn create(&mut self, target: &Target, config: &Config, file: &Config) -> Result<(), Refusal> {
+        if matches!(target, Target::Queue(_)) && self.of(target).is_none() && is_unspoken(file, target) {
+            self.entry(target);
+            return Ok(());
+        }
         let is_there = apply::exists(config, target).is_ok();
         match target {
             Target::Queue(name) if !Queue::is_name(name) => return Err(Refusal::bad_name()),
@@ -177,7 +182,10 @@ impl Amendments {
     fn check(&self, target: &Target, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
         let (config, misfits) = file.amended(self);
         let is_new = |key: &Key| edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute));
-        let is_about = |misfit: &&Misfit| misfit.target == *target && misfit.key.as_ref().is_none_or(is_new);
+        // Of two styles of limits the one that stands later is found to be in the way.
+        let is_mixed = |misfit: &Misfit| misfit.why == Refusal::mixed_limits();
+        let is_about =
+            |misfit: &&Misfit| misfit.target == *target && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }
@@ -194,6 +202,10 @@ impl Amendments {
     pub(super) fn says_value(&self, target: &Target, attribute: &str) -> bool {
         self.of(target).is_some_and(|said| said.values.get(&Key::plain(attribute)).is_some_and(Option::is_some))
     }
+}
+
+fn is_unspoken(file: &Config, target: &Target) -> bool {
+    file.server.default_queue == target.name() && !file.queues.iter().any(|queue| queue.name == target.name())
 }
 
 /// The attribute as it is, all its entries together.

@@ -203,12 +203,8 @@ fn amount(resources: &Resources, quantity: &Quantity, text: &str) -> Option<i64>
 
 /// A counted amount as it is written: a size in the largest unit of which there is a whole number.
 pub(super) fn shown(kind: Kind, amount: i64) -> String {
-    let bytes = amount.max(0).unsigned_abs();
-    let units = [(1u64 << 40, "tb"), (1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb")];
-    let whole = units.into_iter().find(|(unit, _)| bytes > 0 && bytes % unit == 0);
-    match (kind, whole) {
-        (Kind::Size, Some((unit, name))) => format!("{}{name}", bytes / unit),
-        (Kind::Size, None) => Size::parse(&bytes.to_string()).map_or_else(String::new, |size| size.to_string()),
+    match kind {
+        Kind::Size => Size::exactly(amount.max(0).unsigned_abs()).to_string(),
         _ => Value::of_amount(kind, amount).to_string(),
     }
 }

@@ -23,8 +23,16 @@ const TYPES: [(&str, Kind); 7] = [
 /// runs it.
 const FLAGS: &str = "hnfqirm";
 
+/// What every site of PBS makes itself and Lanai brings along: it may be made, and is what it is.
+const GPUS: (&str, &str, &str) = ("ngpus", "long", "hn");
+
 /// Defines a resource with nothing said of it: a text.
 pub(super) fn create(config: &mut Config, name: &str) {
+    if name == GPUS.0 {
+        config.resources.push((name.to_string(), of(GPUS.1, GPUS.2)));
+        keep(config, name, TYPE, GPUS.1);
+        return keep(config, name, FLAG, GPUS.2);
+    }
     config.resources.push((name.to_string(), of("string", "")));
     keep(config, name, TYPE, "string");
 }
@@ -38,11 +46,15 @@ pub(super) fn write(config: &mut Config, name: &str, key: &Key, text: Option<&st
         _ => flags = text.unwrap_or_default().to_string(),
     }
     let is_known = TYPES.iter().any(|(known, _)| *known == kind) && flags.chars().all(|flag| FLAGS.contains(flag));
-    if !is_known {
+    let is_otherwise = name == GPUS.0 && (kind != GPUS.1 || !GPUS.2.chars().all(|flag| flags.contains(flag)));
+    if !is_known || (is_otherwise && text.is_some()) {
         return Err(illegal());
     }
+    if is_otherwise {
+        return Ok(());
+    }
     let Some((_, definition)) = config.resources.iter_mut().find(|(known, _)| known == name) else {
-        return Err(Refusal::unknown_resource_of("resource", name));
+        return Err(Refusal::no_resource());
     };
     *definition = of(&kind, &flags);
     keep(config, name, TYPE, &kind);
@@ -88,5 +100,5 @@ fn in_words(definition: &Definition, what: &str) -> String {
 
 /// Whether the system has it, and nobody made it.
 pub(super) fn is_builtin(name: &str) -> bool {
-    Resources::builtin().get(name).is_some()
+    name != GPUS.0 && Resources::builtin().get(name).is_some()
 }

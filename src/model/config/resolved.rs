@@ -396,6 +396,37 @@ mod tests {
     }
 
     #[test]
+    fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_again() {
+        use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb};
+        let text = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n\
+                    [[queue]]\nname = \"fast\"\npriority = 4\nacl_users = [\"ann\"]\nroute_destinations = [\"workq\"]\n\
+                    factor = 0.5\nresources_max = { walltime = \"1:00:00\", mem = \"2gb\" }\n\
+                    [[limit]]\nuser = \"*\"\nrunning = { jobs = 4, mem = \"1gb\" }\nrunning_soft = { jobs = 2 }\n\
+                    [[limit]]\nqos = \"high\"\nidle = { jobs = 1 }\noverride = true\n";
+        let file = Config::parse(text).unwrap();
+        let edit =
+            |attribute: &str, value: &str| Edit { key: Key::plain(attribute), op: Op::Set, value: value.to_string() };
+        let edits = vec![edit("max_run", "[u:bob=7]"), edit("Priority", "5")];
+        let command = Command { verb: Verb::Set, target: Target::Queue("fast".into()), edits };
+        let said = Amendments::default().with(&command, &file).unwrap();
+        let (config, _) = file.amended(&said);
+        let again = Written(&resolved(&config, text, &said)).to_string();
+        let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
+        assert_eq!(
+            (read.queues(), read.policy(), read.pools.clone()),
+            (config.queues(), config.policy(), config.pools)
+        );
+        let remark =
+            |line: &str| again.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
+        assert_eq!((remark("priority = 5"), remark("factor = 0.5")), (Some("qmgr"), Some("line 12")), "{again}");
+        assert_eq!((remark("running_soft"), remark("total = 3")), (Some("line 17"), Some("line 6")), "{again}");
+        assert_eq!((remark("user = \"bob\""), remark("idle")), (Some("qmgr"), Some("line 20")), "{again}");
+        let queue = KEYS.iter().find(|(section, _)| *section == "queue").unwrap().1;
+        let all = objects::keys_of_queue();
+        assert_eq!(all, queue, "no key of a queue is forgotten");
+    }
+
+    #[test]
     fn every_value_has_its_origin() {
         let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
         let said = written(text);
@@ -403,6 +434,6 @@ mod tests {
         assert_eq!(remark("preset ="), Some(" line 1"));
         assert_eq!(remark("accrual ="), Some(" line 4"));
         assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
-        assert!(said.contains("\n\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
+        assert!(said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
     }
 }

@@ -7,7 +7,7 @@ use crate::model::config::Config;
 use crate::model::limit::{Limit, Quantity, Selector, Stage};
 use crate::model::pool::Pool;
 use crate::model::queue::Queue;
-use crate::model::resource::{Definition, Kind, Resources};
+use crate::model::resource::{Definition, Kind, Resources, Size};
 use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
@@ -85,7 +85,7 @@ fn resource(name: &str, definition: &Definition, pool: Option<&Pool>) -> Vec<Kno
         Kind::String => "string",
     };
     let total = |pool: &Pool| match definition.kind {
-        Kind::Size => pool.total.to_string().into(),
+        Kind::Size => size(pool.total),
         _ => Value::from(pool.total),
     };
     let hosts = |pool: &Pool| {
@@ -101,6 +101,11 @@ fn resource(name: &str, definition: &Definition, pool: Option<&Pool>) -> Vec<Kno
         ("per_host", pool.map(|pool| pool.per_host.into())),
         ("hosts", pool.and_then(hosts)),
     ]
+}
+
+/// A number of bytes as a size.
+fn size(bytes: i64) -> Value {
+    Size::exactly(bytes.max(0).unsigned_abs()).to_string().into()
 }
 
 fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
@@ -130,6 +135,12 @@ fn keys(queue: &Queue, factor: Option<f64>) -> Vec<Known> {
         ("max_array_size", queue.max_array_size.map(|most| i64::from(most).into())),
         ("comment", queue.comment.clone().map(Value::from)),
     ]
+}
+
+/// The names of all keys of a queue.
+#[cfg(test)]
+pub(super) fn keys_of_queue() -> Vec<&'static str> {
+    keys(&Queue::named(""), None).into_iter().map(|(key, _)| key).collect()
 }
 
 /// Each limit by itself. Those that the file says come from one of its sections, in their order.
@@ -172,7 +183,7 @@ fn limit_keys(limit: &Limit, resources: &Resources) -> Vec<Known> {
         let name = limit.quantity.name();
         let kind = resources.get(name).filter(|_| matches!(limit.quantity, Quantity::Resource(_)));
         let is_size = kind.is_some_and(|definition| definition.kind == Kind::Size);
-        table([(name, if is_size { amount.to_string().into() } else { Value::from(amount) })])
+        table([(name, if is_size { size(amount) } else { Value::from(amount) })])
     };
     let (hard, soft) = match limit.stage {
         Stage::Running => ("running", "running_soft"),
