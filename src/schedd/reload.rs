@@ -62,6 +62,7 @@ impl Schedd {
             self.ledger.recall(&promises);
         }
         self.memory = Memory::default();
+        self.scenes.forget();
         self.ledger.want_cycle();
     }
 

@@ -112,6 +112,11 @@ impl Scenes {
         Ok(scene)
     }
 
+    /// Lets go of the scene though it is fresh: it goes by a configuration that holds no more.
+    pub fn forget(&mut self) {
+        self.latest = None;
+    }
+
     /// Lets go of a scene that nobody may use any more.
     pub fn expire(&mut self, now: Span) {
         self.latest.take_if(|latest| now >= latest.shared);
