@@ -1,6 +1,7 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::model::accounting::{Entry, Tally};
 use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;
@@ -54,6 +55,10 @@ pub struct Answers {
     pub events: Vec<(Time, Event)>,
     /// The most characters of an id, where that is told.
     pub longest: Option<u32>,
+    /// For a question about what entries of the accounts come to.
+    pub tallies: Vec<Tally>,
+    /// For a question about entries of the accounts.
+    pub entries: Vec<Entry>,
     /// For a question about what is to come.
     pub ahead: Vec<Told>,
 }
@@ -61,8 +66,9 @@ pub struct Answers {
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (reservations, events) = (Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new() }
+        let (reservations, events, tallies, entries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (longest, ahead) = (None, Vec::new());
+        Answers { server, rows, jobs, queues, nodes, reservations, events, longest, tallies, entries, ahead }
     }
 }
 
@@ -186,6 +192,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
         Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
+        Answer::Tallies(_) | Answer::Entries(_) => None,
     }
 }
 
@@ -253,6 +260,8 @@ impl Answers {
             Answer::Reservations(reservations) => self.reservations.extend(reservations),
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
+            Answer::Tallies(tallies) => self.tallies.extend(tallies),
+            Answer::Entries(entries) => self.entries.extend(entries),
             Answer::Ahead(told) => self.ahead.push(told),
         }
     }

@@ -39,6 +39,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "operators",
             "managers",
             "history",
+            "accounting",
             "workdir",
             "jobscript_max_size",
             "max_array_size",
@@ -119,7 +120,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority"]),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority", "charge"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",
@@ -279,6 +280,8 @@ pub struct ServerConfig {
     pub managers: Vec<Person>,
     /// How long finished jobs are kept.
     pub history: Span,
+    /// How long the accounts are kept; no shorter than `history`.
+    pub accounting: Span,
     /// Where a job starts.
     pub workdir: Workdir,
     /// The largest job script accepted.
@@ -305,6 +308,7 @@ impl Default for ServerConfig {
             operators: Vec::new(),
             managers: Vec::new(),
             history: Span::seconds(90 * 24 * 3600),
+            accounting: Span::seconds(400 * 24 * 3600),
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,

@@ -50,6 +50,8 @@ pub mod member;
 
 pub mod account;
 
+pub mod accounting;
+
 pub mod task;
 
 pub mod digest;

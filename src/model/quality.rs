@@ -1,5 +1,6 @@
 //! Qualities of service (F4): what one counts for, and who may ask for it.
 
+use super::queue::Queue;
 use super::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,6 +18,13 @@ pub struct Quality {
     pub exempt: bool,
     /// What it counts as a credential; the highest first.
     pub priority: i64,
+    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (X24).
+    #[serde(default = "whole")]
+    pub charge: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// Who may ask for a quality of service.
@@ -61,7 +69,14 @@ pub struct Qualities {
 impl Default for Qualities {
     fn default() -> Qualities {
         let operators = Grant::Listed { users: Vec::new(), groups: Vec::new(), accounts: Vec::new() };
-        let one = |name: &str, factor, grant, exempt| Quality { name: name.into(), factor, grant, exempt, priority: 0 };
+        let one = |name: &str, factor, grant, exempt| Quality {
+            name: name.into(),
+            factor,
+            grant,
+            exempt,
+            priority: 0,
+            charge: 1.0,
+        };
         let all = vec![
             one("expedite", 1.0, operators, false),
             one(Qualities::NORMAL, Qualities::NORMAL_FACTOR, Grant::All, false),
@@ -100,6 +115,13 @@ impl Qualities {
     /// Whether jobs of a quality are exempt from the limits of queues on size and run time.
     pub fn is_exempt(&self, name: Option<&str>) -> bool {
         self.find(name.unwrap_or(Qualities::NORMAL)).is_some_and(|quality| quality.exempt)
+    }
+
+    /// How much of what a job of a quality in a queue uses is charged: what both say, multiplied (I5, X24).
+    /// The queue is that of the configuration; a reservation's charges all.
+    pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
+        let quality = self.find(name.unwrap_or(Qualities::NORMAL));
+        quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
     }
 
     /// Refuses a quality of service that there is not, and one that is not for who asks.
@@ -179,7 +201,14 @@ mod tests {
             let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
             Grant::Listed { users: all(users), groups: all(groups), accounts: all(accounts) }
         };
-        let of = |name: &str, grant| Quality { name: name.into(), factor: 1.0, grant, exempt: false, priority: 0 };
+        let of = |name: &str, grant| Quality {
+            name: name.into(),
+            factor: 1.0,
+            grant,
+            exempt: false,
+            priority: 0,
+            charge: 1.0,
+        };
         let qualities = Qualities::only(vec![
             of("high", listed(&["ann"], &["staff"], &["paying"])),
             of("open", listed(&["*"], &[], &[])),
@@ -196,6 +225,13 @@ mod tests {
         assert!(said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"), "{said}");
         assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
         assert_eq!(qualities.factors()["normal"], 0.5);
+        let mut half = Qualities::only(vec![Quality { charge: 0.5, ..of("low", Grant::All) }]);
+        let queue = |charge| Queue { charge, ..Queue::named("q") };
+        let charge = |qos, charge| half.charge(qos, Some(&queue(charge)));
+        assert_eq!([charge(Some("low"), 0.5), charge(None, 0.5), charge(Some("low"), 0.0)], [0.25, 0.5, 0.0], "X24");
+        assert_eq!([half.charge(Some("low"), None), half.charge(Some("none"), None)], [0.5, 1.0]);
+        half.all[1].charge = 2.0;
+        assert_eq!(half.charge(None, None), 2.0, "a job that asks for none has the normal one");
         let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
         assert_eq!((own.all.len(), own.factors()["normal"]), (2, 1.0), "a site may say what is normal");
     }

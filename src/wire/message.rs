@@ -3,6 +3,7 @@
 //! [`super::order`].
 
 use super::ahead::{Ahead, Told};
+use crate::model::accounting::{Entry, Inquiry, Key, Tally};
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
@@ -268,6 +269,11 @@ pub enum Question {
     Trace(JobId),
     /// All reservations.
     Reservations,
+    /// What entries of the accounts come to, taken together by these keys.
+    Accounts(Box<Inquiry>, Vec<Key>),
+    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for its elements,
+    /// or of any if there are none.
+    Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
     Ahead(Ahead),
 }
@@ -287,6 +293,7 @@ impl Question {
             }
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
             Question::Queues | Question::Nodes | Question::Server | Question::Reservations => None,
+            Question::Accounts(..) | Question::Entries(..) => None,
         }
     }
 }
@@ -394,6 +401,10 @@ pub enum Answer {
     Server(Box<ServerFacts>),
     /// For [`Question::Reservations`].
     Reservations(Vec<Reservation>),
+    /// For [`Question::Accounts`].
+    Tallies(Vec<Tally>),
+    /// For [`Question::Entries`].
+    Entries(Vec<Entry>),
     /// For [`Question::Ahead`].
     Ahead(Told),
 }
