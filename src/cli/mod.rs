@@ -108,6 +108,8 @@ pub mod period;
 
 mod cell;
 
+mod efficiency;
+
 pub mod tracejob;
 
 pub mod story;

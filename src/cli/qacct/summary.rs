@@ -56,15 +56,17 @@ impl Summary {
         if self.rows.is_empty() {
             return format!("Nothing in the accounts, {}.\n", span(from, to));
         }
+        let total = self.total();
+        let decimals = decimals(&total);
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.set_header(self.by.iter().map(|by| head(*by)).chain(HEADS));
         for (of, sums) in &self.rows {
-            table.add_row(of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums)));
+            table.add_row(of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums, decimals)));
         }
         if self.rows.len() > 1 {
             let blank = vec![String::new(); self.by.len() - 1];
-            table.add_row(["Total".to_string()].into_iter().chain(blank).chain(figures(&self.total())));
+            table.add_row(["Total".to_string()].into_iter().chain(blank).chain(figures(&total, decimals)));
         }
         let figures = table.column_iter_mut().skip(self.by.len());
         figures.for_each(|column| column.set_cell_alignment(CellAlignment::Right));
@@ -126,8 +128,13 @@ fn span(from: Option<Wall>, to: Option<Wall>) -> String {
     }
 }
 
-fn figures(sums: &Sums) -> [String; 8] {
-    let hours = |ms: f64| format!("{:.2}", ms / 3_600_000.0);
+/// A table of few hours tells them to the second.
+fn decimals(total: &Sums) -> usize {
+    if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
+}
+
+fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
+    let hours = |ms: f64| format!("{:.decimals$}", ms / 3_600_000.0);
     let part = |part| Cell::or_nothing(part, Cell::Part).shown();
     [
         sums.jobs.to_string(),
@@ -192,10 +199,10 @@ mod tests {
         let expected = "\
 Jobs that ended before 9223372036854775807:
 
-User   Queue  Jobs  Failed  CPU h  Core h  Charged h    CPU  Memory      Wait
-ann    workq     3       1   1.50    2.00       1.00  75.0%   25.0%  00:00:22
-bo     --        3       1   1.50    2.00       1.00  75.0%   25.0%  00:00:22
-Total            6       2   3.00    4.00       2.00  75.0%   25.0%  00:00:22
+User   Queue  Jobs  Failed   CPU h  Core h  Charged h    CPU  Memory      Wait
+ann    workq     3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
 ";
         assert_eq!(told, expected);
         assert_eq!(
