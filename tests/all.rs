@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs and read the clock")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounting;
 mod administrator;
 mod architecture;
 mod arrays;

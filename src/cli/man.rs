@@ -3,6 +3,8 @@
 //! What clap does not know (exit status, files, environment, examples) comes from the table
 //! [`EXTRAS`]. Pages hold no date: the same source gives the same page.
 
+mod accounts;
+
 mod amending;
 
 mod extras;

@@ -102,6 +102,14 @@ pub mod pbs_ralter;
 
 pub mod pbs_rdel;
 
+pub mod qacct;
+
+pub mod period;
+
+mod cell;
+
+mod efficiency;
+
 pub mod tracejob;
 
 pub mod story;
@@ -153,6 +161,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "pbs_rsub", section: 1, command: pbs_rsub::command },
     Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
     Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
+    Program { name: "qacct", section: 1, command: qacct::command },
     Program { name: "qalter", section: 1, command: qalter::command },
     Program { name: "qdel", section: 1, command: qdel::command },
     Program { name: "qhold", section: 1, command: qhold::command },

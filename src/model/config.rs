@@ -43,6 +43,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "operators",
             "managers",
             "history",
+            "accounting",
             "workdir",
             "jobscript_max_size",
             "max_array_size",
@@ -127,7 +128,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for"]),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for", "charge"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",
@@ -293,6 +294,8 @@ pub struct ServerConfig {
     pub managers: Vec<Person>,
     /// How long finished jobs are kept.
     pub history: Span,
+    /// How long the accounts are kept; no shorter than `history`.
+    pub accounting: Span,
     /// Where a job starts.
     pub workdir: Workdir,
     /// The largest job script accepted.
@@ -327,6 +330,7 @@ impl Default for ServerConfig {
             operators: Vec::new(),
             managers: Vec::new(),
             history: Span::seconds(90 * 24 * 3600),
+            accounting: Span::seconds(400 * 24 * 3600),
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,

@@ -52,6 +52,8 @@ pub mod member;
 
 pub mod account;
 
+pub mod accounting;
+
 pub mod task;
 
 pub mod digest;

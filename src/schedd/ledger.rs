@@ -16,6 +16,7 @@ mod setups;
 
 mod windows;
 
+use super::accounting::Desk;
 use super::clock::{Clock, Reading};
 use super::mail::{self, Letter};
 use super::remarks;
@@ -334,7 +335,9 @@ impl Ledger {
         self.ties.observe(was, job);
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(run, moment.now);
-            self.tick.charge(&self.setup, job, Some(&event), moment.now);
+            self.tick.close(&desk(&self.setup, &self.clock, moment.now), job, Some(&event));
+        } else if was != State::Finished && !was_open {
+            self.tick.end_waiting(&desk(&self.setup, &self.clock, moment.now), job);
         }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
@@ -392,7 +395,7 @@ impl Ledger {
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         change(job);
         if closing && job.life.open_run().is_none() {
-            self.tick.charge(&self.setup, job, None, self.now);
+            self.tick.close(&desk(&self.setup, &self.clock, self.now), job, None);
         }
         if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
@@ -566,6 +569,10 @@ impl Ledger {
             }
         }
     }
+}
+
+fn desk<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> Desk<'a> {
+    Desk { setup, clock: clock.table(), now }
 }
 
 /// The job, to be changed in this tick.

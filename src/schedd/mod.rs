@@ -18,6 +18,8 @@ pub mod sharing;
 
 pub mod uses;
 
+mod accounting;
+
 pub mod charging;
 
 pub mod remarks;
@@ -456,6 +458,10 @@ impl Schedd {
     fn clear_remains(&mut self) {
         if self.reserve.is_whole() && self.spool.has_remains().unwrap_or(false) {
             self.ledger.also(Change::Clear);
+        }
+        match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
+            Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),
+            Err(error) => tracing::error!("old entries of the accounts cannot be found now: {error}"),
         }
     }
 

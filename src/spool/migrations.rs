@@ -79,6 +79,8 @@ const STEPS: &[&str] = &[
          PRIMARY KEY (job, idx)) WITHOUT ROWID;",
     super::charges::SCHEMA,
     super::amendments::SCHEMA,
+    super::charges::FACTORS,
+    super::accounting::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

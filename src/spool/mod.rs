@@ -15,6 +15,8 @@ pub mod query;
 
 pub mod ties;
 
+mod accounting;
+
 mod amendments;
 
 mod charges;

@@ -10,6 +10,7 @@ use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::Search;
 
+mod accounts;
 mod census;
 mod elements;
 mod search;
@@ -44,6 +45,8 @@ impl Reader {
         match question {
             // What is to come is not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
+            Question::Accounts(inquiry, keys) => accounts::tallies(&connection, inquiry, keys, each),
+            Question::Entries(inquiry, jobs) => accounts::entries(&connection, inquiry, jobs, each),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
             Question::Objects => {

@@ -3,6 +3,7 @@
 //! [`super::order`].
 
 use super::ahead::{Ahead, Told};
+use crate::model::accounting::{Entry, Inquiry, Key, Tally};
 use crate::model::amendment::Command;
 use crate::model::amendment::description::Described;
 use crate::model::array::Indices;
@@ -275,6 +276,11 @@ pub enum Question {
     Reservations,
     /// What is configured, as `qmgr` shows it.
     Objects,
+    /// What entries of the accounts come to, taken together by these keys.
+    Accounts(Box<Inquiry>, Vec<Key>),
+    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for its elements,
+    /// or of any if there are none.
+    Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
     Ahead(Ahead),
 }
@@ -295,6 +301,7 @@ impl Question {
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
             Question::Queues | Question::Nodes | Question::Server => None,
             Question::Reservations | Question::Objects => None,
+            Question::Accounts(..) | Question::Entries(..) => None,
         }
     }
 }
@@ -404,6 +411,10 @@ pub enum Answer {
     Reservations(Vec<Reservation>),
     /// For [`Question::Objects`].
     Objects(Vec<Described>),
+    /// For [`Question::Accounts`].
+    Tallies(Vec<Tally>),
+    /// For [`Question::Entries`].
+    Entries(Vec<Entry>),
     /// For [`Question::Ahead`].
     Ahead(Told),
 }

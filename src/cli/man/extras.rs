@@ -28,6 +28,7 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::accounts;
 use super::amending;
 use super::nested;
 use super::queue;
@@ -264,7 +265,8 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("A", "Accounting: what was asked for, given and used."),
             Text(
                 "Everybody may ask about every job; the arguments with which it was submitted are told to its owner \
-                 and to operators alone. A job that has left the history has no story any more.",
+                 and to operators alone. A job that has left the history has no story any more; \
+                 qacct -j has its figures.",
             ),
         ],
     },
@@ -453,6 +455,11 @@ pub(super) const EXTRAS: &[Extra] = &[
                   at (seconds since 1970).",
         )],
     },
+    accounts::EFFICIENCY,
+    accounts::ENTRIES,
+    accounts::COLUMNS,
+    accounts::EXIT,
+    accounts::EXAMPLES,
     queue::TURNS,
     queue::SHARES,
     queue::LIMITS,
@@ -489,6 +496,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("What is it worth, made of what, and who is before it:", &["qstat --priority 17"]),
             Example("Who has had more than their share, and until when:", &["qstat --shares"]),
             Example("Who has used how much:", &["qstat --usage"]),
+            Example("Whether a job asked for too much:", &["qstat --eff 17"]),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],
     },

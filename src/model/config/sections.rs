@@ -139,6 +139,8 @@ fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, Conf
     let people = |key| section.read(key, "a list of \"user\", \"user@host\" or \"*\"", list(person));
     let queue = section.read("default_queue", NAME_OF_QUEUE, queue_name)?;
     let history = section.read("history", "a time, as \"90d\"", span)?;
+    let accounting = section.read("accounting", "a time, as \"400d\"", span)?;
+    let history = history.unwrap_or(default.history);
     let workdir = section.read("workdir", "\"submit\" or \"home\"", workdir)?;
     let script = section.read("jobscript_max_size", "a size, as \"1mb\", of at most 16mb", script_size)?;
     Ok(ServerConfig {
@@ -146,7 +148,8 @@ fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, Conf
         default_queue: queue.unwrap_or(default.default_queue),
         operators: people("operators")?.unwrap_or_default(),
         managers: people("managers")?.unwrap_or_default(),
-        history: history.unwrap_or(default.history),
+        history,
+        accounting: accounting.unwrap_or(default.accounting).max(history),
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
         max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
