@@ -8,7 +8,7 @@ fn recording(limit: &str) -> (TempDir, Sandbox) {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
     let sandbox =
-        Sandbox::configured(&format!("[cycle]\nrecord = \"{}\"\nrecord_size = \"{limit}\"\n", record.display()));
+        Sandbox::configured(&format!("[server]\nrefuse_impossible = false\n[cycle]\nrecord = \"{}\"\nrecord_size = \"{limit}\"\n", record.display()));
     (folder, sandbox)
 }
 

@@ -2,7 +2,7 @@
 
 mod codes;
 
-pub use codes::{CODES, Code};
+pub use codes::{CODES, Code, stage_of};
 
 use super::job::JobId;
 use super::time::Time;
