@@ -76,7 +76,8 @@ impl Census {
             return;
         }
         let party = self.party(job, subject);
-        let amounts: Vec<i64> = party.places.iter().map(|(place, _)| self.amount(&self.limits.all[*place], job)).collect();
+        let amounts: Vec<i64> =
+            party.places.iter().map(|(place, _)| self.amount(&self.limits.all[*place], job)).collect();
         for (place, amount) in party.places.iter().zip(&amounts) {
             *self.sums.entry(place.clone()).or_default() += amount;
         }

@@ -120,21 +120,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    (
-        "qos",
-        &[
-            "name",
-            "factor",
-            "users",
-            "groups",
-            "accounts",
-            "queues",
-            "exempt",
-            "priority",
-            "flags",
-            "default_for",
-        ],
-    ),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",

@@ -274,6 +274,9 @@ mod tests {
         assert!(qualities.check(Some("night"), &asker("night")).is_ok());
         let said = qualities.check(Some("night"), &asker("slow")).unwrap_err().text;
         assert!(said.contains("jobs in queues night"), "{said}");
-        assert_eq!([qualities.default_for(&asker("slow")), qualities.default_for(&asker("night"))], [Some("low"), None]);
+        assert_eq!(
+            [qualities.default_for(&asker("slow")), qualities.default_for(&asker("night"))],
+            [Some("low"), None]
+        );
     }
 }

@@ -128,9 +128,9 @@ impl Queue {
     /// Whether a job that stands so may leave by routing: because it is passed on, or has waited too long for that.
     pub fn routes(&self, standing: State) -> bool {
         let waits = matches!(standing, State::Queued | State::Held | State::Waiting);
-        self.route.as_ref().is_some_and(|route| {
-            self.started && route.passes(standing) || waits && route.lifetime.is_some()
-        })
+        self.route
+            .as_ref()
+            .is_some_and(|route| self.started && route.passes(standing) || waits && route.lifetime.is_some())
     }
 
     /// An open execution queue about which nothing else is said.

@@ -35,11 +35,7 @@ impl Request {
     }
 
     /// The same where some things go without saying; [`Request::asked`] stays what was asked.
-    fn parse_with(
-        asked: &[(String, String)],
-        defaults: &Defaults,
-        resources: &Resources,
-    ) -> Result<Request, Refusal> {
+    fn parse_with(asked: &[(String, String)], defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
         let asked = unglue(asked, resources);
         if asked.len() > MAX_NAMES {
             return Err(Refusal::illegal_value("Resource_List"));
@@ -181,12 +177,7 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
 }
 
 /// Chunks and place, by one of the three ways.
-fn shape(
-    asked: &Asked,
-    values: ResourceList,
-    each: &ResourceList,
-    resources: &Resources,
-) -> Result<Request, Refusal> {
+fn shape(asked: &Asked, values: ResourceList, each: &ResourceList, resources: &Resources) -> Result<Request, Refusal> {
     let text = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
     match (text("select"), text("nodes"), text("place")) {
         (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),

@@ -102,8 +102,13 @@ fn lesser(
     resources: &Resources,
     fits: impl Fn(&Request) -> bool,
 ) -> Option<String> {
-    let chunks: Vec<Chunk> =
-        request.select.chunks.iter().enumerate().map(|(place, chunk)| cut(vacant, shape, place, chunk)).collect::<Option<_>>()?;
+    let chunks: Vec<Chunk> = request
+        .select
+        .chunks
+        .iter()
+        .enumerate()
+        .map(|(place, chunk)| cut(vacant, shape, place, chunk))
+        .collect::<Option<_>>()?;
     let with = |part: f64| {
         let fewer = |chunk: &Chunk| Chunk { count: ((f64::from(chunk.count) * part) as u32).max(1), ..chunk.clone() };
         let text = request::spelled(&chunks.iter().map(fewer).collect::<Vec<_>>());
@@ -127,7 +132,9 @@ fn lesser(
 fn cut(vacant: &Space, shape: &Shape, place: usize, chunk: &Chunk) -> Option<Chunk> {
     let (cluster, asked) = (vacant.cluster, shape.chunks.get(place)?);
     let suits = |ix: &_| vacant.is_open(*ix) && cluster.node_meets(*ix, &asked.needs);
-    let part = |free: &[i64]| asked.asked.iter().map(|&(index, amount)| (free[index] as f64 / amount as f64).min(1.0)).product();
+    let part = |free: &[i64]| {
+        asked.asked.iter().map(|&(index, amount)| (free[index] as f64 / amount as f64).min(1.0)).product()
+    };
     let mut best: Option<(f64, &[i64])> = None;
     for ix in cluster.indices().filter(suits) {
         let free: &[i64] = &vacant.room(ix).free;

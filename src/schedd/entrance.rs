@@ -89,13 +89,7 @@ impl Desk<'_> {
 }
 
 /// Lets a job into the site's queue that it names, or on to where that routes it.
-pub fn enter(
-    ledger: &Ledger,
-    comer: Comer,
-    owner: &Owner,
-    spec: &Spec,
-    standing: State,
-) -> Result<Entered, Refusal> {
+pub fn enter(ledger: &Ledger, comer: Comer, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
     through(ledger, comer, owner, |entrance| entrance.enter(spec, standing))
 }
 

@@ -138,7 +138,13 @@ impl Desk<'_> {
         let bonds = self.bonds(None, &draft.depend)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
-        let standing = if is_held { State::Held } else if is_early { State::Waiting } else { State::Queued };
+        let standing = if is_held {
+            State::Held
+        } else if is_early {
+            State::Waiting
+        } else {
+            State::Queued
+        };
         let entered = self.enter(owner, &draft.spec, standing)?;
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);

@@ -284,9 +284,7 @@ impl Course<'_> {
             Claim::Stage(stage) => {
                 ("stage", named(*stage), self.why(id).map_or_else(none, |code| named(reason::stage_of(&code))))
             }
-            Claim::Reason(code) => {
-                ("reason", code.clone(), self.why(id).unwrap_or_else(none))
-            }
+            Claim::Reason(code) => ("reason", code.clone(), self.why(id).unwrap_or_else(none)),
             Claim::Comment(part) => return differs("comment", part, self.comment(id)),
             Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
             Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),

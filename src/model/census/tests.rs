@@ -63,16 +63,34 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
     };
     let count = "1 of 1, and 1 more)";
     for (limit, words) in [
-        ("queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed queue workq's per-user limit (ann: "),
-        ("queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }", "15142 Maximum number of jobs for user ann already in queue workq (ann: "),
+        (
+            "queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-user limit (ann: ",
+        ),
+        (
+            "queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }",
+            "15142 Maximum number of jobs for user ann already in queue workq (ann: ",
+        ),
         ("queue = \"workq\"\nqueued = { jobs = 1 }", "15142 Maximum number of jobs already in queue workq ("),
-        ("queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed queue workq's per-group limit (staff: "),
+        (
+            "queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-group limit (staff: ",
+        ),
         ("user = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-user limit (ann: "),
         ("queued = { jobs = 1 }", "15142 Maximum number of jobs already in complex ("),
-        ("queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }", "15143 would exceed per-user limit on resource ncpus in queue workq (ann: "),
-        ("user = \"ann\"\nqueued = { ncpus = 1 }", "15143 would exceed user ann's limit on resource ncpus in complex (ann: "),
+        (
+            "queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed per-user limit on resource ncpus in queue workq (ann: ",
+        ),
+        (
+            "user = \"ann\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed user ann's limit on resource ncpus in complex (ann: ",
+        ),
         ("queued = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex ("),
-        ("user = \"*\"\nwaiting = { jobs = 1 }", "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: "),
+        (
+            "user = \"*\"\nwaiting = { jobs = 1 }",
+            "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: ",
+        ),
         ("waiting = { jobs = 1 }", "15142 Maximum number of jobs in 'Q' state already in complex ("),
         ("waiting = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex for jobs in 'Q' state ("),
         ("account = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-account limit (dev: "),
@@ -83,9 +101,11 @@ fn the_words_are_those_of_pbs_with_the_count_behind_them() {
 
 #[test]
 fn each_is_counted_by_themselves_and_no_more_once_over() {
-    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n")
-        .with(1, "ann", "select=1:ncpus=1")
-        .with(2, "ann", "select=1:ncpus=1");
+    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n").with(1, "ann", "select=1:ncpus=1").with(
+        2,
+        "ann",
+        "select=1:ncpus=1",
+    );
     assert!(crowd.says("ann", "select=1:ncpus=1").contains("(ann: 2 of 2, and 1 more)"));
     assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
     let mut job = crowd.job(1, "ann", "select=1:ncpus=1");

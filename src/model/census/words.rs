@@ -101,9 +101,8 @@ impl Excess<'_> {
 
     fn shown(&self, amount: i64) -> String {
         let Quantity::Resource(name) = &self.limit.quantity else { return amount.to_string() };
-        self.resources.get(name).map_or_else(
-            || amount.to_string(),
-            |definition| Value::of_amount(definition.kind, amount).to_string(),
-        )
+        self.resources
+            .get(name)
+            .map_or_else(|| amount.to_string(), |definition| Value::of_amount(definition.kind, amount).to_string())
     }
 }

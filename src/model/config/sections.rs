@@ -145,9 +145,7 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
         max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
-        refuse_impossible: section
-            .read("refuse_impossible", BOOLEAN, boolean)?
-            .unwrap_or(default.refuse_impossible),
+        refuse_impossible: section.read("refuse_impossible", BOOLEAN, boolean)?.unwrap_or(default.refuse_impossible),
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),

@@ -93,7 +93,8 @@ fn a_job_within_the_bounds_of_its_queue_gets_what_it_does_not_say() {
 fn a_refusal_names_the_resource_the_value_the_bound_and_the_queue() {
     let site = site(BOUNDED);
     let said = |words: &str| site.enter(words).unwrap_err();
-    let more = "15036 Job violates queue and/or server resource limits: ncpus 5 is more than the most, 4, in queue workq";
+    let more =
+        "15036 Job violates queue and/or server resource limits: ncpus 5 is more than the most, 4, in queue workq";
     assert!(said("ncpus=5").starts_with(more), "{}", said("ncpus=5"));
     assert!(said("select=3:ncpus=2").contains("ncpus 6 is more"));
     assert!(said("ncpus=1").contains("ncpus 1 is less than the least, 2,"));
@@ -109,7 +110,10 @@ fn a_refusal_names_the_resource_the_value_the_bound_and_the_queue() {
 #[test]
 fn a_quality_that_is_exempt_heeds_no_bounds_of_the_queue() {
     let site = site(BOUNDED);
-    assert_eq!(site.enter("qos=standby ncpus=64 walltime=5:00:00").unwrap(), "workq ncpus=64 mem=1gb walltime=05:00:00");
+    assert_eq!(
+        site.enter("qos=standby ncpus=64 walltime=5:00:00").unwrap(),
+        "workq ncpus=64 mem=1gb walltime=05:00:00"
+    );
     assert!(site.enter("qos=normal walltime=5:00:00").is_err());
 }
 
@@ -164,7 +168,9 @@ fn waiting(site: &Site, words: &str) -> Job {
 
 #[test]
 fn what_waits_is_tried_again_until_its_time_is_over() {
-    let mut site = site(&format!("{ROUTES}[[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\nroute_lifetime = \"1m\"\n"));
+    let mut site = site(&format!(
+        "{ROUTES}[[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\nroute_lifetime = \"1m\"\n"
+    ));
     let turn = |site: &Site, queue: &str, seconds: i64| {
         let (job, queues) = (waiting(site, &format!("queue={queue}")), site.config.queues());
         let queue = queues.iter().find(|known| known.name == queue).unwrap();

@@ -105,7 +105,10 @@ mod tests {
     fn chunks_and_their_place_may_go_without_saying() {
         let defaults = Defaults::new(list(&[("select", "2:ncpus=2"), ("place", "scatter")]), list(&[("ncpus", "3")]));
         assert_eq!(shown(&[], &defaults), "ncpus=4 nodect=2 place=scatter select=2:ncpus=2");
-        assert_eq!(shown(&[("select", "2:mem=1gb")], &defaults), "mem=2gb ncpus=6 nodect=2 place=scatter select=2:mem=1gb");
+        assert_eq!(
+            shown(&[("select", "2:mem=1gb")], &defaults),
+            "mem=2gb ncpus=6 nodect=2 place=scatter select=2:mem=1gb"
+        );
         assert_eq!(shown(&[("ncpus", "1")], &defaults), "ncpus=1 nodect=1 place=pack select=1:ncpus=1");
     }
 

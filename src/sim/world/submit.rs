@@ -35,7 +35,13 @@ impl World {
         let bonds = self.grant(&draft.depend)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > super::wall(self.now));
-        let standing = if is_held { State::Held } else if is_early { State::Waiting } else { State::Queued };
+        let standing = if is_held {
+            State::Held
+        } else if is_early {
+            State::Waiting
+        } else {
+            State::Queued
+        };
         self.assign_account(&owner, &mut draft.spec);
         let entered = self.enter(None, &owner, &draft.spec, standing)?;
         draft.spec = entered.spec;

@@ -29,7 +29,8 @@ impl View<'_> {
                 format!("Its queue, {queue}, passes jobs on, and none of its destinations takes this one now.")
             }
             Reason::NoBackfill => {
-                "There is room for it now, but its quality of service lets it pass no job that waits for room.".to_string()
+                "There is room for it now, but its quality of service lets it pass no job that waits for room."
+                    .to_string()
             }
             Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
             Reason::Deferred { until } => {

@@ -33,7 +33,8 @@ fn limit(section: &Section, resources: &Resources) -> Result<Vec<Limit>, ConfigE
     for (name, stage) in Stage::ALL {
         let mut hard = amounts(section, name, resources)?;
         if [Stage::Queued, Stage::Waiting].contains(&stage) && hard.contains_key(&Quantity::Equivalents) {
-            let said = format!("`pe` is measured against the nodes there are: limit what runs by it, not what is {name}");
+            let said =
+                format!("`pe` is measured against the nodes there are: limit what runs by it, not what is {name}");
             return Err(section.wrong_at(name, said));
         }
         // Jobs that wait are not put off for later (M24).

@@ -3,9 +3,9 @@
 use super::precedence::from_0_to_1;
 use super::scheduling::named;
 use super::{BOOLEAN, boolean, each, keys, list, text, whole};
-use crate::model::limit::{Limit, Limits, Scope, Selector};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
+use crate::model::limit::{Limit, Limits, Scope, Selector};
 use crate::model::policy::{OwnSay, UserPriority};
 use crate::model::quality::{Flag, Grant, Named, Qualities, Quality};
 use std::collections::BTreeSet;
