@@ -89,8 +89,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let resources = config.resources();
     config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
     queue::check_routes(&root, &config.queues())?;
-    config.limits = limits::limits(&root, &resources)?;
-    config.limits.all.extend(quality::ignored(&config.qualities, &config.limits));
+    config.limits = quality::lift(limits::limits(&root, &resources)?, &config.qualities);
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
