@@ -81,17 +81,22 @@ fn an_administrators_day() {
     assert_eq!((&row["used"], &row["hard"], &row["barred"]), (&json!(2), &json!(2), &json!(3)), "{row}");
     assert_eq!(row["jobs"], json!([ids[0], ids[1]]), "{row}");
 
-    // A node is drained: what runs there runs on, nothing starts there any more, until it is back.
+    // Nodes are drained: what runs there runs on, nothing starts there any more, until they are back.
     let fillers: Vec<String> = (0..2).map(|_| sandbox.submit(&["-l", "select=1:ncpus=3"], "sleep 1000\n")).collect();
     until(&sandbox, &fillers, "RQ");
     sandbox.run("pbsnodes", &["-o", "-C", "fans", "n1", "n2"]).ok();
     assert!(sandbox.run("pbsnodes", &["-l"]).ok().contains("offline"));
     sandbox.run("qdel", &[&fillers[0]]).ok();
-    sandbox.ended(&fillers[0]);
+    let filler = sandbox.ended(&fillers[0]);
     assert_eq!(states(&sandbox, &ids[..2]), "RR", "what runs runs on");
     assert_eq!(sandbox.state(&fillers[1]), "Q", "there is room for it, on nodes that take nothing");
     sandbox.run("pbsnodes", &["-r", "n1", "n2"]).ok();
     sandbox.running(&fillers[1]);
+
+    // Who has used what.
+    let said = sandbox.run("qacct", &["--by", "user,queue", "-F", "json"]).ok();
+    let used: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert!(said.contains(&user()) && said.contains("workq"), "{filler}: {used:#}");
 
     // All that somebody has waiting is held, and let go again.
     let hold = format!("qselect -u {} -s Q | xargs qhold", user());

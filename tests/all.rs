@@ -38,6 +38,7 @@ mod priorities;
 mod promised_rooms;
 mod qmgr;
 mod quality;
+mod queues;
 mod recorded;
 mod recovery;
 mod replay;

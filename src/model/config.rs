@@ -128,7 +128,22 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for", "charge"]),
+    (
+        "qos",
+        &[
+            "name",
+            "factor",
+            "users",
+            "groups",
+            "accounts",
+            "queues",
+            "exempt",
+            "priority",
+            "flags",
+            "default_for",
+            "charge",
+        ],
+    ),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",
@@ -571,9 +586,7 @@ impl Config {
 
     /// All limits; those that a quality of service is exempt from stand last (M27).
     fn limits_with_exemptions(&self) -> Limits {
-        let mut limits = self.limits.clone();
-        limits.all.extend(sections::quality::ignored(&self.qualities, &self.limits));
-        limits
+        sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
     /// What the cycle goes by.

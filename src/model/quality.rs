@@ -112,7 +112,16 @@ impl Quality {
     /// One for everybody of which nothing else is said.
     pub fn new(name: &str, factor: f64) -> Quality {
         let (flags, default_for) = Default::default();
-        Quality { name: name.into(), factor, grant: Grant::All, exempt: false, priority: 0, flags, default_for, charge: 1.0 }
+        Quality {
+            name: name.into(),
+            factor,
+            grant: Grant::All,
+            exempt: false,
+            priority: 0,
+            flags,
+            default_for,
+            charge: 1.0,
+        }
     }
 }
 

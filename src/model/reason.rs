@@ -2,7 +2,7 @@
 
 mod codes;
 
-pub use codes::{CODES, Code};
+pub use codes::{CODES, Code, stage_of};
 
 use super::excess::Excess;
 use super::job::JobId;
@@ -365,6 +365,14 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// What its queue or its quality of service says of it.
+    fn of_what_it_is_in(&self) -> &'static str {
+        match self {
+            Reason::NoBackfill => "Job would pass a blocked job, which its quality of service does not",
+            _ => "Queue not an execution queue.",
+        }
+    }
+
     fn write_said(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Reason::NeverEnough { resource, requested, available, total }
@@ -379,8 +387,7 @@ impl Reason {
             }
             Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Queue not started."),
-            Reason::QueueRoutes => f.write_str("Queue not an execution queue."),
-            Reason::NoBackfill => f.write_str("Job would pass a blocked job, which its quality of service does not"),
+            Reason::QueueRoutes | Reason::NoBackfill => f.write_str(self.of_what_it_is_in()),
             Reason::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
             }

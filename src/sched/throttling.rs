@@ -88,7 +88,7 @@ pub fn tell_stopped(state: &State, plan: &mut Plan) {
         !told.contains_key(&own) && told.get(&shape) == Some(&false)
     });
     let why = |key: &ClassKey| stopped(state, &key.who.queue).map(|why| (key.id, Arc::new(why)));
-    plan.verdicts.extend(shadowed.filter_map(|key| why(key)));
+    plan.verdicts.extend(shadowed.filter_map(why));
 }
 
 /// Says of those over a limit likewise that this is why they wait (I13).

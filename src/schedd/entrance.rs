@@ -29,7 +29,7 @@ impl Desk<'_> {
     /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it run there
     /// and nowhere else.
     pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
-        let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user).map(str::to_string);
+        let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
         self.come_in(Comer::New, owner, &spec, standing)
     }

@@ -28,6 +28,8 @@ pub fn with_counted(
         let nobody = Counted { place: one.place, whom: one.whom, ..Counted::default() };
         nobody.told(&one.limit, resources)
     }));
+    // What stands in the place of others to exempt somebody limits nothing.
+    all.retain(|one| one.soft.is_some() || one.hard.is_some());
     all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
     all
 }

@@ -1,3 +1,5 @@
+//! Who counts for what, and what is said of who is one too many.
+
 use super::*;
 use crate::model::array::Elements;
 use crate::model::config::Config;

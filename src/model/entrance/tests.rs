@@ -1,3 +1,5 @@
+//! What holds at the door of a queue.
+
 use super::*;
 use crate::model::config::Config;
 use crate::model::event::Event;

@@ -87,7 +87,7 @@ impl Code {
 }
 
 /// The stage that refuses for a reason of this name.
-pub(super) fn stage_of(name: &str) -> Stage {
+pub fn stage_of(name: &str) -> Stage {
     Code::find(name).map_or(Stage::Admission, |code| code.stage)
 }
 

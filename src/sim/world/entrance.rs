@@ -71,7 +71,7 @@ impl World {
     /// The account of a job that asks for none and whose user none lists (Y25).
     pub(super) fn assign_account(&self, owner: &Owner, spec: &mut Spec) {
         if spec.account.is_none() {
-            spec.account = self.policy.fair_share.default_for(&owner.user).map(str::to_string);
+            spec.account = self.policy.fair_share.default_for(&owner.user);
         }
     }
 

@@ -46,8 +46,8 @@ fn default_for(section: &Section) -> Result<Named, ConfigError> {
     Ok(named_by(&table)?.unwrap_or_default())
 }
 
-/// The limits that the flags of qualities of service come to: none, in the place of others (M27).
-pub fn ignored(qualities: &Qualities, limits: &Limits) -> Vec<Limit> {
+/// Limits, with those that flags of qualities of service come to: none, in the place of others (M27).
+pub fn lift(limits: Limits, qualities: &Qualities) -> Limits {
     let counted: BTreeSet<_> = limits.all.iter().map(|limit| (limit.stage, &limit.quantity)).collect();
     let mut none = Vec::new();
     for quality in &qualities.all {
@@ -61,7 +61,8 @@ pub fn ignored(qualities: &Qualities, limits: &Limits) -> Vec<Limit> {
             overrides: true,
         }));
     }
-    none
+    none.splice(..0, limits.all.iter().cloned());
+    Limits { all: none, ..limits }
 }
 
 /// The lists of a [`Named`].
