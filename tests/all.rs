@@ -18,6 +18,7 @@ mod first_light;
 mod forecast;
 mod generated;
 mod gpus;
+mod had_enough;
 mod hostile;
 mod interactive;
 mod job_commands;

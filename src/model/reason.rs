@@ -523,6 +523,19 @@ pub(crate) mod tests {
         assert!(!blocked.contains(&"booked_at".to_string()) && !blocked.contains(&"queue_stopped".to_string()));
     }
 
+    /// M24.
+    #[test]
+    fn every_job_has_a_name_of_its_own_for_reasons() {
+        let ids = (1..200).flat_map(|number| {
+            let elements = (0..50).map(move |index| JobId::element(number, index));
+            [JobId::job(number), JobId::array(number)].into_iter().chain(elements)
+        });
+        let names: std::collections::BTreeSet<u64> = ids.map(own_name).collect();
+        assert_eq!(names.len(), 199 * 52);
+        let is_of_list = all().into_iter().filter(Reason::is_of_list).map(|reason| reason.code().into_owned());
+        assert_eq!(is_of_list.collect::<Vec<_>>(), ["idle_limit"]);
+    }
+
     /// Reasons are kept in the spool as JSON.
     #[test]
     fn a_reason_of_before_the_whole_systems_amounts_can_still_be_read() {

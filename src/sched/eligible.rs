@@ -2,7 +2,8 @@
 //!
 //! The list is made once for a cycle, in the order of priority: who is on it is looked at, whatever comes
 //! of that, and all others that the limit concerns only when it is made anew. What could not start in any
-//! case - no node could ever take it, it is put off, its queue is stopped - takes nobody's place.
+//! case - no node could ever take it, it is worth too little, it is put off, its queue is stopped - takes
+//! nobody's place.
 
 use super::ledger::Ledger;
 use super::limits::Books;
@@ -10,7 +11,7 @@ use super::plan::Plan;
 use super::priority;
 use super::resolution::Resolved;
 use super::shape::ClassId;
-use super::{feasibility, throttling};
+use super::{feasibility, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::limit::Stage;
 use crate::model::policy::Policy;
@@ -70,7 +71,8 @@ pub(super) fn list_with<'s>(
     let mut ranking = priority::rank(ledger.state, resolved);
     while let Some(job) = ranking.next() {
         let class = job.class;
-        let is_out = feasibility::screen(&class.shape, ledger).is_err() || throttling::is_out(job, ledger);
+        let can_run = feasibility::screen(&class.shape, ledger).is_ok() && threshold::admit(job, ledger).is_ok();
+        let is_out = !can_run || throttling::is_out(job, ledger);
         if is_out || books.accounts_of(&class.who).is_empty() {
             ranking.pass(job);
             continue;

@@ -13,7 +13,7 @@ use super::cycle;
 use super::ledger::Ledger;
 use super::priority;
 use super::resolution::Resolved;
-use super::shape::ClassId;
+use super::shape::{ClassId, ClassKey, ShapeId};
 use crate::model::job::JobId;
 use crate::model::reason::{Reason, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ const MOST: usize = 1000;
 /// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft limits.
 pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let over = ledger.over_soft();
-    if over.is_empty() || !over.iter().any(|class| has_room(*class, resolved, ledger)) {
+    if over.is_empty() || !has_room(&over, resolved, ledger) {
         return;
     }
     if !promise_all(resolved, ledger) {
@@ -37,10 +37,21 @@ pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     ledger.tell_anew(&refused);
 }
 
-/// Whether a job of a class would find room within its hard limits.
-fn has_room<'s>(class: ClassId, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
-    let Some(class) = ledger.state.class(class).map(|class| resolved.of(class)) else { return false };
-    ledger.is_within_hard_limits(class) && ledger.place_beside(class).is_ok()
+/// Whether any job of these classes would find room within its hard limits. Of those that ask for the same
+/// the shortest finds some if any does, where no reservation tells them apart.
+fn has_room<'s>(over: &BTreeSet<ClassId>, resolved: &'s Resolved, ledger: &mut Ledger<'s>) -> bool {
+    let state = ledger.state;
+    let tells_apart = !state.windows.is_empty();
+    let mut shortest: BTreeMap<(ShapeId, Option<ClassId>), &ClassKey> = BTreeMap::new();
+    for class in over.iter().filter_map(|class| state.class(*class)).map(|class| resolved.of(class)) {
+        if ledger.is_within_hard_limits(class) {
+            let one = shortest.entry((class.shape.id, tells_apart.then_some(class.id))).or_insert(class);
+            if ledger.span_of(class) < ledger.span_of(one) {
+                *one = class;
+            }
+        }
+    }
+    shortest.into_values().any(|class| ledger.place_beside(class).is_ok())
 }
 
 /// Promises a start to all within soft limits that wait for room; false if some of them are left out.
@@ -100,10 +111,13 @@ fn start<'s>(
                     ranking.follow(job);
                 }
                 Err(reason) => {
+                    // What is too long for a promise, or has no room, is so for all that ask for the same.
+                    if !ledger.is_for_all(job, &reason) {
+                        ranking.pass(job);
+                    }
                     if matches!(*reason, Reason::Limited(_)) {
                         refused.insert(job.class.id, reason);
                     }
-                    ranking.pass(job);
                 }
             }
         }

@@ -127,7 +127,7 @@ impl Ledger<'_> {
     }
 
     /// Whether all that ask for the same are refused with this one.
-    pub(super) fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
+    pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
         match **reason {
             _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,

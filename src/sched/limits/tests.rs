@@ -1,3 +1,5 @@
+//! Limits in a cycle, each rule in the smallest cluster that shows it.
+
 use crate::model::config::Config;
 use crate::model::job::JobId;
 use crate::model::limit::Quantity;
