@@ -38,6 +38,15 @@ pub mod usage;
 
 mod charging;
 
+// What runs, and by whom?
+pub mod holdings;
+
+mod counting;
+
+mod limits;
+
+pub mod in_force;
+
 // The sentence.
 pub mod cycle;
 
@@ -87,6 +96,12 @@ mod threshold;
 
 // May it run yet?
 mod throttling;
+
+// Is it to be considered at all?
+pub mod eligible;
+
+// Who is over a soft limit?
+mod softly;
 
 // Where would it fit, and if nowhere, for want of what?
 mod columns;
