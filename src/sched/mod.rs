@@ -108,6 +108,8 @@ mod columns;
 
 mod preferred;
 
+mod bucket;
+
 mod space;
 
 mod availability;
