@@ -93,6 +93,8 @@ mod columns;
 
 mod preferred;
 
+mod bucket;
+
 mod space;
 
 mod availability;
