@@ -242,6 +242,45 @@ fn entries_outlive_their_jobs_and_schedd() {
 }
 
 #[test]
+fn entries_go_when_they_are_too_old() {
+    let sandbox = sandbox("[server]\nhistory = \"0s\"\naccounting = \"3s\"\n");
+    let id = sandbox.submit(&[], "true");
+    accounted(&sandbox, &id, 1);
+    accounted(&sandbox, &id, 0);
+}
+
+#[test]
+fn an_attempt_that_ends_while_schedd_is_away_has_its_entry_by_the_measure_of_its_shepherd() {
+    let sandbox = sandbox("");
+    let id = sandbox.submit(&[], &format!("while [ ! -e go ]; do sleep 0.02; done\n{}", burning("away", 10, 0.0)));
+    sandbox.running(&id);
+    sandbox.kill("schedd");
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.until("the end", || sandbox.file("away.end").exists().then_some(()));
+    std::thread::sleep(Duration::from_millis(2500));
+    sandbox.run("schedd", &[]).ok();
+    let entry = accounted(&sandbox, &id, 1).remove(0);
+    let (end, told): (f64, f64) = (sandbox.read("away.end").trim().parse().unwrap(), entry["ended"].as_f64().unwrap());
+    assert!((told - end).abs() <= 1.5, "{end} {entry}");
+    assert_eq!(entry["exit_status"], 0);
+}
+
+#[test]
+fn a_job_that_cannot_start_has_an_entry_and_has_used_nothing() {
+    let sandbox = sandbox("");
+    let id = sandbox.submit(&["-S", "/no/such/shell"], "true");
+    let status = sandbox.ended(&id)["Exit_status"].clone();
+    let entry = accounted(&sandbox, &id, 1).remove(0);
+    assert_eq!((&entry["exit_status"], &entry["walltime_seconds"]), (&status, &0.0.into()), "{entry}");
+    assert_eq!((&entry["core_seconds"], &entry["cpu_efficiency"]), (&0.0.into(), &Value::Null));
+    let forced = sandbox.submit(&["-r", "n"], "sleep 60");
+    sandbox.running(&forced);
+    sandbox.run("qdel", &["-W", "force", &forced]).ok();
+    let entry = accounted(&sandbox, &forced, 1).remove(0);
+    assert_eq!((&entry["deleted"], &entry["attempt"]), (&true.into(), &1.into()), "{entry}");
+}
+
+#[test]
 fn a_job_run_twice_has_two_entries_and_ends_once() {
     let sandbox = sandbox("");
     let id = sandbox.submit(&["-l", "ncpus=2"], "[ -e again ] || { touch again; sleep 60; }\n");

@@ -70,7 +70,7 @@ impl Cell {
             Cell::Text(text) => printable(text).into_owned(),
             Cell::Count(count) => count.to_string(),
             Cell::Real(number) => number.to_string(),
-            Cell::Length(ms) => Span(*ms as i64).to_string(),
+            Cell::Length(ms) => brief(Span(*ms as i64)),
             Cell::Moment(ms) => when::ctime(Wall(ms.div_euclid(1000))).to_string(),
             Cell::Kilobytes(kb) => format!("{kb}kb"),
             Cell::Part(part) => format!("{:.1}%", 100.0 * part),
@@ -78,6 +78,11 @@ impl Cell {
             Cell::Nothing => "--".to_string(),
         }
     }
+}
+
+/// A length of time: below a minute to the hundredth of a second.
+pub fn brief(span: Span) -> String {
+    if span < Span::seconds(60) { format!("{:.2}s", span.0 as f64 / 1000.0) } else { span.to_string() }
 }
 
 /// Named figures as one object.
@@ -121,7 +126,7 @@ mod tests {
         let shown: Vec<String> = fields.iter().map(|(_, cell)| cell.shown()).collect();
         assert_eq!(
             [&shown[0], &shown[2], &shown[4], &shown[5], &shown[7]],
-            ["a,\"b\"\\n", "00:00:07", "12.5%", "4kb", "--"]
+            ["a,\"b\"\\n", "7.50s", "12.5%", "4kb", "--"]
         );
     }
 }

@@ -190,10 +190,11 @@ fn of_one(out: &mut String, used: &Use, server: &ServerFacts) {
     let _ = writeln!(out, "{} ({}), {stands}", used.job.full(&server.name), used.name);
     let mem = used.asked.mem_kb.map(advice::size).unwrap_or_default();
     let walltime = used.asked.walltime.map(|span| span.to_string()).unwrap_or_default();
-    let cores = format!("{} ({} x {} processors)", used.held(), used.used.walltime, used.cores);
-    line(out, "CPU time", &used.used.cput.to_string(), &cores, used.cpu());
+    let plural = if used.cores == 1 { "" } else { "s" };
+    let cores = format!("{} ({} processor{plural})", cell::brief(used.held()), used.cores);
+    line(out, "CPU time", &cell::brief(used.used.cput), &cores, used.cpu());
     line(out, "Memory", &advice::size(used.used.mem_kb), &mem, used.mem());
-    line(out, "Walltime", &used.used.walltime.to_string(), &walltime, used.time());
+    line(out, "Walltime", &cell::brief(used.used.walltime), &walltime, used.time());
 }
 
 fn line(out: &mut String, what: &str, used: &str, asked: &str, part: Option<f64>) {
@@ -270,7 +271,7 @@ mod tests {
         let one = used(8, 1.25, 1.25, 4.5, (64, 24));
         let expected = "\
 7.head (wave), exit status 0
-  CPU time    12.5%  01:15:00 of 10:00:00 (01:15:00 x 8 processors)
+  CPU time    12.5%  01:15:00 of 10:00:00 (8 processors)
   Memory       7.0%  4608mb of 64gb
   Walltime     5.2%  01:15:00 of 24:00:00
 Ask for mem=6gb instead of 64gb, walltime=2:00:00 instead of 24:00:00, ncpus=1 instead of 8 (used 1.0).

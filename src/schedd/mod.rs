@@ -454,9 +454,12 @@ impl Schedd {
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }
 
-    /// Takes away some of what is left of forgotten jobs, while the disk has room for that.
+    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has room for that.
     fn clear_remains(&mut self) {
-        if self.reserve.is_whole() && self.spool.has_remains().unwrap_or(false) {
+        if !self.reserve.is_whole() {
+            return;
+        }
+        if self.spool.has_remains().unwrap_or(false) {
             self.ledger.also(Change::Clear);
         }
         match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {

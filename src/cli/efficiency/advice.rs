@@ -10,6 +10,8 @@ const MB: u64 = 1 << 10;
 const GB: u64 = 1 << 20;
 /// What is to be asked for must be below this part of what was, or it is not worth a word.
 const WORTH: f64 = 0.75;
+/// Who asked for no more memory than this need not ask for less, in kilobytes.
+const LITTLE: u64 = 256 * MB;
 /// From this part on something was used up.
 const ALL: f64 = 0.98;
 
@@ -60,7 +62,7 @@ pub fn advice(peak: &Peak) -> Option<String> {
 }
 
 fn less_memory(peak: &Peak) -> Option<String> {
-    let (asked, used) = peak.mem.filter(|(_, used)| *used > 0)?;
+    let (asked, used) = peak.mem.filter(|(asked, used)| *used > 0 && *asked > LITTLE)?;
     let wanted = used.saturating_add(used / 5);
     let step = if wanted <= GB { 64 * MB } else { GB };
     let wanted = wanted.div_ceil(step).saturating_mul(step);

@@ -120,7 +120,7 @@ impl Spreads {
         let wasted = [("processor time", &self.cpu), ("memory", &self.mem), ("walltime", &self.time)];
         let little = |(what, spread): &(&'static str, &Spread)| {
             let half = spread.percentile(50).filter(|part| *part < LITTLE)?;
-            Some(format!("{:.0}% of the {what}", 100.0 * half))
+            Some(format!("{:.0}% of the {what}", (100.0 * half).ceil()))
         };
         let little: Vec<String> = wasted.iter().filter_map(little).collect();
         let said = || format!("Half of them used at most {} they asked for: ask for less.", little.join(", "));
@@ -163,7 +163,7 @@ mod tests {
         spreads.add(&used(4, 4.0, 15.0, 2.0, (10, 5)));
         assert_eq!(
             spreads.advice().unwrap(),
-            "Half of them used at most 12% of the processor time, 1% of the memory they asked for: ask for less."
+            "Half of them used at most 13% of the processor time, 2% of the memory they asked for: ask for less."
         );
         let empty = Spreads::default();
         assert_eq!((empty.advice(), empty.cpu.percentile(50)), (None, None));

@@ -110,7 +110,9 @@ fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
         text.push('\n');
     }
     for (name, cell) in fields(entry, server) {
-        let _ = writeln!(text, "{name:22} {}", cell.shown());
+        // People get units.
+        let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
+        let _ = writeln!(text, "{name:18} {}", cell.shown());
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::json::{Document, Preamble};
 use super::super::when;
 use super::{By, Format};
 use crate::model::accounting::{Sums, Tally};
-use crate::model::time::Wall;
+use crate::model::time::{Span, Wall};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
         hours(sums.charged_ms),
         part(sums.cpu_efficiency()),
         part(sums.mem_efficiency()),
-        Cell::or_nothing(sums.mean_wait().map(|wait| 1000.0 * wait), Cell::Length).shown(),
+        sums.mean_wait().map_or("--".to_string(), |wait| Span((1000.0 * wait) as i64).to_string()),
     ]
 }
 

@@ -98,9 +98,10 @@ pub(super) fn entries(
         found.all(connection, &condition, &values, each)?;
     }
     for job in jobs {
-        let number = load::number(*job);
-        let element = job.index().map_or(String::new(), |index| format!("AND idx = {index}"));
-        found.all(connection, &format!("job = {number} {element} AND {condition}"), &values, each)?;
+        let of = [Some(load::number(*job)), job.index().map(i64::from)].into_iter().flatten();
+        let values: Vec<String> = of.map(|number| number.to_string()).chain(values.iter().cloned()).collect();
+        let element = if job.index().is_some() { "AND idx = ?" } else { "" };
+        found.all(connection, &format!("job = ? {element} AND {condition}"), &values, each)?;
     }
     each(Answer::Entries(found.part))
 }
@@ -121,7 +122,7 @@ impl Found {
         each: Each,
     ) -> Result<(), SpoolError> {
         let sql = format!("SELECT {COLUMNS} FROM accounting WHERE {condition} ORDER BY job, idx, attempt");
-        let mut statement = connection.prepare(&sql)?;
+        let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
             let entry = entry(row)?;
