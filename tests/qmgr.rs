@@ -8,6 +8,7 @@ use crate::support::root;
 use crate::support::sandbox::{Done, Sandbox, kill};
 use golden::{Block, blocks};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 /// Blocks that do not hold here, by a part of their command, and why not.
@@ -71,9 +72,10 @@ fn the_blocks_of_a_real_qmgr_hold() {
         return eprintln!("skipped: no {}", file.display());
     };
     let Some([person, _]) = two_people("qmgr") else { return };
-    let mut sandbox = shared("name = \"head\"\n");
-    sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.set("LANAI_LOG", "info");
+    let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     sandbox.run("noded", &["--name", "head", "--ncpus", "4", "--mem", "8gb"]).ok();
     sandbox.run("schedd", &[]).ok();
     for made in [
