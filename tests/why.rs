@@ -148,11 +148,16 @@ fn limits_and_licences_are_told_with_their_use() {
     let waits = submit(&sandbox, &["-l", "select=1:ncpus=1", "-l", "nuke=2"]);
     let answer = why_for(&sandbox, &waits, "licence_wait");
     assert_eq!(failed_stage(&answer), "throttle");
-    assert_eq!(answer["limits"], json!([{"limit": "nuke", "value": "3", "used": "2"}]), "{answer}");
+    assert_eq!(
+        answer["limits"],
+        json!([{"limit": "nuke", "value": "3", "used": "2", "by": [], "more": 0}]),
+        "{answer}"
+    );
     assert_eq!(answer["nodes"]["fitting"], 1, "{answer}");
     let array = submit(&sandbox, &["-J", "1-4%1", "-l", "select=1:ncpus=1"]);
     sandbox.until("its first subjob", || (sandbox.state(&array) == "B").then_some(()));
     let answer = why_for(&sandbox, &array, "array_limit");
-    assert_eq!(answer["limits"], json!([{"limit": "max_run_subjobs", "value": "1", "used": "1"}]), "{answer}");
+    let limit = json!({"limit": "max_run_subjobs", "value": "1", "used": "1", "by": [], "more": 0});
+    assert_eq!(answer["limits"], json!([limit]), "{answer}");
     assert_eq!(answer["state"], "B");
 }

@@ -475,6 +475,14 @@ pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
     if let Reason::WouldDelayBooking { holder, .. } = reason {
         object.insert("holder".into(), holder.full(&server.name).into());
     }
+    if let Reason::Limited(excess) = reason {
+        let by = excess.by.iter().map(|job| job.full(&server.name).into()).collect::<Vec<serde_json::Value>>();
+        object.insert("by".into(), by.into());
+        let whom = excess.names().into_iter().map(|(kind, name)| (kind.to_string(), name.into()));
+        object.insert("whom".into(), serde_json::Value::Object(whom.collect()));
+        object.remove("scope");
+        object.insert("counts".into(), excess.stage.name().into());
+    }
     serde_json::Value::Object(object)
 }
 

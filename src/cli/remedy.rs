@@ -14,6 +14,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
             "a higher priority (qstat -f tells what it has), or a lower [order] formula_threshold"
         }
         Reason::ArrayLimit { .. } => "the end of a running element, or a higher limit (qalter -W max_run_subjobs)",
+        Reason::Limited(_) => "the end of jobs that use it, or a higher limit (qstat --limits)",
         Reason::Busy { pooled: true, .. } => "the end of jobs that hold it, or asking for less",
         Reason::Busy { .. } => "the end of jobs that run, or asking for less",
         Reason::Scattered { .. } => "the end of jobs that run, or chunks that fit into what is free (qstat --holes)",

@@ -4,8 +4,10 @@
 //! its way, and from the policy. It is written down when it changes and never in between: a job that
 //! goes on waiting goes on accruing, on schedd's clock, whoever looks and whether schedd is there.
 
+use super::excess::Excess;
 use super::job::Job;
 use super::life::Moment;
+use super::limit::Stage;
 use super::policy::Accrual;
 use super::reason::Reason;
 use super::state::{Holds, State};
@@ -60,6 +62,7 @@ impl Limit {
     pub fn of(reason: &Reason) -> Option<Limit> {
         match reason {
             Reason::ArrayLimit { .. } => Some(Limit::Running),
+            Reason::Limited(excess) => Limit::exceeded(excess),
             Reason::UnderThreshold { .. } => Some(Limit::Worth),
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => None,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
@@ -71,6 +74,14 @@ impl Limit {
             Reason::Reserved { .. } | Reason::NotOpen { .. } | Reason::OutlastsWindow { .. } => None,
             Reason::DedicatedTime | Reason::CrossesDedicated { .. } => None,
             Reason::PrimeOnly | Reason::NonprimeOnly | Reason::CrossesPrime { .. } => None,
+        }
+    }
+
+    /// I13: what all use together is others' doing, as long as the job is considered (M24).
+    fn exceeded(excess: &Excess) -> Option<Limit> {
+        match excess.stage {
+            Stage::Running => excess.is_personal().then_some(Limit::Running),
+            Stage::Idle | Stage::Queued | Stage::Waiting => Some(Limit::Waiting),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod pbs;
 
 use super::credentials::Credentials;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Which values of one of a job's credentials are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -183,9 +184,33 @@ pub type Key = Vec<String>;
 pub struct Limits {
     /// In the order given.
     pub all: Vec<Limit>,
+    /// What the groups are called that limits name, by number: see [`Limits::number_groups`].
+    #[serde(default)]
+    pub groups: BTreeMap<u32, String>,
 }
 
 impl Limits {
+    /// Takes note of the numbers of the groups that are named: jobs know theirs by number.
+    pub fn number_groups(&mut self, number: impl Fn(&str) -> Option<u32>) {
+        let named = self.all.iter().filter_map(|limit| match &limit.scope.group {
+            Selector::Named(name) => Some((number(name)?, name.clone())),
+            Selector::All | Selector::Each => None,
+        });
+        self.groups = named.collect();
+    }
+
+    /// The names by which limits know the jobs of somebody, whose accounts are these, the own one first. A
+    /// group that no limit names goes by its number.
+    pub fn subject(&self, who: &Credentials, accounts: Vec<String>) -> Subject {
+        let group = self.groups.get(&who.gid).cloned().unwrap_or_else(|| who.gid.to_string());
+        Subject::new(who, group, accounts)
+    }
+
+    /// Whether any is about a stage.
+    pub fn concern(&self, stage: Stage) -> bool {
+        self.all.iter().any(|limit| limit.stage == stage)
+    }
+
     /// Those that concern a subject at a stage, by their places, each with whom it counts the subject for;
     /// a limit for each account counts it for several.
     pub fn concerning(&self, subject: &Subject, stage: Stage) -> Vec<(usize, Key)> {
@@ -252,7 +277,7 @@ mod tests {
         let each = jobs(Scope { user: Selector::Each, ..Scope::default() }, 4);
         let john = jobs(Scope { user: named("john"), ..Scope::default() }, 8);
         let everybody = jobs(Scope::default(), 100);
-        let limits = Limits { all: vec![each, john, everybody] };
+        let limits = Limits { all: vec![each, john, everybody], ..Limits::default() };
         assert_eq!(found(&limits, "john", "normal"), [(8, "john".into()), (100, String::new())]);
         assert_eq!(found(&limits, "ann", "normal"), [(4, "ann".into()), (100, String::new())]);
         assert_eq!(limits.concerning(&subject("ann", "normal"), Stage::Idle), []);
@@ -264,6 +289,7 @@ mod tests {
         let scope = |queue: Selector| Scope { queue, user: Selector::Each, ..Scope::default() };
         let limits = Limits {
             all: vec![jobs(scope(named("batch")), 3), jobs(scope(named("fast")), 5), jobs(scope(Selector::Each), 7)],
+            ..Limits::default()
         };
         assert_eq!(found(&limits, "ann", "normal"), [(3, "batch/ann".into())]);
     }
@@ -273,15 +299,35 @@ mod tests {
     fn a_quality_of_service_may_have_its_limit_in_place_of_all_others() {
         let steve = jobs(Scope { user: named("steve"), ..Scope::default() }, 30);
         let high = Limit { overrides: true, ..jobs(Scope { qos: named("high"), ..Scope::default() }, 64) };
-        let limits = Limits { all: vec![steve, high] };
+        let limits = Limits { all: vec![steve, high], ..Limits::default() };
         assert_eq!(found(&limits, "steve", "high"), [(64, "high".into())]);
         assert_eq!(found(&limits, "steve", "normal"), [(30, "steve".into())]);
+    }
+
+    /// I19: `g:staff` is a name, and jobs know their group by number.
+    #[test]
+    fn a_group_that_is_named_is_known_by_its_number() {
+        let staff = jobs(Scope { group: named("staff"), ..Scope::default() }, 2);
+        let each = jobs(Scope { group: Selector::Each, ..Scope::default() }, 4);
+        let mut limits = Limits { all: vec![staff, each], ..Limits::default() };
+        limits.number_groups(|name| (name == "staff").then_some(50));
+        let who = |gid| {
+            let names = ["ann", "none", "batch"].map(str::to_string);
+            let [user, project, queue] = names;
+            Credentials { user, gid, project, account: None, qos: None, queue }
+        };
+        let hard = |gid| {
+            let found = limits.concerning(&limits.subject(&who(gid), Vec::new()), Stage::Running);
+            found.into_iter().map(|(place, key)| (limits.all[place].hard.unwrap(), key.join("/"))).collect::<Vec<_>>()
+        };
+        assert_eq!((hard(50), hard(51)), (vec![(2, "staff".to_string())], vec![(4, "51".to_string())]));
     }
 
     /// Y24.
     #[test]
     fn a_limit_of_each_account_counts_for_all_above_it() {
-        let limits = Limits { all: vec![jobs(Scope { account: Selector::Each, ..Scope::default() }, 8)] };
+        let each = jobs(Scope { account: Selector::Each, ..Scope::default() }, 8);
+        let limits = Limits { all: vec![each], ..Limits::default() };
         assert_eq!(found(&limits, "ann", "normal"), [(8, "dev".into()), (8, "root".into())]);
     }
 

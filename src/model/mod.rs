@@ -98,6 +98,12 @@ pub mod queue;
 
 pub mod limit;
 
+pub mod lineage;
+
+pub mod limit_use;
+
+pub mod excess;
+
 pub mod reason;
 
 pub mod promise;

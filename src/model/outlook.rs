@@ -126,6 +126,12 @@ pub struct Barrier {
     pub value: String,
     /// How much of that is in use.
     pub used: String,
+    /// By which jobs, as far as that is known: the first.
+    #[serde(default)]
+    pub by: Vec<JobId>,
+    /// How many more there are.
+    #[serde(default)]
+    pub more: u64,
 }
 
 /// A job's place among those that wait.

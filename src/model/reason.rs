@@ -4,7 +4,9 @@ mod codes;
 
 pub use codes::{CODES, Code};
 
+use super::excess::Excess;
 use super::job::JobId;
+use super::limit;
 use super::time::Time;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -90,6 +92,16 @@ impl Bar {
     }
 }
 
+/// Under which number the reason is kept that is for one job alone: others are kept by class.
+pub fn own_name(job: JobId) -> u64 {
+    let part = job.index().map_or(u64::from(job.is_array()), |index| u64::from(index) + 2);
+    // Spread out (splitmix64), so that it is no other's name.
+    let mixed = (job.number ^ part.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// Why a job does not start now, or never will. Its text is the `comment` of `qstat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
@@ -134,6 +146,8 @@ pub enum Reason {
         /// So many.
         limit: u32,
     },
+    /// A limit on what runs, or waits, on somebody's behalf would be exceeded (M5).
+    Limited(Box<Excess>),
     /// Too little is free now.
     Busy {
         /// Of which resource.
@@ -280,6 +294,12 @@ impl Reason {
         }
     }
 
+    /// Whether it is that too many others are considered: of jobs of one class it may hold for some only, and
+    /// what holds for the others is kept by [`own_name`] (M24).
+    pub fn is_of_list(&self) -> bool {
+        matches!(self, Reason::Limited(excess) if excess.stage == limit::Stage::Idle)
+    }
+
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         codes::stage_of(&self.code())
@@ -297,6 +317,9 @@ impl Reason {
             Reason::QueueStopped => "queue_stopped",
             Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
+            Reason::Limited(excess) if excess.stage != limit::Stage::Running => "idle_limit",
+            Reason::Limited(excess) if excess.soft => "active_limit.soft",
+            Reason::Limited(_) => "active_limit.hard",
             Reason::Scattered { .. } => "fragmented",
             Reason::NotContiguous => "contiguity",
             Reason::NoSet { .. } => "nodeset",
@@ -390,14 +413,15 @@ impl Reason {
             Reason::CrossesPrime { into_prime, .. } => {
                 write!(f, "Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
             }
+            Reason::Limited(excess) => write!(f, "{excess}"),
             Reason::NoNodes => f.write_str("No nodes available: none answers, or all are offline"),
             Reason::AwaitsChoice => f.write_str("The site's program is choosing nodes"),
-            Reason::Deferred { .. } => {
-                f.write_str("Job failed or could not be started; it is tried again after a pause")
-            }
+            Reason::Deferred { .. } => f.write_str(DEFERRED),
         }
     }
 }
+
+const DEFERRED: &str = "Job failed or could not be started; it is tried again after a pause";
 
 /// Too little of a resource: which, asked for, available, in all.
 struct Short<'a>(&'a str, &'a str, &'a str, &'a str);
@@ -448,6 +472,10 @@ pub(crate) mod tests {
             Reason::CrossesPrime { into_prime: true, at },
             Reason::Deferred { until: at },
         ];
+        let of_user = super::super::excess::tests::of_user;
+        all.push(Reason::Limited(Box::new(of_user())));
+        all.push(Reason::Limited(Box::new(Excess { soft: true, ..of_user() })));
+        all.push(Reason::Limited(Box::new(Excess { stage: limit::Stage::Idle, ..of_user() })));
         all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
         all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
         all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));
@@ -475,7 +503,21 @@ pub(crate) mod tests {
             assert!(blocked.contains(&code.to_string()), "{code}");
         }
         assert!(names(false).contains(&"unsatisfiable".to_string()) && !blocked.contains(&"unsatisfiable".to_string()));
+        assert!(!blocked.iter().any(|code| code.contains("limit")), "who has had enough is promised nothing");
         assert!(!blocked.contains(&"booked_at".to_string()) && !blocked.contains(&"queue_stopped".to_string()));
+    }
+
+    /// M24.
+    #[test]
+    fn every_job_has_a_name_of_its_own_for_reasons() {
+        let ids = (1..200).flat_map(|number| {
+            let elements = (0..50).map(move |index| JobId::element(number, index));
+            [JobId::job(number), JobId::array(number)].into_iter().chain(elements)
+        });
+        let names: std::collections::BTreeSet<u64> = ids.map(own_name).collect();
+        assert_eq!(names.len(), 199 * 52);
+        let is_of_list = all().into_iter().filter(Reason::is_of_list).map(|reason| reason.code().into_owned());
+        assert_eq!(is_of_list.collect::<Vec<_>>(), ["idle_limit"]);
     }
 
     /// Reasons are kept in the spool as JSON.

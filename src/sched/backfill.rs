@@ -23,7 +23,7 @@ use crate::model::time::{Span, Time};
 
 impl Backfill {
     /// Whether anybody is promised anything (M32, X3).
-    fn promises(&self) -> bool {
+    pub(super) fn promises(&self) -> bool {
         !matches!(self.policy, Filling::None | Filling::Skip) && self.keep != Keep::Never
     }
 
@@ -57,6 +57,7 @@ impl<'s> Promises<'s> {
         calendar: &mut Calendar<'s>,
         (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
+        may_run: impl FnMut(&ClassKey) -> bool,
     ) -> Promises<'s> {
         let with_depth = state.queues.values().filter_map(|queue| Some((queue.name.as_str(), queue.backfill_depth?)));
         let (queues, of_queues): (Vec<&str>, Vec<u32>) = with_depth.unzip();
@@ -66,7 +67,7 @@ impl<'s> Promises<'s> {
         let is_loose = state.standing.is_loose(now);
         let mut promises = Promises { policy, state, left, queues, blocked: None, unvisited: 0, is_loose };
         if policy.keeps() {
-            promises.renew(calendar, resolved, (space, windows), now);
+            promises.renew(calendar, resolved, (space, windows), now, may_run);
         }
         promises
     }
@@ -77,12 +78,15 @@ impl<'s> Promises<'s> {
         resolved: &'s Resolved,
         (space, windows): (&Space<'s>, &Windows<'s>),
         now: Time,
+        mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
         let mut kept: Vec<&Booking> = state.standing.promises().collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
             let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
+            // Who has had enough now would not start when it is due.
+            let class = class.filter(|class| may_run(class));
             let is_good = class.map(|class| resolved.of(class)).is_some_and(|class| {
                 let at = booking.at.max(now);
                 let span = Span(booking.until.0.saturating_sub(booking.at.0));

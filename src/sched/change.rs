@@ -1,6 +1,7 @@
 //! Changes of the scheduler's view, one noun for all of them: what schedd makes of its ledger, what
 //! a simulated world makes of its own, and what a recorder writes down to be made once more.
 
+use super::holdings::Claimant;
 use super::snapshot::{ClassId, State, Tenant};
 use super::usage::Usage;
 use crate::model::accrual::Eligibility;
@@ -66,6 +67,9 @@ pub enum Change<'a> {
         until: Time,
         /// The reservation it is inside of: what it has is the reservation's.
         inside: Option<String>,
+        /// Whose it is, and what it asked for, where limits count it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        claimant: Option<Claimant>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -104,6 +108,7 @@ impl<'a> Change<'a> {
                 tenant: Tenant::of(job, policy.placement.access),
                 until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
                 inside: None,
+                claimant: Some(Claimant::of(job)),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -147,9 +152,10 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside } => {
+            Change::Holds { job, user, shares, tenant, until, inside, claimant } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
+                claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
             }
             Change::Asked(class) => self.await_answer(*class),
@@ -290,6 +296,7 @@ mod tests {
                 tenant: Tenant::default(),
                 until: Time(60),
                 inside: None,
+                claimant: None,
             };
             match held.inside(Some("R1".to_string()), closes.map(Time)) {
                 Change::Holds { until, inside, .. } => (until.0, inside),

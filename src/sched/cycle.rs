@@ -7,11 +7,11 @@ use super::ledger::{Ledger, Refused};
 use super::matching::Placement;
 use super::memory::Memory;
 use super::plan::{Plan, Start};
-use super::priority::{self, Candidate};
+use super::priority::{self, Candidate, Ranking};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{feasibility, filling, launch, nearness, threshold, throttling};
+use super::{eligible, feasibility, filling, launch, nearness, softly, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -51,18 +51,25 @@ pub(super) fn decide<'s>(
     memory: &mut Memory,
 ) -> Ledger<'s> {
     let mut ledger = Ledger::open(state, policy, resolved, now);
+    let eligible = eligible::list(policy, resolved, &mut ledger);
+    ledger.consider_only(eligible);
     for near in &resolved.passes {
         nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
     }
-    let mut ranking = priority::rank(state, resolved);
+    start_all(priority::rank(state, resolved), &mut ledger, memory);
+    softly::start_over_soft(resolved, &mut ledger);
+    ledger
+}
 
+/// Starts what may start, in its order, and says of all else why not.
+fn start_all<'s>(mut ranking: Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
     while let Some(job) = ranking.next() {
         if ledger.has_started(job.job) {
             ranking.follow(job);
             continue;
         }
         ledger.consider();
-        match place(job, &mut ledger) {
+        match place(job, ledger) {
             Ok((start, claim)) => {
                 ledger.start(job, start, claim);
                 ranking.follow(job);
@@ -73,11 +80,10 @@ pub(super) fn decide<'s>(
                     Refused::Class => ranking.pass(job),
                     Refused::Shape => (),
                 }
-                filling::reorder(&mut ranking, &mut ledger, memory);
+                filling::reorder(&mut ranking, ledger, memory);
             }
         }
     }
-    ledger
 }
 
 pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {

@@ -49,7 +49,7 @@ pub fn worth(metric: Metric, class: &ClassKey, ledger: &Ledger) -> i64 {
 
 /// Processor equivalents, in thousandths: its largest share of any resource, times all processors.
 fn equivalents(shape: &Shape, ledger: &Ledger) -> i64 {
-    (super::equivalents::equivalents(shape, &ledger.state.cluster) * 1000.0) as i64
+    super::equivalents::thousandths(&shape.total, &ledger.state.cluster)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
 
+use super::holdings::Claimant;
 use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State, Tenant};
 use super::{cycle, forced};
@@ -162,6 +163,7 @@ impl Scene {
             Tenant::of(&job, self.policy.placement.access),
             Time(until.saturating_mul(1000)),
         );
+        self.state.belongs_to(job.id, &Claimant::of(&job));
         self
     }
 

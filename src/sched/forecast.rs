@@ -5,13 +5,13 @@
 use super::cycle;
 use super::memory::Memory;
 use super::plan::{Plan, Start};
-use super::shape::ClassKey;
+use super::shape::{ClassId, ClassKey};
 use super::snapshot::State;
 use crate::model::array::Standing;
 use crate::model::job::JobId;
 use crate::model::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::policy::Policy;
-use crate::model::reason::Reason;
+use crate::model::reason::{self, Reason};
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -153,13 +153,18 @@ impl Course {
     fn rest(&self, last: &Plan, is_seen: bool) -> Vec<Foreseen> {
         let reasons: BTreeMap<_, &Reason> = last.verdicts.iter().map(|(class, reason)| (*class, &**reason)).collect();
         let said = |class: &ClassKey| class.verdict_names().iter().find_map(|name| reasons.get(name));
-        let prospect = |class: &ClassKey| match said(class) {
+        let prospect = |reason: Option<&&Reason>| match reason {
             Some(reason) if is_seen || reason.is_never() => Prospect::Waits((*reason).clone()),
             _ => Prospect::Beyond,
         };
-        let classes = self.state.classes.iter().map(|(&id, class)| (id, prospect(&class.key)));
-        let jobs = classes.flat_map(|(class, prospect)| {
-            self.state.jobs_in(class).map(move |job| Foreseen { job, prospect: prospect.clone() })
+        let classes = self.state.classes.iter().map(|(&id, class)| (id, prospect(said(&class.key))));
+        let own = |job| reasons.get(&ClassId(reason::own_name(job)));
+        let is_listed = |class, job| last.eligible.lists(class) && last.eligible.refusal(class, job).is_none();
+        let jobs = classes.flat_map(|(class, of_class)| {
+            self.state.jobs_in(class).map(move |job| match is_listed(class, job) {
+                true => Foreseen { job, prospect: prospect(own(job)) },
+                false => Foreseen { job, prospect: of_class.clone() },
+            })
         });
         let mut rest: Vec<Foreseen> = jobs.collect();
         rest.sort_by_key(|foreseen| foreseen.job);

@@ -65,7 +65,7 @@ impl Probe<'_> {
     fn admit(&mut self) -> Result<(), Reason> {
         let class = self.class(1, Span::seconds(1));
         feasibility::screen(&class.shape, &mut self.ledger)?;
-        throttling::admit(Candidate::alone(self.job.id, &class), &self.ledger)
+        throttling::admit(Candidate::alone(self.job.id, &class), &mut self.ledger).map_err(Arc::unwrap_or_clone)
     }
 
     /// The class of so many copies for so long.

@@ -1,5 +1,7 @@
 //! What a cycle has decided so far and what that leaves.
 
+mod bounds;
+
 mod refusals;
 
 pub use refusals::Refused;
@@ -11,6 +13,7 @@ use super::cluster::NodeIx;
 use super::fillers::Borrowed;
 use super::gaps::Gaps;
 use super::launch::Numbers;
+use super::limits::Books;
 use super::matching::{self, Placement};
 use super::plan::{Plan, Start};
 use super::preference::Guide;
@@ -20,7 +23,7 @@ use super::shape::{ClassId, ClassKey, Shape, ShapeId};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
-use super::{availability, shortage, threshold, throttling};
+use super::{availability, eligible, shortage, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::reason::Reason;
@@ -61,6 +64,8 @@ pub struct Ledger<'s> {
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     refusals: Refusals,
+    /// What limits on what runs leave, if there are any.
+    limits: Option<Books<'s>>,
     /// What was started in passes before the last.
     started: BTreeSet<JobId>,
     plan: Plan,
@@ -77,7 +82,10 @@ impl<'s> Ledger<'s> {
         let by_use = availability::by_use(&state.cluster, placement);
         let mut calendar = Calendar::new(state, now);
         let windows = Windows::open(state, now);
-        let promises = Promises::open(&policy.backfill, (state, resolved), &mut calendar, (&space, &windows), now);
+        let mut limits = Books::open(state, policy, now);
+        let may_run = |class: &ClassKey| limits.as_mut().is_none_or(|limits| limits.bar(class).is_none());
+        let view = (state, resolved);
+        let promises = Promises::open(&policy.backfill, view, &mut calendar, (&space, &windows), now, may_run);
         Ledger {
             state,
             policy,
@@ -97,6 +105,7 @@ impl<'s> Ledger<'s> {
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
+            limits,
             started: BTreeSet::new(),
             plan: Plan { by_use, next: resolved.next, ..Plan::new(now) },
         }
@@ -279,6 +288,9 @@ impl<'s> Ledger<'s> {
         if job.class.at_once.is_some() {
             *self.counted.entry(job.class.id).or_default() += 1;
         }
+        if let Some(limits) = &mut self.limits {
+            limits.enter(job.class, job.job);
+        }
         self.space.claim(&claim);
         let preemptible = std::mem::take(&mut self.borrows);
         let until = if preemptible { self.now + OVERDUE } else { start.until };
@@ -290,6 +302,10 @@ impl<'s> Ledger<'s> {
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
+        if self.plan.eligible.refusal(candidate.class.id, candidate.job).is_some() {
+            // Its class is told in the end: others of it are considered.
+            return Refused::Class;
+        }
         // What waits for room in a reservation is promised none elsewhere.
         let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
         let at = if is_promised { self.promise(candidate) } else { None };
@@ -300,6 +316,10 @@ impl<'s> Ledger<'s> {
         }
         if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
             self.plan.look_again(until);
+        }
+        if let Reason::Limited(excess) = &*reason {
+            // M21: less is left of what runs, though nothing ends.
+            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
         }
         if let Some(change) = self.change_awaited(&reason) {
             self.plan.look_again(change);
@@ -366,8 +386,18 @@ impl<'s> Ledger<'s> {
         at
     }
 
-    /// Books the earliest start, or renews the one there is.
+    /// Books the earliest start, or renews the one there is, and claims the room for one that is due.
     fn book(&mut self, candidate: Candidate<'s>) -> Option<Time> {
+        let at = self.promise_beyond(candidate)?;
+        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
+            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
+            self.plan.preempts.extend(borrowed.claim_back(candidate.job, &candidate.class.shape));
+        }
+        Some(at)
+    }
+
+    /// Promises the earliest start, however deep the policy promises; None if nobody can tell when that is.
+    pub fn promise_beyond(&mut self, candidate: Candidate<'s>) -> Option<Time> {
         let Candidate { job, class, .. } = candidate;
         if self.calendar.promise(job).is_none() {
             self.calendar.book(&self.space, &self.windows, job, (class, self.span_of(class)))?;
@@ -379,10 +409,6 @@ impl<'s> Ledger<'s> {
         }
         let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
-        if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
-            let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            self.plan.preempts.extend(borrowed.claim_back(job, &class.shape));
-        }
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
             self.plan.look_again(at);
@@ -395,6 +421,11 @@ impl<'s> Ledger<'s> {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
         throttling::tell_stopped(self.state, &mut self.plan);
         threshold::tell_low(self.state, self.policy, &mut self.plan);
+        if let Some(limits) = &mut self.limits {
+            throttling::tell_limited(self.state, limits, &mut self.plan);
+        }
+        let names = |class| self.state.classes.get(&class).map(|class| class.key.verdict_names());
+        eligible::tell(&mut self.plan, names);
         self.plan
     }
 }

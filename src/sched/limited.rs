@@ -9,6 +9,7 @@ use super::shape::ClassId;
 use super::snapshot::State;
 use crate::model::accrual::{Eligibility, Limit};
 use crate::model::job::JobId;
+use crate::model::reason::{self, Reason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub(super) struct Limited {
     classes: BTreeMap<ClassId, Limit>,
     new: BTreeSet<JobId>,
+    /// Who was considered of classes of which not all were.
+    listed: BTreeSet<(ClassId, JobId)>,
 }
 
 impl Limited {
@@ -35,6 +38,9 @@ impl State {
     /// The candidates of which a plan may say otherwise than the one before whether a limit of their own
     /// bars them, and what it says; asked once of each plan. An array is there once.
     pub fn judge_limits(&mut self, plan: &Plan) -> Vec<(JobId, Option<Limit>)> {
+        let listed: BTreeSet<(ClassId, JobId)> =
+            plan.eligible.jobs().filter(|(_, job)| self.jobs.contains_key(job)).collect();
+        let left = std::mem::replace(&mut self.limited.listed, listed);
         // Such a limit is told of a class, never of all that ask for the same.
         let limits = plan.verdicts.iter().filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
         let classes: BTreeMap<ClassId, Limit> = limits.collect();
@@ -45,7 +51,19 @@ impl State {
         let changed = known.into_iter().filter(|class| before.get(class) != now.get(class));
         let of_changed = changed.flat_map(|class| self.jobs_in(class).map(move |job| (job, class)));
         let of_new = new.into_iter().filter_map(|job| Some((job, self.class_of(job)?)));
-        of_changed.chain(of_new).map(|(job, class)| (job, now.get(&class).copied())).collect()
+        // What is said of who is on a list is said of that job alone.
+        let listed = self.limited.listed.iter().chain(&left).map(|(class, job)| (*job, *class));
+        let still = listed.filter(|(job, class)| self.class_of(*job) == Some(*class));
+        let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
+        let own: BTreeMap<ClassId, &Reason> = match plan.eligible.jobs().next() {
+            Some(_) => plan.verdicts.iter().map(|(whom, reason)| (*whom, &**reason)).collect(),
+            None => BTreeMap::new(),
+        };
+        let limit = |job, class| match self.limited.listed.contains(&(class, job)) {
+            true => own.get(&ClassId(reason::own_name(job))).and_then(|reason| Limit::of(reason)),
+            false => now.get(&class).copied(),
+        };
+        all.into_iter().map(|(job, class)| (job, limit(job, class))).collect()
     }
 
     /// A candidate accrues this; nothing else of it has changed.

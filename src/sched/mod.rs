@@ -38,6 +38,15 @@ pub mod usage;
 
 mod charging;
 
+// What runs, and by whom?
+pub mod holdings;
+
+mod counting;
+
+mod limits;
+
+pub mod in_force;
+
 // The sentence.
 pub mod cycle;
 
@@ -88,10 +97,18 @@ mod threshold;
 // May it run yet?
 mod throttling;
 
+// Is it to be considered at all?
+pub mod eligible;
+
+// Who is over a soft limit?
+mod softly;
+
 // Where would it fit, and if nowhere, for want of what?
 mod columns;
 
 mod preferred;
+
+mod bucket;
 
 mod space;
 

@@ -1,12 +1,13 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
 use super::cluster::{Hold, NodeIx, Room};
+use super::eligible::Eligible;
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::State;
 use crate::model::job::{JobId, Share};
 pub use crate::model::promise::Cause;
-use crate::model::reason::Reason;
+use crate::model::reason::{self, Reason};
 use crate::model::select::Arrangement;
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +82,8 @@ pub struct Plan {
     pub bookings: Vec<Booking>,
     /// Why a class does not start, or does not any further; or all classes of a shape.
     pub verdicts: Vec<(ClassId, Arc<Reason>)>,
+    /// Of which classes only some jobs are considered (M24).
+    pub eligible: Eligible,
     /// When a further look could help though nothing happens before.
     pub next: Option<Time>,
     /// How many jobs were looked at; the others shared a refusal.
@@ -98,6 +101,7 @@ impl Plan {
             preempts: Vec::new(),
             bookings: Vec::new(),
             verdicts: Vec::new(),
+            eligible: Eligible::default(),
             next: None,
             considered: 0,
             by_use: Vec::new(),
@@ -108,6 +112,16 @@ impl Plan {
     pub fn verdict(&self, class: &ClassKey) -> Option<&Reason> {
         let of = |id: ClassId| self.verdicts.iter().find(|(whom, _)| *whom == id).map(|(_, reason)| &**reason);
         class.verdict_names().into_iter().find_map(of)
+    }
+
+    /// Why a job of a class waits, which may be another reason than that of others of its class.
+    pub fn verdict_on(&self, class: &ClassKey, job: JobId) -> Option<&Reason> {
+        let of_class = self.verdict(class)?;
+        if !of_class.is_of_list() || self.eligible.refusal(class.id, job).is_some() {
+            return Some(of_class);
+        }
+        let own = ClassId(reason::own_name(job));
+        self.verdicts.iter().find(|(whom, _)| *whom == own).map(|(_, reason)| &**reason)
     }
 
     /// A further look at this moment could help.

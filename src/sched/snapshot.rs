@@ -11,6 +11,7 @@ use super::choice::Answer;
 pub(super) use super::class::{Array, Class, Head, Place, Waiting};
 use super::cluster::{Cluster, Hold, NodeIx};
 use super::fair_shares::{Owner, Owners, owner_of};
+use super::holdings::{Holder, Holdings};
 use super::limited::Limited;
 use super::merit::Merit;
 use super::plan::Plan;
@@ -74,6 +75,8 @@ pub struct State {
     pub(super) owners: Owners,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
+    /// What runs, by whose it is.
+    pub(super) holdings: Holdings,
 }
 
 /// A job that has its allocation.
@@ -85,6 +88,8 @@ pub(super) struct Running {
     pub taken: Amounts,
     /// Whether it has its nodes alone.
     pub alone: bool,
+    /// Whose it is, where that is known.
+    pub holder: Option<Holder>,
 }
 
 impl Running {
@@ -129,6 +134,7 @@ impl State {
             served: Served::default(),
             owners: Owners::new(),
             limited: Limited::default(),
+            holdings: Holdings::default(),
         }
     }
 
@@ -345,11 +351,12 @@ impl State {
     /// the nodes of the shares alone. `Time::NEVER` for a job without an end.
     pub fn occupy(&mut self, id: JobId, shares: &[Share], exclusive: impl Into<Tenant>, until: Time) {
         self.edition += 1;
-        if let Some(queue) = self.waiting_class(id).map(|class| class.who.clone()) {
-            self.served.note(&queue.queue);
-        }
+        let class = self.waiting_class(id).map(Holder::of);
+        class.iter().for_each(|class| self.served.note(&class.who.queue));
         self.withdraw(id);
         let before = self.take_off(id);
+        let holder = class.or_else(|| before.as_ref()?.holder.clone());
+        holder.iter().for_each(|holder| self.holdings.enter(id, holder, until, &self.cluster.catalog));
         self.standing.redeem(id);
         self.cluster.reserve_slots(shares);
         self.put_in_order();
@@ -367,7 +374,7 @@ impl State {
             let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        let running = Running { nodes, until, taken, alone };
+        let running = Running { nodes, until, taken, alone, holder };
         if let Some(before) = before.filter(|before| *before != running) {
             self.standing.note_release(before.until);
         }
@@ -396,6 +403,8 @@ impl State {
     fn take_off(&mut self, id: JobId) -> Option<Running> {
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
+        let holder = running.holder.iter();
+        holder.for_each(|holder| self.holdings.leave(id, holder, running.until, &self.cluster.catalog));
         if self.ends.remove(&(running.until, id)) {
             self.take_back(running.until, &running.taken);
         }
@@ -470,7 +479,7 @@ impl State {
 
     /// Why a candidate waits, as a plan has it.
     pub fn verdict<'p>(&self, plan: &'p Plan, id: JobId) -> Option<&'p Reason> {
-        plan.verdict(self.waiting_class(id)?)
+        plan.verdict_on(self.waiting_class(id)?, id)
     }
 
     /// The candidates of a class, in the order in which they start; an array once.

@@ -4,6 +4,7 @@
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
 use super::amounts::Amounts;
+use super::bucket::{Bucket, Head, Merged};
 use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
 use super::columns::Columns;
 use super::memory::Rooms;
@@ -14,8 +15,7 @@ use super::tenant::{Tenancy, Tenant};
 use crate::model::time::Time;
 use std::cell::OnceCell;
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -26,66 +26,6 @@ pub struct Claim {
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// Whose they are, and whom it bears there.
     pub tenant: Tenant,
-}
-
-/// Nodes alike.
-#[derive(Clone, Debug)]
-pub struct Bucket<'s> {
-    /// In what they are alike.
-    pub key: Arc<Key>,
-    base: Option<&'s BTreeSet<NodeIx>>,
-    gone: BTreeSet<NodeIx>,
-    come: BTreeSet<NodeIx>,
-}
-
-impl<'s> Bucket<'s> {
-    fn new(key: Arc<Key>, base: Option<&'s BTreeSet<NodeIx>>) -> Bucket<'s> {
-        Bucket { key, base, gone: BTreeSet::new(), come: BTreeSet::new() }
-    }
-
-    /// How many they are.
-    pub fn len(&self) -> u64 {
-        (self.base.map_or(0, BTreeSet::len) - self.gone.len() + self.come.len()) as u64
-    }
-
-    /// Whether somebody may join one of them.
-    fn is_open(&self) -> bool {
-        self.len() > 0 && self.key.condition != Condition::Alone
-    }
-
-    /// The nodes, in no order.
-    fn nodes(&self) -> impl Iterator<Item = NodeIx> {
-        let stayed = self.base.into_iter().flatten().filter(|ix| !self.gone.contains(ix));
-        stayed.chain(&self.come).copied()
-    }
-
-    /// The first of them from `bound` on.
-    fn first(&self, bound: Bound<NodeIx>) -> Option<NodeIx> {
-        let range = (bound, Bound::Unbounded);
-        let base = self.base.and_then(|base| base.range(range).find(|ix| !self.gone.contains(ix)));
-        let come = self.come.range(range).next();
-        base.into_iter().chain(come).min().copied()
-    }
-}
-
-/// What a request looks at of a bucket, besides the amounts.
-#[derive(Clone, Copy, Debug)]
-pub struct Head {
-    /// How many nodes.
-    pub nodes: u64,
-    /// What they are.
-    pub kind: KindIx,
-    /// Who may join.
-    pub condition: Condition,
-    /// Whether each is the only node of its host.
-    pub solo: bool,
-}
-
-impl Head {
-    fn of(bucket: &Bucket) -> Head {
-        let Key { kind, solo, condition, .. } = *bucket.key;
-        Head { nodes: bucket.len(), kind, condition, solo }
-    }
 }
 
 /// A room that differs from the cluster's, and its bucket, if it is in one.
@@ -475,27 +415,6 @@ impl<'s> Space<'s> {
         let head =
             |(rank, place, mark): (Rank, usize, usize)| Some(Reverse((rank, self.first_of(place)?, place, mark)));
         Merged { buckets: &self.buckets, heads: buckets.filter_map(head).collect::<Vec<_>>().into() }
-    }
-}
-
-/// Nodes of several buckets, in their order.
-pub struct Merged<'a> {
-    buckets: &'a [Bucket<'a>],
-    /// The next node of each bucket.
-    heads: BinaryHeap<Reverse<(Rank, NodeIx, usize, usize)>>,
-}
-
-impl Iterator for Merged<'_> {
-    type Item = (NodeIx, usize);
-
-    fn next(&mut self) -> Option<(NodeIx, usize)> {
-        let mut head = self.heads.peek_mut()?;
-        let Reverse((rank, node, place, mark)) = *head;
-        match self.buckets[place].first(Bound::Excluded(node)) {
-            Some(following) => *head = Reverse((rank, following, place, mark)),
-            None => drop(PeekMut::pop(head)),
-        }
-        Some((node, mark))
     }
 }
 

@@ -1,8 +1,9 @@
-//! May it run yet? The place where limits stand; today a queue may be stopped, a job whose start
-//! failed waits a while, and an array may limit how many of its elements run at once.
+//! May it run yet? A queue may be stopped, a job whose start failed waits a while, an array may limit how
+//! many of its elements run at once, and the site what runs or is considered on anybody's behalf (M5).
 
 use super::alike::Members;
 use super::ledger::Ledger;
+use super::limits::Books;
 use super::plan::Plan;
 use super::priority::Candidate;
 use super::shape::ClassId;
@@ -14,14 +15,30 @@ use std::sync::Arc;
 /// What may bar a job for now whatever there is room for, the earliest stage first.
 const BARS: [fn(Candidate, &Ledger) -> Option<Reason>; 5] = [deferred, queue_stopped, site_time, array_limit, awaited];
 
-/// Refuses what a failed start, its queue or its array bars for now.
-pub fn admit(job: Candidate, ledger: &Ledger) -> Result<(), Reason> {
-    BARS.iter().find_map(|bar| bar(job, ledger)).map_or(Ok(()), Err)
+/// Those that are no limits, and come before all limits.
+const OUT: usize = 3;
+
+/// Refuses what a failed start, its queue, its array or a limit bars for now.
+pub fn admit(job: Candidate, ledger: &mut Ledger) -> Result<(), Arc<Reason>> {
+    if let Some(reason) = ledger.unlisted(job) {
+        return Err(reason);
+    }
+    if let Some(reason) = BARS.iter().find_map(|bar| bar(job, ledger)) {
+        return Err(reason.into());
+    }
+    ledger.over_limit(job.class).map_or(Ok(()), Err)
 }
 
 /// All that bars a job for now, not only the first.
-pub fn objections(job: Candidate, ledger: &Ledger) -> Vec<Reason> {
-    BARS.iter().filter_map(|bar| bar(job, ledger)).collect()
+pub fn objections(job: Candidate, ledger: &mut Ledger) -> Vec<Reason> {
+    let bars = BARS.iter().filter_map(|bar| bar(job, ledger));
+    let reasons: Vec<Reason> = bars.chain(ledger.unlisted(job).map(Arc::unwrap_or_clone)).collect();
+    reasons.into_iter().chain(ledger.over_limit(job.class).map(Arc::unwrap_or_clone)).collect()
+}
+
+/// Whether a job could not start whatever room and limits there are.
+pub fn is_out(job: Candidate, ledger: &Ledger) -> bool {
+    BARS[..OUT].iter().any(|bar| bar(job, ledger).is_some())
 }
 
 fn deferred(job: Candidate, ledger: &Ledger) -> Option<Reason> {
@@ -64,6 +81,20 @@ pub fn tell_stopped(state: &State, plan: &mut Plan) {
     });
     let why = Arc::new(Reason::QueueStopped);
     plan.verdicts.extend(shadowed.map(|key| (key.id, why.clone())));
+}
+
+/// Says of those over a limit likewise that this is why they wait (I13).
+pub fn tell_limited(state: &State, limits: &mut Books, plan: &mut Plan) {
+    let told: BTreeMap<ClassId, bool> = plan.verdicts.iter().map(|(whom, reason)| (*whom, reason.is_never())).collect();
+    let keys = state.classes.values().map(|class| &class.key).filter(|key| {
+        let [own, shape] = key.verdict_names();
+        !told.contains_key(&own) && told.get(&shape) == Some(&false)
+    });
+    let over = keys.filter_map(|key| {
+        let bar = limits.bar(key)?;
+        Some((key.id, limits.reason(bar, key)))
+    });
+    plan.verdicts.extend(over);
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
     let mut survey = survey::of(key, &ledger, heeds_promises);
     let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
     let plan = ledger.close();
-    let mut objections = objections::led_by(plan.verdict(&class.key), job, found);
+    let mut objections = objections::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
         objections.clear();
         (shorter, survey) = (None, None);
@@ -100,16 +100,25 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
 /// The limit that a reason speaks of.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
-        Reason::ArrayLimit { limit } => {
-            Some(Barrier { limit: "max_run_subjobs".to_string(), value: limit.to_string(), used: begun.to_string() })
-        }
+        Reason::ArrayLimit { limit } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
         Reason::Busy { resource, available, total, pooled: true, .. } => {
             let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
             let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());
-            Some(Barrier { limit: resource.clone(), value: total.clone(), used })
+            Some(bare(resource, total.clone(), used))
+        }
+        Reason::Limited(excess) => {
+            let soft = if excess.soft { "soft limit" } else { "limit" };
+            let limit = format!("{soft} on {} {} of {}", excess.stage.name(), excess.quantity.name(), excess.whose());
+            let by = (excess.by.clone(), excess.more);
+            Some(Barrier { by: by.0, more: by.1, ..bare(&limit, excess.most.clone(), excess.used.clone()) })
         }
         _ => None,
     }
+}
+
+/// A limit of which it is not known who uses it.
+fn bare(limit: &str, value: String, used: String) -> Barrier {
+    Barrier { limit: limit.to_string(), value, used, by: Vec::new(), more: 0 }
 }
 
 /// How many jobs a cycle considers before this one, one after another.

@@ -86,6 +86,7 @@ impl Setup {
         let host = record::host();
         let mut policy = config.policy();
         policy.precedence.components.number_groups(user::group_number);
+        policy.limits.number_groups(user::group_number);
         Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,

@@ -166,6 +166,7 @@ impl World {
     fn number_groups(&mut self) {
         let groups = &self.groups;
         self.policy.precedence.components.number_groups(|name| groups.get(name).copied());
+        self.policy.limits.number_groups(|name| groups.get(name).copied());
     }
 
     /// What is known of resources.

@@ -150,3 +150,23 @@ fn a_job_of_which_nothing_was_written_down_begins_to_accrue_when_it_is_next_look
     job.accrue(at(1000, Accrual::Pbs));
     assert_eq!(eligible(&job, 1600), 600);
 }
+
+/// I13: of a limit of all together others are the cause, unless it is on who is considered at all (M24).
+#[test]
+fn a_limit_of_ones_own_bars_from_accruing_and_one_of_all_does_not() {
+    use crate::model::excess::{Excess, tests::of_user};
+    use crate::model::limit::{Scope, Selector, Stage};
+    let of = |scope, stage| Limit::of(&Reason::Limited(Box::new(Excess { scope, stage, ..of_user() })));
+    let each = || Selector::Each;
+    let (queue, all) = (Scope { queue: each(), ..Scope::default() }, Scope::default());
+    assert_eq!((of(all.clone(), Stage::Running), of(queue, Stage::Running)), (None, None));
+    let own = [
+        Scope { user: each(), ..all.clone() },
+        Scope { group: each(), ..all.clone() },
+        Scope { project: each(), ..all.clone() },
+        Scope { account: each(), ..all.clone() },
+        Scope { qos: each(), ..all.clone() },
+    ];
+    assert_eq!(own.map(|scope| of(scope, Stage::Running)), [Some(Limit::Running); 5]);
+    assert_eq!(of(all, Stage::Idle), Some(Limit::Waiting));
+}

@@ -127,11 +127,12 @@ impl Ledger<'_> {
     }
 
     /// Whether all that ask for the same are refused with this one.
-    pub(super) fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
+    pub fn is_for_all(&mut self, candidate: Candidate, reason: &Arc<Reason>) -> bool {
         let shape = &candidate.class.shape;
         match **reason {
             _ if candidate.class.asks_for.is_some() || self.refusals.tells_apart => false,
             _ if reason.is_never() => true,
+            Reason::Limited(_) => false,
             Reason::WouldDelayBooking { holder, .. } if holder != candidate.job => {
                 self.promises.are_given() && self.would_all_delay(candidate.class, reason)
             }

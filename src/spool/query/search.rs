@@ -8,7 +8,7 @@ use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::array::Indices;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::promise::Promise;
-use crate::model::reason::Reason;
+use crate::model::reason::{self, Reason};
 use crate::model::state::State;
 use crate::model::text::Text;
 use crate::model::time::Span;
@@ -226,7 +226,7 @@ impl Search<'_> {
 
     fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
         let queued = job.life.state == State::Queued;
-        let reason = if queued { self.waits.reason(self.connection, kin)? } else { None };
+        let reason = if queued { self.waits.reason(self.connection, kin, job.id)? } else { None };
         let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
@@ -297,12 +297,17 @@ impl Waits {
         }
     }
 
-    /// The verdict of its class, else that of all that ask for the same.
-    fn reason(&mut self, connection: &Connection, (class, shape): Kin) -> Result<Option<Reason>, SpoolError> {
-        for whom in [class, shape].into_iter().flatten() {
-            let found = self.verdict(connection, whom)?;
-            if found.is_some() {
-                return Ok(found);
+    /// The verdict of its class, else that of all that ask for the same; where only some of a class are
+    /// considered, its own if it is one of them.
+    fn reason(&mut self, connection: &Connection, kin: Kin, job: JobId) -> Result<Option<Reason>, SpoolError> {
+        for whom in [kin.0, kin.1].into_iter().flatten() {
+            match self.verdict(connection, whom)? {
+                Some(reason) if reason.is_of_list() => {
+                    let own = verdict(connection, reason::own_name(job) as i64)?;
+                    return Ok(own.or(Some(reason)));
+                }
+                Some(reason) => return Ok(Some(reason)),
+                None => (),
             }
         }
         Ok(None)

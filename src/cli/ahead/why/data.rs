@@ -55,7 +55,15 @@ impl View<'_> {
         let horizon = explanation.horizon;
         let occupant = |occupant: &Occupant| json!({"job": self.id(occupant.job), "end": self.wall(occupant.end).0, "nodes": occupant.nodes});
         let passed = |passed: &Overtaker| json!({"job": self.id(passed.job), "start": self.wall(passed.started).0, "end": self.wall(passed.end).0});
-        let limit = |barrier: &Barrier| json!({"limit": barrier.limit, "value": barrier.value, "used": barrier.used});
+        let limit = |barrier: &Barrier| {
+            json!({
+                "limit": barrier.limit,
+                "value": barrier.value,
+                "used": barrier.used,
+                "by": barrier.by.iter().map(|job| self.id(*job)).collect::<Value>(),
+                "more": barrier.more,
+            })
+        };
         json!({
             "estimated": start(self.server, &explanation.prospect),
             "horizon": {"until": self.wall(horizon.until).0, "cycles": horizon.cycles, "whole": horizon.is_whole},

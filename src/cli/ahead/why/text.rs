@@ -147,7 +147,9 @@ impl View<'_> {
             let _ = writeln!(out, "              and {} more", counted(explanation.more, "job"));
         }
         for barrier in &explanation.barriers {
-            let _ = writeln!(out, "  Limit:      {} is {}, in use: {}", barrier.limit, barrier.value, barrier.used);
+            let by = self.named(&barrier.by, barrier.more);
+            let by = if by.is_empty() { by } else { format!(", by {by}") };
+            let _ = writeln!(out, "  Limit:      {} is {}, in use: {}{by}", barrier.limit, barrier.value, barrier.used);
         }
         let never_starts = matches!(explanation.prospect, Prospect::Waits(_));
         if explanation.ahead > 0 && !never_starts {

@@ -1,6 +1,8 @@
 //! Reasons in sentences for people who have never read a scheduler's manual.
 
 use super::View;
+use crate::model::excess::Excess;
+use crate::model::job::JobId;
 use crate::model::outlook::Rejection;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -24,6 +26,7 @@ impl View<'_> {
             Reason::QueueStopped => {
                 format!("Its queue, {}, starts no jobs at present.", self.found.record.job.spec.queue)
             }
+            Reason::Limited(excess) => self.limited(excess),
             Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
             Reason::Deferred { until } => {
                 format!("It failed, or could not be started; it is tried again at {}.", self.moment(*until))
@@ -32,6 +35,25 @@ impl View<'_> {
             Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => self.behind(reason),
             _ => self.of_the_calendar(reason),
         }
+    }
+
+    fn limited(&self, excess: &Excess) -> String {
+        let Excess { quantity, asked, used, most, .. } = excess;
+        let (soft, stage) = (if excess.soft { "soft " } else { "" }, excess.stage.name());
+        let by = self.named(&excess.by, excess.more);
+        let by = if by.is_empty() { by } else { format!(", by {by}") };
+        let what = quantity.name();
+        format!(
+            "A {soft}limit lets {} have {most} {stage} {what}: {used} in use{by}, and it would add {asked}.",
+            excess.whose()
+        )
+    }
+
+    /// Jobs by their ids, and how many more there are.
+    pub fn named(&self, jobs: &[JobId], more: u64) -> String {
+        let ids: Vec<String> = jobs.iter().map(|job| self.id(*job)).collect();
+        let more = (more > 0).then(|| format!("{more} more"));
+        ids.into_iter().chain(more).collect::<Vec<_>>().join(", ")
     }
 
     fn promised(&self, reason: &Reason) -> String {

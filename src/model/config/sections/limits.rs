@@ -19,7 +19,7 @@ pub fn limits(root: &Section, resources: &Resources) -> Result<Limits, ConfigErr
     for section in root.sections("limit")? {
         all.extend(limit(&section, resources)?);
     }
-    Ok(Limits { all })
+    Ok(Limits { all, ..Limits::default() })
 }
 
 fn limit(section: &Section, resources: &Resources) -> Result<Vec<Limit>, ConfigError> {
