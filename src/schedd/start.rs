@@ -43,7 +43,7 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
     /// Read the configuration, say whether it is good, and print what holds: every key of policy and cycle
-    /// with its value and where that comes from, the preset or a line of the file.
+    /// with its value and where that comes from: the preset, a line of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
     /// How --check prints: text, which is a lanai.toml again, or json.
