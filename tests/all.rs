@@ -34,6 +34,7 @@ mod placement_search;
 mod priorities;
 mod promised_rooms;
 mod quality;
+mod queues;
 mod recorded;
 mod recovery;
 mod replay;

@@ -19,6 +19,7 @@ fn cluster() -> Sandbox {
         r#"
         [server]
         name = "head"
+        refuse_impossible = false
         [[queue]]
         name = "workq"
         [[queue]]

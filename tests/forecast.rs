@@ -87,7 +87,7 @@ fn occupied_under(policy: &str, spare: u64) -> (Sandbox, String) {
     let node = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = node.split('.').next().unwrap();
     let node = format!("[[node]]\nname = \"{node}\"\nncpus = {NCPUS}\nmem = \"64gb\"\n");
-    let sandbox = Sandbox::configured(&format!("{policy}\n{node}"));
+    let sandbox = Sandbox::configured(&format!("[server]\nrefuse_impossible = false\n{policy}\n{node}"));
     let request = format!("select=1:ncpus={}", NCPUS - spare);
     let first = sandbox.submit(&["-l", &request, "-l", "walltime=1:00:00"], "sleep 600\n");
     sandbox.running(&first);

@@ -117,7 +117,7 @@ fn seconds(sandbox: &Sandbox, id: &str) -> f64 {
 /// I6.
 #[test]
 fn the_eligible_time_an_operator_gives_goes_on_from_there_and_outlives_schedd() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     let waits = sandbox.submit(&["-l", "ncpus=100000"], "true\n");
     let held = sandbox.submit(&["-h"], "true\n");
     let given = Instant::now();
@@ -153,7 +153,7 @@ fn the_eligible_time_of_a_running_job_may_be_set_but_not_by_its_owner() {
 /// X18: by the default order a longer wait in walltimes is worth more, whatever the places are.
 #[test]
 fn who_changes_places_in_vain_is_told_so() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     sandbox.run("schedd", &[]).ok();
     let [short, long] = ["0:01:00", "9:00:00"].map(|walltime| {
         sandbox.submit(&["-l", "select=1:ncpus=1:vnode=nowhere", "-l", &format!("walltime={walltime}")], "true\n")
@@ -171,7 +171,7 @@ fn who_changes_places_in_vain_is_told_so() {
 /// F18: who alters a job sees at once what comes of it.
 #[test]
 fn a_changed_factor_shows_at_once() {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     sandbox.run("schedd", &[]).ok();
     let id = sandbox.submit(&["-l", "select=1:ncpus=1:vnode=nowhere"], "true\n");
     for factor in ["0.25", "0.5", "0.75"] {

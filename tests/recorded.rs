@@ -7,8 +7,10 @@ use tempfile::TempDir;
 fn recording(limit: &str) -> (TempDir, Sandbox) {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("record");
-    let sandbox =
-        Sandbox::configured(&format!("[cycle]\nrecord = \"{}\"\nrecord_size = \"{limit}\"\n", record.display()));
+    let sandbox = Sandbox::configured(&format!(
+        "[server]\nrefuse_impossible = false\n[cycle]\nrecord = \"{}\"\nrecord_size = \"{limit}\"\n",
+        record.display()
+    ));
     (folder, sandbox)
 }
 

@@ -34,7 +34,7 @@ fn start(sandbox: &Sandbox) {
 
 /// Jobs of every kind through the death of `victims`.
 fn survive(victims: &[&str]) {
-    let sandbox = Sandbox::new();
+    let sandbox = Sandbox::configured("[server]\nrefuse_impossible = false\n");
     let before = sandbox.submit(&[], &format!("{MARK}exit 3\n"));
     assert_eq!(status(&sandbox.ended(&before)), 3);
     let ends_meanwhile = sandbox.submit(&[], &waits("meanwhile", 4));

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 
 fn head(more: &str) -> Sandbox {
     let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"night\"\n";
-    Sandbox::configured(&format!("[server]\nname = \"head\"\n{more}\n{queues}"))
+    Sandbox::configured(&format!("[server]\nname = \"head\"\nrefuse_impossible = false\n{more}\n{queues}"))
 }
 
 /// The lines of a trace without their times, which must be as PBS writes them.

@@ -9,7 +9,7 @@ fn sandbox(more: &str) -> Sandbox {
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let node = host.split('.').next().unwrap();
     Sandbox::configured(&format!(
-        "[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 0\nqos = 0\nqueue = 0\njob_size = 0\nuser = 0\nslowdown = 0\n\
+        "[server]\nrefuse_impossible = false\n[order]\nby = \"multifactor\"\n[order.weights]\nwait_time = 0\nqos = 0\nqueue = 0\njob_size = 0\nuser = 0\nslowdown = 0\n\
          fair_share = 10000\n\
          [usage]\ndecay = \"none\"\n{more}\n[[node]]\nname = \"{node}\"\nncpus = 2\n"
     ))

@@ -9,6 +9,8 @@ pub fn remedy(reason: &Reason) -> &'static str {
         Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => {
             "only to ask for less (qalter -l), or more or other nodes"
         }
+        Reason::QueueRoutes => "a destination of its queue taking it (qstat -Qf), or another queue (qmove)",
+        Reason::NoBackfill => "the start of jobs ahead of it, or another quality of service (qalter -W qos=...)",
         Reason::QueueStopped => "its queue being started, or another queue (qmove)",
         Reason::UnderThreshold { .. } => {
             "a higher priority (qstat -f tells what it has), or a lower [order] formula_threshold"

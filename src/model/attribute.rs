@@ -130,6 +130,7 @@ impl Context<'_> {
         let asker = Asker {
             user: self.owner,
             account: spec.account.as_deref(),
+            queue: &spec.queue,
             privileged: self.rights.privileged,
             is_member: self.is_member,
         };

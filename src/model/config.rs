@@ -42,6 +42,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "workdir",
             "jobscript_max_size",
             "max_array_size",
+            "refuse_impossible",
             "shared",
             "idle",
             "min_uid",
@@ -117,9 +118,9 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
-    ("fairshare", &["method", "subject", "ties", "distance"]),
+    ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("qos", &["name", "factor", "users", "groups", "accounts", "exempt", "priority"]),
+    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for"]),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",
@@ -285,6 +286,8 @@ pub struct ServerConfig {
     pub jobscript_max_size: Size,
     /// The most elements an array may have; None for any number.
     pub max_array_size: Option<u32>,
+    /// Whether a job is refused that no node, nor all together, could ever take (P24).
+    pub refuse_impossible: bool,
     /// Many users; the file `/etc/lanai/lanai.toml` implies it.
     pub shared: bool,
     /// How long the daemons of a personal installation stay without work.
@@ -308,6 +311,7 @@ impl Default for ServerConfig {
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,
+            refuse_impossible: true,
             shared: false,
             idle: Span::seconds(600),
             min_uid: 1000,
@@ -507,7 +511,7 @@ impl Config {
     /// What the cycle goes by.
     pub fn policy(&self) -> Policy {
         Policy {
-            backfill: self.backfill.clone(),
+            backfill: self.qualities.promised(&self.backfill),
             placement: self.placement.clone(),
             precedence: self.precedence.clone(),
             qualities: self.qualities.clone(),

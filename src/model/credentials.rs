@@ -1,6 +1,6 @@
 //! What a job stands for when somebody asks whose it is: access, limits and shares go by this.
 
-use super::job::Job;
+use super::job::{Job, Owner, Spec};
 use serde::{Deserialize, Serialize};
 
 /// The names a job goes under.
@@ -23,10 +23,14 @@ pub struct Credentials {
 impl Credentials {
     /// Those of a job.
     pub fn of(job: &Job) -> Credentials {
-        let spec = &job.spec;
+        Credentials::new(&job.owner, &job.spec)
+    }
+
+    /// Those of a job of this owner.
+    pub fn new(owner: &Owner, spec: &Spec) -> Credentials {
         Credentials {
-            user: job.owner.user.clone(),
-            gid: job.owner.gid,
+            user: owner.user.clone(),
+            gid: owner.gid,
             project: spec.project.clone(),
             account: spec.account.clone(),
             qos: spec.qos.clone(),

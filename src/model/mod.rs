@@ -102,7 +102,10 @@ pub mod lineage;
 
 pub mod limit_use;
 
+pub mod entrance;
 pub mod excess;
+
+pub mod census;
 
 pub mod reason;
 

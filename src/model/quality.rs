@@ -1,6 +1,10 @@
 //! Qualities of service (F4): what one counts for, and who may ask for it.
 
+mod flag;
+
+use super::policy::{Backfill, Group};
 use super::refusal::Refusal;
+pub use flag::Flag;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,6 +21,12 @@ pub struct Quality {
     pub exempt: bool,
     /// What it counts as a credential; the highest first.
     pub priority: i64,
+    /// What is special about its jobs.
+    #[serde(default)]
+    pub flags: Vec<Flag>,
+    /// Jobs that have it without asking: that one of these lists names.
+    #[serde(default)]
+    pub default_for: Named,
 }
 
 /// Who may ask for a quality of service.
@@ -24,15 +34,32 @@ pub struct Quality {
 pub enum Grant {
     /// Anybody.
     All,
-    /// Whoever one of these lists names; nobody if they are empty. `*` names everybody.
-    Listed {
-        /// Users, by name.
-        users: Vec<String>,
-        /// Members of these groups.
-        groups: Vec<String>,
-        /// Jobs of these accounts (`-A`).
-        accounts: Vec<String>,
-    },
+    /// Whoever one of these lists names; nobody if they are empty.
+    Listed(Named),
+}
+
+/// Jobs, by whose they are: those that one of these lists names. `*` names all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    /// Users, by name.
+    pub users: Vec<String>,
+    /// Members of these groups.
+    pub groups: Vec<String>,
+    /// Jobs of these accounts (`-A`).
+    pub accounts: Vec<String>,
+    /// Jobs of these queues.
+    pub queues: Vec<String>,
+}
+
+impl Named {
+    fn includes(&self, asker: &Asker) -> bool {
+        let names = |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
+        names(&self.users, asker.user)
+            || asker.account.is_some_and(|account| names(&self.accounts, account))
+            || names(&self.queues, asker.queue)
+            || self.groups.iter().any(|group| group == "*" || (asker.is_member)(group))
+    }
 }
 
 /// Who asks.
@@ -42,6 +69,8 @@ pub struct Asker<'a> {
     pub user: &'a str,
     /// The account of the job.
     pub account: Option<&'a str>,
+    /// The queue of the job.
+    pub queue: &'a str,
     /// Whether an operator or a manager asks.
     pub privileged: bool,
     /// Whether the owner is a member of a group of this name.
@@ -60,14 +89,22 @@ pub struct Qualities {
 /// Those of an installation that says nothing of them; others are normal by another name.
 impl Default for Qualities {
     fn default() -> Qualities {
-        let operators = Grant::Listed { users: Vec::new(), groups: Vec::new(), accounts: Vec::new() };
-        let one = |name: &str, factor, grant, exempt| Quality { name: name.into(), factor, grant, exempt, priority: 0 };
+        let operators = Grant::Listed(Named::default());
+        let one = |name: &str, factor, grant, exempt| Quality { grant, exempt, ..Quality::new(name, factor) };
         let all = vec![
             one("expedite", 1.0, operators, false),
             one(Qualities::NORMAL, Qualities::NORMAL_FACTOR, Grant::All, false),
             one("standby", 0.0, Grant::All, true),
         ];
         Qualities { all, closed: false }
+    }
+}
+
+impl Quality {
+    /// One for everybody of which nothing else is said.
+    pub fn new(name: &str, factor: f64) -> Quality {
+        let (flags, default_for) = Default::default();
+        Quality { name: name.into(), factor, grant: Grant::All, exempt: false, priority: 0, flags, default_for }
     }
 }
 
@@ -102,6 +139,32 @@ impl Qualities {
         self.find(name.unwrap_or(Qualities::NORMAL)).is_some_and(|quality| quality.exempt)
     }
 
+    /// The one that a job has without asking (M27): the first whose lists name it.
+    pub fn default_for(&self, asker: &Asker) -> Option<&str> {
+        let found = self.all.iter().find(|quality| quality.default_for.includes(asker));
+        found.map(|quality| quality.name.as_str())
+    }
+
+    /// What is special about jobs of a quality.
+    pub fn flags(&self, name: Option<&str>) -> &[Flag] {
+        self.find(name.unwrap_or(Qualities::NORMAL)).map_or(&[], |quality| &quality.flags)
+    }
+
+    /// How many of whose jobs are promised a start, where some of a quality are promised one always or never (M27):
+    /// a pool of promises of its own (M33).
+    pub fn promised(&self, backfill: &Backfill) -> Backfill {
+        let depth = |flag: &Flag| match flag {
+            Flag::NoReservation => Some(0),
+            Flag::ReserveAlways => Some(Backfill::ALL),
+            _ => None,
+        };
+        let own = self.all.iter().filter_map(|quality| {
+            let depth = quality.flags.iter().find_map(depth)?;
+            Some(Group { qos: vec![quality.name.clone()], depth })
+        });
+        Backfill { groups: own.chain(backfill.groups.iter().cloned()).collect(), ..backfill.clone() }
+    }
+
     /// Refuses a quality of service that there is not, and one that is not for who asks.
     pub fn check(&self, name: Option<&str>, asker: &Asker) -> Result<(), Refusal> {
         let Some(name) = name else { return Ok(()) };
@@ -122,19 +185,19 @@ impl Qualities {
 
 impl Grant {
     fn includes(&self, asker: &Asker) -> bool {
-        let Grant::Listed { users, groups, accounts } = self else { return true };
-        let names = |list: &[String], name: &str| list.iter().any(|listed| listed == name || listed == "*");
-        names(users, asker.user)
-            || asker.account.is_some_and(|account| names(accounts, account))
-            || groups.iter().any(|group| group == "*" || (asker.is_member)(group))
+        match self {
+            Grant::All => true,
+            Grant::Listed(named) => named.includes(asker),
+        }
     }
 }
 
 /// Who may, in words.
 impl std::fmt::Display for Grant {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let Grant::Listed { users, groups, accounts } = self else { return f.write_str("everybody") };
-        let lists = [("users", users), ("groups", groups), ("accounts", accounts)];
+        let Grant::Listed(named) = self else { return f.write_str("everybody") };
+        let Named { users, groups, accounts, queues } = named;
+        let lists = [("users", users), ("groups", groups), ("accounts", accounts), ("jobs in queues", queues)];
         for (kind, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
             write!(f, "{kind} {}, ", names.join(" "))?;
         }
@@ -150,8 +213,8 @@ mod tests {
         let (user, account) = (user.to_string(), account.map(str::to_string));
         move |qualities, name| {
             let is_member = |group: &str| user == "gina" && group == "staff";
-            let asker =
-                Asker { user: &user, account: account.as_deref(), privileged: user == "root", is_member: &is_member };
+            let (account, privileged) = (account.as_deref(), user == "root");
+            let asker = Asker { user: &user, account, queue: "night", privileged, is_member: &is_member };
             qualities.check(Some(name), &asker).map_err(|refusal| refusal.text)
         }
     }
@@ -177,9 +240,9 @@ mod tests {
     fn a_quality_is_for_whom_one_of_its_lists_names() {
         let listed = |users: &[&str], groups: &[&str], accounts: &[&str]| {
             let all = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-            Grant::Listed { users: all(users), groups: all(groups), accounts: all(accounts) }
+            Grant::Listed(Named { users: all(users), groups: all(groups), accounts: all(accounts), queues: vec![] })
         };
-        let of = |name: &str, grant| Quality { name: name.into(), factor: 1.0, grant, exempt: false, priority: 0 };
+        let of = |name: &str, grant| Quality { grant, ..Quality::new(name, 1.0) };
         let qualities = Qualities::only(vec![
             of("high", listed(&["ann"], &["staff"], &["paying"])),
             of("open", listed(&["*"], &[], &[])),
@@ -198,5 +261,22 @@ mod tests {
         assert_eq!(qualities.factors()["normal"], 0.5);
         let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
         assert_eq!((own.all.len(), own.factors()["normal"]), (2, 1.0), "a site may say what is normal");
+    }
+
+    /// M27: QDEF and QLIST.
+    #[test]
+    fn a_quality_may_go_without_saying_and_be_for_the_jobs_of_a_queue() {
+        let queues = |name: &str| Named { queues: vec![name.to_string()], ..Named::default() };
+        let night = Quality { grant: Grant::Listed(queues("night")), ..Quality::new("night", 1.0) };
+        let low = Quality { default_for: queues("slow"), ..Quality::new("low", 0.1) };
+        let qualities = Qualities::only(vec![night, low]);
+        let asker = |queue| Asker { user: "ann", account: None, queue, privileged: false, is_member: &|_| false };
+        assert!(qualities.check(Some("night"), &asker("night")).is_ok());
+        let said = qualities.check(Some("night"), &asker("slow")).unwrap_err().text;
+        assert!(said.contains("jobs in queues night"), "{said}");
+        assert_eq!(
+            [qualities.default_for(&asker("slow")), qualities.default_for(&asker("night"))],
+            [Some("low"), None]
+        );
     }
 }

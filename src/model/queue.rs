@@ -1,6 +1,9 @@
-//! Queues.
+//! Queues: what one takes from whom, and what becomes of it. What it says is held against a job in [`entrance`].
+//!
+//! [`entrance`]: super::entrance
 
 use super::resource::ResourceList;
+use super::state::State;
 use super::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -68,6 +71,16 @@ pub struct Route {
 impl Route {
     /// How long until a job is tried again, where nobody says otherwise.
     pub const RETRY: Span = Span::seconds(30);
+
+    /// Whether a job that stands so is passed on.
+    pub fn passes(&self, standing: State) -> bool {
+        match standing {
+            State::Held => self.held_jobs,
+            State::Waiting => self.waiting_jobs,
+            State::Queued => true,
+            _ => false,
+        }
+    }
 }
 
 /// Who may submit to a queue: a list for users, groups and hosts, each in force if it is there. An entry that
@@ -107,6 +120,19 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
 }
 
 impl Queue {
+    /// Whether its jobs may start: those of a routing queue start in others.
+    pub fn runs_jobs(&self) -> bool {
+        self.started && self.route.is_none()
+    }
+
+    /// Whether a job that stands so may leave by routing: because it is passed on, or has waited too long for that.
+    pub fn routes(&self, standing: State) -> bool {
+        let waits = matches!(standing, State::Queued | State::Held | State::Waiting);
+        self.route
+            .as_ref()
+            .is_some_and(|route| self.started && route.passes(standing) || waits && route.lifetime.is_some())
+    }
+
     /// An open execution queue about which nothing else is said.
     pub fn named(name: &str) -> Queue {
         Queue {

@@ -2,7 +2,7 @@
 
 mod codes;
 
-pub use codes::{CODES, Code};
+pub use codes::{CODES, Code, stage_of};
 
 use super::excess::Excess;
 use super::job::JobId;
@@ -134,6 +134,10 @@ pub enum Reason {
     },
     /// The queue is stopped.
     QueueStopped,
+    /// The queue passes jobs on to others, which have not taken it yet.
+    QueueRoutes,
+    /// Its quality of service lets it pass no job that is blocked (M27).
+    NoBackfill,
     /// It is worth too little.
     UnderThreshold {
         /// What it is worth, as shown.
@@ -315,6 +319,8 @@ impl Reason {
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => "unsatisfiable",
             Reason::Unsuitable { never: true, .. } => "unsatisfiable",
             Reason::QueueStopped => "queue_stopped",
+            Reason::QueueRoutes => "queue_routes",
+            Reason::NoBackfill => "no_backfill",
             Reason::UnderThreshold { .. } => "under_threshold",
             Reason::ArrayLimit { .. } => "array_limit",
             Reason::Limited(excess) if excess.stage != limit::Stage::Running => "idle_limit",
@@ -359,6 +365,14 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// What its queue or its quality of service says of it.
+    fn of_what_it_is_in(&self) -> &'static str {
+        match self {
+            Reason::NoBackfill => "Job would pass a blocked job, which its quality of service does not",
+            _ => "Queue not an execution queue.",
+        }
+    }
+
     fn write_said(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Reason::NeverEnough { resource, requested, available, total }
@@ -373,6 +387,7 @@ impl Reason {
             }
             Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
             Reason::QueueStopped => f.write_str("Queue not started."),
+            Reason::QueueRoutes | Reason::NoBackfill => f.write_str(self.of_what_it_is_in()),
             Reason::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
             }
@@ -476,6 +491,7 @@ pub(crate) mod tests {
         all.push(Reason::Limited(Box::new(of_user())));
         all.push(Reason::Limited(Box::new(Excess { soft: true, ..of_user() })));
         all.push(Reason::Limited(Box::new(Excess { stage: limit::Stage::Idle, ..of_user() })));
+        all.extend([Reason::QueueRoutes, Reason::NoBackfill]);
         all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
         all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
         all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));

@@ -97,6 +97,12 @@ refusals! {
     other_server = 15008, "Access from host not allowed, or unknown host";
     /// History is off: `[server] history` is zero.
     no_history = 15140, "PBS is not configured to maintain job history";
+    /// The host is kept out of the queue.
+    host_denied = 15008, "Access from host not allowed, or unknown host";
+    /// Routing queues that lead to one another, and nowhere.
+    too_many_hops = 15024, "Job routing over too many hops";
+    /// No queue that a routing queue leads to could ever take the job.
+    no_destination = 15039, "Job rejected by all possible destinations";
     /// A malformed `-l nodes=`.
     bad_nodes = 15089, "node(s) specification error";
 }
@@ -217,6 +223,32 @@ impl Refusal {
     /// A quality of service that there is not, and which there are.
     pub fn unknown_quality(name: &str, open: &str) -> Refusal {
         Refusal::illegal_wish("qos", &format!("there is no quality of service `{name}`; ask for one of {open}"))
+    }
+
+    /// A job that asks for less or more than its queue takes, or than there is; which, and what to do.
+    pub fn out_of_bounds(why: &str) -> Refusal {
+        Refusal::new(15036, format!("Job violates queue and/or server resource limits: {why}"))
+    }
+
+    /// Somebody has as many jobs as they may have; in PBS's words, and how many.
+    pub fn too_many(text: String) -> Refusal {
+        Refusal::new(15142, text)
+    }
+
+    /// Somebody's jobs ask for as much of a resource as they may; in PBS's words, and how much.
+    pub fn too_much(text: String) -> Refusal {
+        Refusal::new(15143, text)
+    }
+
+    /// The same with a detail behind PBS's words.
+    pub fn because(self, why: &str) -> Refusal {
+        Refusal { text: format!("{}: {why}", self.text.trim_end()), ..self }
+    }
+
+    /// Whether the same request may be granted later, though nothing of it is changed: a queue may be opened,
+    /// others' jobs may end.
+    pub fn may_pass(&self) -> bool {
+        [15021, 15142, 15143].contains(&self.code)
     }
 
     /// The attribute of `-p`.

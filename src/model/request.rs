@@ -7,8 +7,11 @@
 use super::refusal::Refusal;
 use super::resource::{Definition, Kind, ResourceList, Resources, Value};
 use super::select::{Chunk, Request, Select};
+pub use defaults::Defaults;
 
 mod chunk;
+
+mod defaults;
 
 mod place;
 
@@ -28,17 +31,29 @@ impl Request {
     /// Reads what `-l` asked: (name, text) in the order given; of a name given twice the last
     /// counts. Refusals are those of `spec` 1.6.
     pub fn parse(asked: &[(String, String)], resources: &Resources) -> Result<Request, Refusal> {
+        Request::parse_with(asked, &Defaults::default(), resources)
+    }
+
+    /// The same where some things go without saying; [`Request::asked`] stays what was asked.
+    fn parse_with(asked: &[(String, String)], defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
         let asked = unglue(asked, resources);
         if asked.len() > MAX_NAMES {
             return Err(Refusal::illegal_value("Resource_List"));
         }
         let asked = merge(&asked, resources);
-        let values = values(&asked, resources)?;
+        let meant = defaults.completed(&asked, resources);
+        let mut values = values(&meant, resources)?;
         check_walltimes(&values)?;
-        let mut request = shape(&asked, values, resources)?;
+        defaults.fill(&mut values, &meant, resources);
+        let mut request = shape(&meant, values, defaults.chunk(), resources)?;
         total(&mut request, resources)?;
         request.asked = asked;
         Ok(request)
+    }
+
+    /// What was asked, where these things go without saying: what went without saying before does not any more.
+    pub fn with(&self, defaults: &Defaults, resources: &Resources) -> Result<Request, Refusal> {
+        Request::parse_with(&self.asked, defaults, resources)
     }
 
     /// The same request with some names asked anew. A new `select` or `nodes` replaces all that
@@ -59,6 +74,11 @@ impl Request {
         asked.extend_from_slice(changes);
         Request::parse(&asked, resources)
     }
+}
+
+/// The text of a select that reads as `chunks`.
+pub fn spelled(chunks: &[Chunk]) -> String {
+    chunk::spell(chunks)
 }
 
 /// Whether `-l name=` decides what the chunks are.
@@ -157,17 +177,17 @@ fn check_walltimes(values: &ResourceList) -> Result<(), Refusal> {
 }
 
 /// Chunks and place, by one of the three ways.
-fn shape(asked: &Asked, values: ResourceList, resources: &Resources) -> Result<Request, Refusal> {
+fn shape(asked: &Asked, values: ResourceList, each: &ResourceList, resources: &Resources) -> Result<Request, Refusal> {
     let text = |name: &str| asked.iter().find(|(n, _)| n == name).map(|(_, text)| text.as_str());
     match (text("select"), text("nodes"), text("place")) {
         (Some(_), Some(_), _) | (None, Some(_), Some(_)) => Err(Refusal::nodes_with_select()),
-        (None, Some(nodes), None) => of_nodes(nodes, values, resources),
-        (Some(select), None, place) => of_select(select, place, values, resources),
+        (None, Some(nodes), None) => of_nodes(nodes, values, each, resources),
+        (Some(select), None, place) => of_select((select, place), values, each, resources),
         (None, None, Some(_)) => {
             beside_select(&values, resources)?;
             Err(Refusal::place_without_select())
         }
-        (None, None, None) => Ok(of_values(values, resources)),
+        (None, None, None) => Ok(of_values(values, each, resources)),
     }
 }
 
@@ -179,26 +199,34 @@ fn beside_select(values: &ResourceList, resources: &Resources) -> Result<(), Ref
 }
 
 fn of_select(
-    select: &str,
-    place: Option<&str>,
+    (select, place): (&str, Option<&str>),
     values: ResourceList,
+    each: &ResourceList,
     resources: &Resources,
 ) -> Result<Request, Refusal> {
     beside_select(&values, resources)?;
-    let select = chunk::parse(select, resources)?;
+    let select = chunk::parse(select, each, resources)?;
     let place = place::parse(place.unwrap_or("free"), resources)?;
     Ok(Request { list: values, select, place, asked: Asked::new() })
 }
 
-fn of_nodes(text: &str, mut values: ResourceList, resources: &Resources) -> Result<Request, Refusal> {
+fn of_nodes(
+    text: &str,
+    mut values: ResourceList,
+    each: &ResourceList,
+    resources: &Resources,
+) -> Result<Request, Refusal> {
     let (select, place) = nodes::as_select(text, &values, resources)?;
-    let select = chunk::parse(&select, resources)?;
+    let select = chunk::parse(&select, each, resources)?;
     values.insert("nodes".into(), Value::String(text.to_string()));
     Ok(Request { list: values, select, place: place::parse(place, resources)?, asked: Asked::new() })
 }
 
 /// One chunk of every host-level resource named, in alphabetical order.
-fn of_values(mut values: ResourceList, resources: &Resources) -> Request {
+fn of_values(mut values: ResourceList, each: &ResourceList, resources: &Resources) -> Request {
+    for (name, value) in each {
+        values.entry(name.clone()).or_insert_with(|| value.clone());
+    }
     values.entry("ncpus".into()).or_insert(Value::Long(1));
     let host_level = |name: &str| resources.get(name).is_some_and(|d| d.host_level);
     let taken = values.iter().filter(|(name, _)| host_level(name));

@@ -54,6 +54,18 @@ impl Value {
         })
     }
 
+    /// Of which kind it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::Time(_) => Kind::Time,
+            Value::Size(_) => Kind::Size,
+            Value::Long(_) => Kind::Long,
+            Value::Float(_) => Kind::Float,
+            Value::Boolean(_) => Kind::Boolean,
+            Value::String(_) => Kind::String,
+        }
+    }
+
     /// The value as the scheduler counts it: bytes, milliseconds or a plain number; None for text,
     /// booleans and fractions.
     pub fn amount(&self) -> Option<i64> {

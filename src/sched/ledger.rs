@@ -26,6 +26,7 @@ use super::timeline::OVERDUE;
 use super::{availability, eligible, shortage, threshold, throttling};
 use crate::model::job::JobId;
 use crate::model::policy::{self, Backfill, Filling, Policy};
+use crate::model::quality::Flag;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use refusals::Refusals;
@@ -135,6 +136,17 @@ impl<'s> Ledger<'s> {
 
     /// Where the job fits now without delaying a promise, or why it does not.
     pub fn place(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
+        let is_promised = self.calendar.promise(candidate.job).is_some();
+        let placement = self.place_as_it_may(candidate)?;
+        let passes = self.promises.blocked.is_some() && !is_promised;
+        if passes && self.policy.qualities.flags(candidate.class.who.qos.as_deref()).contains(&Flag::NoBackfill) {
+            return Err(Reason::NoBackfill.into());
+        }
+        Ok(placement)
+    }
+
+    /// The same, whatever its quality of service says.
+    fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         if let Some(promise) = self.calendar.promise(candidate.job) {

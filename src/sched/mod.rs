@@ -181,6 +181,8 @@ pub mod window;
 // An operator's order to start one job now.
 pub mod forced;
 
+pub mod nearest;
+
 // The same cycle run forward: what becomes of the queue?
 pub mod forecast;
 

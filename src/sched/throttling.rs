@@ -6,7 +6,7 @@ use super::ledger::Ledger;
 use super::limits::Books;
 use super::plan::Plan;
 use super::priority::Candidate;
-use super::shape::ClassId;
+use super::shape::{ClassId, ClassKey};
 use super::snapshot::State;
 use crate::model::reason::Reason;
 use std::collections::BTreeMap;
@@ -46,8 +46,16 @@ fn deferred(job: Candidate, ledger: &Ledger) -> Option<Reason> {
 }
 
 fn queue_stopped(job: Candidate, ledger: &Ledger) -> Option<Reason> {
-    let is_started = ledger.state.queues.get(&job.class.who.queue).is_some_and(|queue| queue.started);
-    (!is_started).then_some(Reason::QueueStopped)
+    stopped(ledger.state, &job.class.who.queue)
+}
+
+/// Why a queue starts nothing, if it does not.
+fn stopped(state: &State, queue: &str) -> Option<Reason> {
+    match state.queues.get(queue) {
+        Some(queue) if queue.runs_jobs() => None,
+        Some(queue) if queue.route.is_some() => Some(Reason::QueueRoutes),
+        _ => Some(Reason::QueueStopped),
+    }
 }
 
 fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
@@ -66,7 +74,7 @@ fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {
 /// Says of those in stopped queues that this is why they wait, where all that ask for the same were
 /// refused at one stroke for want of room: that would come only after (G5).
 pub fn tell_stopped(state: &State, plan: &mut Plan) {
-    let is_stopped = |queue: &str| !state.queues.get(queue).is_some_and(|queue| queue.started);
+    let is_stopped = |queue: &str| stopped(state, queue).is_some();
     let groups = state.alike.groups().map(|(_, members)| members);
     let concerned: Vec<&Members> = groups.filter(|members| members.queues().any(is_stopped)).collect();
     if concerned.is_empty() {
@@ -79,8 +87,8 @@ pub fn tell_stopped(state: &State, plan: &mut Plan) {
         let [own, shape] = key.verdict_names();
         !told.contains_key(&own) && told.get(&shape) == Some(&false)
     });
-    let why = Arc::new(Reason::QueueStopped);
-    plan.verdicts.extend(shadowed.map(|key| (key.id, why.clone())));
+    let why = |key: &ClassKey| stopped(state, &key.who.queue).map(|why| (key.id, Arc::new(why)));
+    plan.verdicts.extend(shadowed.filter_map(why));
 }
 
 /// Says of those over a limit likewise that this is why they wait (I13).

@@ -10,6 +10,8 @@ mod arrays;
 
 mod charges;
 
+mod crowd;
+
 mod windows;
 
 use super::clock::{Clock, Reading};
@@ -21,6 +23,7 @@ use super::uses::Uses;
 use super::view::View;
 use crate::model::accrual::Accrues;
 use crate::model::bonds;
+use crate::model::census::Census;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
@@ -30,6 +33,7 @@ use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
 use crate::sched::change::{Change, is_candidate};
+use crate::sched::nearest::Possible;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
 use crate::spool::commit::{Change as Row, Kin};
@@ -52,6 +56,9 @@ pub struct Ledger {
     uses: Uses,
     cluster: View,
     reservations: windows::Reservations,
+    census: Census,
+    possible: Possible,
+    routed: crowd::Routed,
     /// When this schedd began.
     began: Time,
     /// Jobs that wait for their begin time.
@@ -116,6 +123,9 @@ impl Ledger {
             uses: Uses::default(),
             cluster,
             reservations: Default::default(),
+            census: Census::default(),
+            possible: Possible::default(),
+            routed: Default::default(),
             began: Time::NEVER,
             waiting: BTreeSet::new(),
             stale: BTreeSet::new(),
@@ -128,6 +138,7 @@ impl Ledger {
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| ledger.reschedule(id));
+        ledger.count_anew();
         ledger
     }
 
@@ -448,6 +459,8 @@ impl Ledger {
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
         self.note_waiting(id);
+        self.note_routed(id);
+        self.count(id);
         match id.is_array() {
             // An array may change with each of its elements: it is looked at once, before the cycle.
             true => drop(self.stale.insert(id)),

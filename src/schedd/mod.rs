@@ -32,6 +32,10 @@ pub mod caller;
 
 pub mod requests;
 
+pub mod entrance;
+
+pub mod routing;
+
 mod elements;
 
 pub mod reservations;
@@ -293,7 +297,9 @@ impl Schedd {
     /// How long there is nothing to do unless somebody asks.
     fn patience(&self) -> PollTimeout {
         let now = machine::monotonic();
-        let moment = [self.next_cycle, self.ledger.next_begin(), self.ledger.next_turn()].into_iter().flatten().min();
+        let ledger = &self.ledger;
+        let moments = [self.next_cycle, ledger.next_begin(), ledger.next_turn(), ledger.next_routed()];
+        let moment = moments.into_iter().flatten().min();
         let moment = moment.map(|moment| now + moment.since(self.ledger.now) + Span(1));
         // While the disk takes nothing, what cannot be written is no reason to wake up.
         let timers = match self.timers.retry {

@@ -105,10 +105,17 @@ impl Desk<'_> {
             return Ok(granted);
         }
         let (draft, bonds) = self.draft(&owner, submission)?;
+        self.ledger.refuse_impossible(&Job {
+            id: JobId::job(self.ledger.next_number()),
+            owner: owner.clone(),
+            spec: Arc::new(draft.spec.clone()),
+            life: Life::new(draft.holds, draft.run_count, self.ledger.now),
+            elements: None,
+        })?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }
-        let environ = self.keep(&with_queue(&submission.environ, &draft.spec.queue));
+        let environ = self.keep(&with_queue(&submission.environ, &self.asked_queue(submission)));
         let elements = draft.spec.array.map(|indices| self.elements(indices)).transpose()?;
         let id = self.ledger.take_number(elements.is_some());
         self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
@@ -128,26 +135,28 @@ impl Desk<'_> {
         let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
-        self.enter(&mut draft.spec)?;
         let bonds = self.bonds(None, &draft.depend)?;
+        let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
+        let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
+        let standing = if is_held {
+            State::Held
+        } else if is_early {
+            State::Waiting
+        } else {
+            State::Queued
+        };
+        let entered = self.enter(owner, &draft.spec, standing)?;
+        draft.spec = entered.spec;
+        draft.notes.extend(entered.notes);
         Ok((draft, bonds))
     }
 
-    /// Lets a job into its queue: that of a reservation makes it run there and nowhere else.
-    fn enter(&self, spec: &mut Spec) -> Result<(), Refusal> {
-        let queue = self.ledger.queue(&spec.queue).ok_or_else(Refusal::unknown_queue)?;
-        if !queue.enabled {
-            return Err(Refusal::queue_disabled());
-        }
-        match (self.ledger.reservation_queue(&spec.queue), &spec.reservation) {
-            (Some(reservation), _) => {
-                self.may_enter(reservation)?;
-                spec.reservation = Some(spec.queue.clone());
-            }
-            (None, Some(name)) if !self.is_reservation(name) => return Err(Refusal::unknown_reservation()),
-            (None, _) => {}
-        }
-        Ok(())
+    /// The queue that a submission names: `PBS_O_QUEUE`, wherever that routes the job.
+    fn asked_queue(&self, submission: &Submission) -> String {
+        let setup = &self.ledger.setup;
+        let named = submission.settings.iter().rev().find(|setting| setting.attribute == "queue");
+        let queue = named.and_then(|named| attribute::destination(&named.value.lossy(), &setup.name).ok());
+        queue.filter(|queue| !queue.is_empty()).unwrap_or_else(|| setup.config.server.default_queue.clone())
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.
@@ -294,6 +303,7 @@ impl Desk<'_> {
         let is_member = |group: &str| is_member(&job.owner, group);
         let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
+        self.fit_again(&job, &mut after.spec)?;
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
             after.spec.reservation = Some(reservation.id.clone());
         }
@@ -395,7 +405,7 @@ impl Desk<'_> {
 }
 
 /// Whether somebody is a member of a group; who cannot be looked up is of none.
-fn is_member(owner: &Owner, group: &str) -> bool {
+pub(super) fn is_member(owner: &Owner, group: &str) -> bool {
     let account = user::named(&owner.user).ok().flatten();
     account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|number| number.is_some()))
 }

@@ -3,11 +3,13 @@
 //!
 //! [`requests`]: super::requests
 
+use super::entrance::Comer;
 use super::reports;
 use super::requests::{Desk, Granted};
+use super::routing;
 use crate::model::attribute;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Run};
+use crate::model::job::{Job, JobId, Run, Spec};
 use crate::model::policy::Order as Precedes;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
@@ -30,13 +32,12 @@ impl Desk<'_> {
         let setup = &self.ledger.setup;
         let named = attribute::destination(destination, &setup.name)?;
         let name = if named.is_empty() { setup.config.server.default_queue.clone() } else { named };
-        self.open_queue(&name)?;
-        if name != job.spec.queue {
-            let (by, from) = (self.caller.shown(), job.spec.queue.clone());
-            self.change_queue(id, &name);
-            self.ledger.happen(id, Event::Moved { by, from, to: name });
+        self.keep_quality(&job, &name)?;
+        let entered = self.come_in(Comer::Known(id), &job.owner, &elsewhere(&job, &name), job.life.state)?;
+        if entered.spec.queue != job.spec.queue {
+            routing::put_into(self.ledger, id, entered.spec, self.caller.shown());
         }
-        Ok(Granted::Done)
+        Ok(entered.notes.into_iter().next().map_or(Granted::Done, Granted::Noted))
     }
 
     /// `qorder`: two jobs change their places in the order, and their queues if these differ.
@@ -45,13 +46,10 @@ impl Desk<'_> {
         if one == other {
             return Ok(Granted::Done);
         }
-        if first.spec.queue != second.spec.queue {
-            self.open_queue(&first.spec.queue)?;
-            self.open_queue(&second.spec.queue)?;
-        }
         let in_vain = if first.spec.queue == second.spec.queue { self.in_vain(one, other) } else { None };
-        self.take_place_of(one, &second);
-        self.take_place_of(other, &first);
+        let (of_one, of_other) = (self.in_place_of(&first, &second)?, self.in_place_of(&second, &first)?);
+        self.take_place_of(one, &second, of_one);
+        self.take_place_of(other, &first, of_other);
         Ok(in_vain.map_or(Granted::Done, Granted::Noted))
     }
 
@@ -72,9 +70,21 @@ impl Desk<'_> {
         ))
     }
 
-    fn take_place_of(&mut self, id: JobId, other: &Job) {
-        self.ledger.change(id, |job| job.life.rank = Some(other.rank()));
-        self.change_queue(id, &other.spec.queue);
+    /// What a job comes to in the queue of another, which leaves it.
+    fn in_place_of(&self, job: &Job, other: &Job) -> Result<Spec, Refusal> {
+        if job.spec.queue == other.spec.queue {
+            return Ok(Spec::clone(&job.spec));
+        }
+        self.keep_quality(job, &other.spec.queue)?;
+        let spec = elsewhere(job, &other.spec.queue);
+        Ok(self.come_in(Comer::InPlaceOfAnother, &job.owner, &spec, job.life.state)?.spec)
+    }
+
+    fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
+        self.ledger.change(id, |job| {
+            job.life.rank = Some(other.rank());
+            job.spec = Arc::new(spec);
+        });
         self.ledger.happen(id, Event::Reordered { by: self.caller.shown(), with: other.id });
     }
 
@@ -151,27 +161,14 @@ impl Desk<'_> {
             _ => Err(Refusal::bad_state()),
         }
     }
+}
 
-    fn open_queue(&self, name: &str) -> Result<(), Refusal> {
-        if let Some(reservation) = self.ledger.reservation_queue(name) {
-            self.may_enter(reservation)?;
-        }
-        match self.ledger.queue(name) {
-            None => Err(Refusal::unknown_queue()),
-            Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
-            Some(_) => Ok(()),
-        }
+/// What a job asks for when it goes into another queue: who leaves that of a reservation leaves the reservation;
+/// one asked for by name stays.
+fn elsewhere(job: &Job, queue: &str) -> Spec {
+    let mut spec = Spec { queue: queue.to_string(), ..Spec::clone(&job.spec) };
+    if job.spec.queue != queue {
+        spec.reservation = spec.reservation.filter(|asked| *asked != job.spec.queue);
     }
-
-    fn change_queue(&mut self, id: JobId, name: &str) {
-        if self.ledger.job(id).is_some_and(|job| job.spec.queue != name) {
-            let reservation = self.ledger.reservation_queue(name).map(|reservation| reservation.id.clone());
-            self.ledger.change(id, |job| {
-                let spec = Arc::make_mut(&mut job.spec);
-                // Who leaves the queue of a reservation leaves that; one asked for by name stays.
-                let asked = spec.reservation.take().filter(|asked| *asked != spec.queue);
-                (spec.queue, spec.reservation) = (name.to_string(), reservation.or(asked));
-            });
-        }
-    }
+    spec
 }

@@ -8,6 +8,7 @@ use super::ledger::Ledger;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
+use super::routing;
 use super::tasks::{self, TaskName};
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
@@ -101,6 +102,7 @@ impl Schedd {
             }
         }
         reservations::attend(&mut self.ledger);
+        routing::attend(&mut self.ledger);
         tasks::wind_up(&mut self.ledger, &mut effects.orders);
         effects
     }

@@ -4,7 +4,7 @@ use super::scenario::values;
 use super::world::{Past, World};
 use crate::model::config::table::{ConfigError, Section, Value};
 use crate::model::job::{JobId, Share};
-use crate::model::reason::Stage;
+use crate::model::reason::{self, Stage};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -282,11 +282,9 @@ impl Course<'_> {
             Claim::Chunks(chunks) => ("chunks by node", counted(chunks), counted(&chunks_of(&self.nodes(id)))),
             Claim::State(state) => ("state", state.letter().to_string(), self.state(id)),
             Claim::Stage(stage) => {
-                ("stage", named(*stage), self.world.reason(id).map_or_else(none, |r| named(r.stage())))
+                ("stage", named(*stage), self.why(id).map_or_else(none, |code| named(reason::stage_of(&code))))
             }
-            Claim::Reason(code) => {
-                ("reason", code.clone(), self.world.reason(id).map_or_else(none, |r| r.code().to_string()))
-            }
+            Claim::Reason(code) => ("reason", code.clone(), self.why(id).unwrap_or_else(none)),
             Claim::Comment(part) => return differs("comment", part, self.comment(id)),
             Claim::Booked(at) => ("promised start", at.map_or_else(none, seconds), self.booked(id)),
             Claim::BookedOn(nodes) => ("promised nodes", nodes.join(" "), self.booked_on(id)),
@@ -319,6 +317,12 @@ impl Course<'_> {
 
     fn since(&self, time: Time) -> Span {
         time.since(self.zero)
+    }
+
+    /// The name of why a job waits: what bars it as it stands, else what the scheduler has said.
+    fn why(&self, id: JobId) -> Option<String> {
+        let barred = self.world.barred_by(id).map(str::to_string);
+        barred.or_else(|| self.world.reason(id).map(|reason| reason.code().to_string()))
     }
 
     fn starts(&self, id: JobId) -> Vec<Span> {

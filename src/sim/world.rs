@@ -11,6 +11,8 @@ mod arrays;
 
 mod choice;
 
+mod entrance;
+
 mod fate;
 
 mod nodes;
@@ -24,6 +26,7 @@ mod submit;
 mod windows;
 
 use crate::model::bonds::{Standing, Tied};
+use crate::model::census::Census;
 use crate::model::charge::Charge;
 use crate::model::config::Config;
 use crate::model::depend::Tie;
@@ -33,6 +36,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
+use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
@@ -43,6 +47,7 @@ use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
 use crate::sched::memory::Memory;
+use crate::sched::nearest::Possible;
 use crate::sched::plan::{Booking, Plan, Start};
 use crate::sched::snapshot::State;
 use crate::sched::usage::Usage as Used;
@@ -95,6 +100,12 @@ pub struct World {
     /// Those that are over, raw: under other rules they come to something else.
     charges: Vec<Charge>,
     cycles: Vec<Time>,
+    queues: Vec<Queue>,
+    /// How many there are, where limits ask.
+    census: Census,
+    possible: Possible,
+    /// Those in routing queues, with when they are tried next.
+    routed: BTreeMap<JobId, Time>,
 }
 
 impl World {
@@ -119,6 +130,10 @@ impl World {
             notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
+            queues: Vec::new(),
+            census: Census::default(),
+            possible: Possible::default(),
+            routed: BTreeMap::new(),
         };
         world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
         let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
@@ -128,8 +143,10 @@ impl World {
     }
 
     fn set_queues(&mut self) {
-        for queue in self.config.queues() {
-            self.state.make(&Change::Queue(Cow::Owned(queue)));
+        self.queues = self.config.queues();
+        self.census = Census::new(&self.policy.limits, self.policy.default_walltime);
+        for queue in &self.queues {
+            self.state.make(&Change::Queue(Cow::Borrowed(queue)));
         }
         for (name, pool) in self.config.pools.clone() {
             self.state.make(&Change::Pool(Cow::Owned(name), Cow::Owned(pool)));
@@ -228,7 +245,7 @@ impl World {
         let ends = self.jobs.values().filter_map(|job| self.end_of(job)).map(|(end, _)| end);
         let begins = self.jobs.values().filter(|job| job.life.state == Stand::Waiting);
         let begins = begins.filter_map(|job| job.spec.begin).map(time);
-        let turns = self.next_close().into_iter().chain(self.next_turn());
+        let turns = self.next_close().into_iter().chain(self.next_turn()).chain(self.next_routed());
         ends.chain(begins).chain(self.plan.next).chain(turns).filter(|next| *next > self.now).min()
     }
 
@@ -249,6 +266,7 @@ impl World {
     pub fn decide(&mut self) -> Result<(), String> {
         self.attend_windows();
         self.attend_reservations();
+        self.attend_routing();
         for _ in 0..MOST_CYCLES {
             if !std::mem::take(&mut self.is_due) {
                 return Ok(());
@@ -429,6 +447,7 @@ impl World {
     /// Brings the scheduler's view of a job in line with the job.
     fn view(&mut self, id: JobId) {
         self.is_due = true;
+        self.note_crowd(id);
         let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
         let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {

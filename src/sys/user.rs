@@ -69,6 +69,11 @@ pub fn group_number(name: &str) -> Option<u32> {
     Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw())
 }
 
+/// The name of the group of this number; where there is none, the number.
+pub fn group_name(gid: u32) -> String {
+    Group::from_gid(Gid::from_raw(gid)).ok().flatten().map_or_else(|| gid.to_string(), |group| group.name)
+}
+
 /// Whether this process may take the group of this number: root any, others the one they have.
 pub fn may_take_group(gid: u32) -> bool {
     effective() == 0 || Gid::effective().as_raw() == gid

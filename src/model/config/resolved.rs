@@ -152,6 +152,7 @@ fn fair_share(rule: &FairShare) -> Vec<Known> {
         ("subject", Some(rule.subject.name().into())),
         ("ties", Some(rule.ties.name().into())),
         ("distance", Some(rule.distance.name().into())),
+        ("default_account", rule.default_account.clone().map(Value::from)),
     ]
 }
 

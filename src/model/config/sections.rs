@@ -88,7 +88,8 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     };
     let resources = config.resources();
     config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
-    config.limits = limits::limits(&root, &resources)?;
+    queue::check_routes(&root, &config.queues())?;
+    config.limits = quality::lift(limits::limits(&root, &resources)?, &config.qualities);
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
@@ -143,6 +144,7 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
         max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
+        refuse_impossible: section.read("refuse_impossible", BOOLEAN, boolean)?.unwrap_or(default.refuse_impossible),
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),

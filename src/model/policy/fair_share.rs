@@ -1,7 +1,7 @@
 //! `[fairshare]`: how what somebody has used makes their jobs go later.
 
 use super::Preset;
-use crate::model::account::Account;
+use crate::model::account::{self, Account};
 use serde::{Deserialize, Serialize};
 
 /// `[fairshare]`, and the accounts it is about.
@@ -16,11 +16,38 @@ pub struct FairShare {
     pub ties: Ties,
     /// How `target` measures the distance.
     pub distance: Distance,
+    /// The account below which who asks for none, and is listed by none, has one of their own for as long as there
+    /// are jobs or usage of theirs: `research/ann` (Y25).
+    pub default_account: Option<String>,
     /// `[[account]]`, in the order given; empty where every user is on their own.
     pub accounts: Vec<Account>,
 }
 
 impl FairShare {
+    /// The account of a job of a user that asks for none: the first that lists the user.
+    pub fn account_of(&self, user: &str) -> Option<&str> {
+        let lists = |account: &&Account| account.users.iter().flatten().any(|(listed, _)| listed == user);
+        self.accounts.iter().find(lists).map(|account| account.name.as_str())
+    }
+
+    /// The account that a job of a user gets that asks for none and whose user none lists (Y25).
+    pub fn default_for(&self, user: &str) -> Option<String> {
+        let parent = self.default_account.as_deref().filter(|_| self.account_of(user).is_none())?;
+        Some(format!("{parent}/{user}"))
+    }
+
+    /// An account and all above it, the own one first.
+    pub fn line(&self, account: &str) -> Vec<String> {
+        let known = |name: &str| self.accounts.iter().find(|account| account.name == name);
+        let above = |name: &String| match known(name) {
+            Some(account) => account.parent.clone(),
+            None => name.rsplit_once('/').map(|(above, _)| above.to_string()).filter(|above| known(above).is_some()),
+        };
+        let line = std::iter::successors(Some(account.to_string()), above);
+        // A tree is no deeper; its parents do not go round in a circle.
+        line.take(account::DEEPEST).collect()
+    }
+
     /// What a preset sets.
     pub fn of(preset: Preset) -> FairShare {
         let default = FairShare::default();
@@ -87,6 +114,21 @@ named! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Y24, Y25.
+    #[test]
+    fn an_account_lies_below_others_and_so_does_one_that_a_user_has_without_asking() {
+        let account = |name: &str, parent: &str| Account {
+            name: name.to_string(),
+            parent: Some(parent.to_string()).filter(|parent| !parent.is_empty()),
+            ..Account::default()
+        };
+        let accounts = vec![account("all", ""), account("research", "all")];
+        let policy = FairShare { accounts, default_account: Some("research".to_string()), ..FairShare::default() };
+        let own = policy.default_for("ann").unwrap();
+        assert_eq!(policy.line(&own), ["research/ann", "research", "all"]);
+        assert_eq!(policy.line("x/y"), ["x/y"]);
+    }
 
     #[test]
     fn presets_share_as_those_do_whose_names_they_have() {

@@ -33,6 +33,7 @@ pub const CODES: &[Code] = &[
     code(Stage::State, "deferred", "it failed, or its start did: it is tried again after a pause"),
     code(Stage::Admission, "unsatisfiable", "no node, or not all together, could take it though nobody were there"),
     code(Stage::Admission, "queue_stopped", "its queue starts no jobs"),
+    code(Stage::Admission, "queue_routes", "its queue passes jobs on, and no destination has taken it yet"),
     code(Stage::Admission, "not_open", "the reservation it asks for is not open"),
     code(Stage::Admission, "outlasts_window", "it would run longer than the reservation it is in"),
     code(Stage::Admission, "dedicated_time", "dedicated time is not for its queue, or its queue for nothing else"),
@@ -64,6 +65,7 @@ pub const CODES: &[Code] = &[
     code(Stage::Allocate, "booked_at", "it waits for the start that it is promised itself"),
     code(Stage::Allocate, "would_delay_booking", "it would take what another job is promised"),
     code(Stage::Backfill, "depth_cut", "it is too far behind a blocked job to be looked at"),
+    code(Stage::Backfill, "no_backfill", "its quality of service passes no job that is blocked"),
     code(Stage::Backfill, "no_walltime", "it may run for ever, and others are promised a start"),
     code(Stage::Backfill, "chunking", "what became free is kept for wider jobs for a while"),
     code(Stage::Launch, "node_nack", "its node refused its last start"),
@@ -85,7 +87,7 @@ impl Code {
 }
 
 /// The stage that refuses for a reason of this name.
-pub(super) fn stage_of(name: &str) -> Stage {
+pub fn stage_of(name: &str) -> Stage {
     Code::find(name).map_or(Stage::Admission, |code| code.stage)
 }
 

@@ -3,7 +3,7 @@
 use super::{find, in_range};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::refusal::Refusal;
-use crate::model::resource::{Kind, Resources, Value};
+use crate::model::resource::{Kind, ResourceList, Resources, Value};
 use crate::model::select::{Chunk, Select};
 
 /// The most chunks a job may ask for, all counts together.
@@ -12,12 +12,12 @@ const MAX_CHUNKS: u32 = 1_000_000;
 /// The most parts joined by `+`.
 const MAX_PARTS: usize = 10_000;
 
-/// Reads a select. A chunk that does not name `ncpus` gets one.
-pub(super) fn parse(text: &str, resources: &Resources) -> Result<Select, Refusal> {
+/// Reads a select. A chunk has of `each` what it does not name itself, and at the least one of `ncpus`.
+pub(super) fn parse(text: &str, each: &ResourceList, resources: &Resources) -> Result<Select, Refusal> {
     if split_chunks(text).nth(MAX_PARTS).is_some() {
         return Err(malformed());
     }
-    let chunks = split_chunks(text).map(|part| chunk(part, resources)).collect::<Result<Vec<_>, _>>()?;
+    let chunks = split_chunks(text).map(|part| chunk(part, each, resources)).collect::<Result<Vec<_>, _>>()?;
     let within = |total: u32, chunk: &Chunk| total.checked_add(chunk.count).filter(|&total| total <= MAX_CHUNKS);
     chunks.iter().try_fold(0, within).ok_or_else(malformed)?;
     Ok(Select { chunks, text: text.replace(['"', '\''], "") })
@@ -27,7 +27,7 @@ fn malformed() -> Refusal {
     Refusal::illegal_value("Resource_List.select")
 }
 
-fn chunk(text: &str, resources: &Resources) -> Result<Chunk, Refusal> {
+fn chunk(text: &str, each: &ResourceList, resources: &Resources) -> Result<Chunk, Refusal> {
     let parts = split(text).ok_or_else(malformed)?;
     let counted = !parts[0].is_empty() && parts[0].bytes().all(|b| b.is_ascii_digit());
     let count = if counted { count(&parts[0])? } else { 1 };
@@ -35,8 +35,11 @@ fn chunk(text: &str, resources: &Resources) -> Result<Chunk, Refusal> {
     for part in &parts[usize::from(counted)..] {
         add(&mut chunk, part, resources)?;
     }
-    if chunk.get("ncpus").is_none() {
-        chunk.resources.push(("ncpus".into(), Value::Long(1)));
+    let one = ("ncpus".to_string(), Value::Long(1));
+    for (name, value) in each.iter().chain([(&one.0, &one.1)]) {
+        if chunk.get(name).is_none() {
+            chunk.resources.push((name.clone(), value.clone()));
+        }
     }
     Ok(chunk)
 }

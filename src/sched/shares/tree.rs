@@ -128,12 +128,14 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The place of an account, which appears if it is not there.
+    /// The place of an account, which appears if it is not there: one named `parent/name` below its parent (Y25).
     pub(super) fn account(&mut self, name: &str) -> usize {
         if let Some(&place) = self.accounts.get(name) {
             return place;
         }
-        let place = self.push(Node { shares: self.strangers_shares(ROOT), ..Node::root(true) });
+        let above = name.rsplit_once('/').and_then(|(above, _)| self.accounts.get(above));
+        let parent = above.copied().unwrap_or(ROOT);
+        let place = self.push(Node { parent, shares: self.strangers_shares(parent), ..Node::root(true) });
         self.accounts.insert(name.to_string(), place);
         place
     }

@@ -6,7 +6,7 @@ use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::bonds;
 use crate::model::config::Config;
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
 use crate::model::state::{Holds, State};
@@ -147,7 +147,8 @@ impl World {
         let is_member = |group: &str| self.is_member(&job.owner, group);
         let rights = Rights { privileged, running: job.life.state == State::Running };
         let context = self.context(&job.owner, rights, &is_member);
-        let after = attribute::alter(&Draft::of(&job), settings, &context)?;
+        let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
+        self.fit_again(&job, &mut after.spec)?;
         let bonds = self.grant(&after.depend)?;
         self.notes.insert(id, after.notes);
         let now = self.now;
@@ -188,10 +189,13 @@ impl World {
     }
 
     fn put(&mut self, id: JobId, queue: &str) -> Result<(), Refusal> {
-        let from = self.unstarted(id).map_err(|_| Refusal::bad_state())?.spec.queue.clone();
-        self.check_queue(queue)?;
-        self.change_queue(id, queue);
-        self.happen(id, Event::Moved { by: OPERATOR.to_string(), from, to: queue.to_string() });
+        let job = self.unstarted(id).map_err(|_| Refusal::bad_state())?.clone();
+        let mut spec = Spec { queue: queue.to_string(), ..Spec::clone(&job.spec) };
+        // Who leaves the queue of a reservation leaves that; one asked for by name stays.
+        spec.reservation = spec.reservation.filter(|asked| *asked != job.spec.queue);
+        let entered = self.enter(Some(id), &job.owner, &spec, job.life.state)?;
+        self.notes.insert(id, entered.notes);
+        self.put_into(id, entered.spec, OPERATOR.to_string());
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::act::Deed;
 use crate::model::attribute::{Context, Rights};
 use crate::model::job::{JobId, Owner};
 use crate::model::refusal::Refusal;
+use crate::model::state::{Holds, State};
 
 /// The host of all users.
 const HOST: &str = "sim";
@@ -31,11 +32,30 @@ impl World {
             if job.is_none_or(|job| job.owner.user == user) { Ok(()) } else { Err(Refusal::unauthorized()) }
         };
         match deed {
-            Deed::Hold(id, _) | Deed::Release(id, _) | Deed::Delete(id, _) | Deed::Rerun(id) => owns(id),
+            // M49: the holds of operators and of the system are not for owners.
+            Deed::Hold(id, holds) | Deed::Release(id, holds) => {
+                owns(id)?;
+                if Holds::USER.contains(*holds) { Ok(()) } else { Err(Refusal::unauthorized()) }
+            }
+            Deed::Delete(id, _) | Deed::Rerun(id) => owns(id),
             Deed::Alter(id, _) | Deed::Move(id, _) => owns(id),
             Deed::Swap(one, other) => owns(one).and_then(|()| owns(other)),
             Deed::Reserve(_) | Deed::Cycle => Ok(()),
             _ => Err(Refusal::unauthorized()),
+        }
+    }
+
+    /// What bars a job as it stands, before the scheduler looks at it (M3), by the name of the reason.
+    pub fn barred_by(&self, id: JobId) -> Option<&'static str> {
+        let life = &self.jobs.get(&id)?.life;
+        let names = [(Holds::USER, "held.user"), (Holds::OPERATOR, "held.operator"), (Holds::SYSTEM, "held.system")];
+        match life.state {
+            State::Waiting => Some("begin_time"),
+            State::Held => {
+                let hold = names.into_iter().find(|(hold, _)| life.holds.contains(*hold));
+                Some(hold.map_or("dep_wait", |(_, name)| name))
+            }
+            _ => None,
         }
     }
 

@@ -32,11 +32,20 @@ impl World {
         let is_member = |group: &str| self.is_member(&owner, group);
         let rights = Rights { privileged: self.is_privileged(&owner.user), running: false };
         let mut draft = attribute::submit(&settings, origin(), &self.context(&owner, rights, &is_member))?;
-        self.check_queue(&draft.spec.queue)?;
-        if self.reservation_queue(&draft.spec.queue).is_some() {
-            draft.spec.reservation = Some(draft.spec.queue.clone());
-        }
         let bonds = self.grant(&draft.depend)?;
+        let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
+        let is_early = draft.spec.begin.is_some_and(|begin| begin > super::wall(self.now));
+        let standing = if is_held {
+            State::Held
+        } else if is_early {
+            State::Waiting
+        } else {
+            State::Queued
+        };
+        self.assign_account(&owner, &mut draft.spec);
+        let entered = self.enter(None, &owner, &draft.spec, standing)?;
+        draft.spec = entered.spec;
+        draft.notes.extend(entered.notes);
         let most = self.config.server.max_array_size;
         let count = draft.spec.array.map(|indices| indices.count());
         if count.is_some_and(|count| most.is_some_and(|most| count > most)) {
@@ -45,24 +54,18 @@ impl World {
         let elements = count.map(|count| Arc::new(Elements::new(count)));
         let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
         let mut life = Life::new(draft.holds, draft.run_count, self.now);
+        let spec = Arc::new(draft.spec);
+        let new = Job { id, owner: owner.clone(), spec: spec.clone(), life: life.clone(), elements: None };
+        self.refuse_impossible(&new)?;
         life.comment = draft.comment;
         life.bars = bonds.bars();
         draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.now));
         self.notes.insert(id, draft.notes);
         self.fates.insert(number, fate);
-        self.jobs.insert(id, Job { id, owner, spec: Arc::new(draft.spec), life, elements });
+        self.jobs.insert(id, Job { id, owner, spec, life, elements });
         self.happen(id, Event::Submitted);
         bonds::bind(self, id, &bonds, false);
         Ok(id)
-    }
-
-    pub(super) fn check_queue(&self, name: &str) -> Result<(), Refusal> {
-        let of_reservation = self.reservation_queue(name);
-        match self.config.queues().iter().chain(&of_reservation).find(|queue| queue.name == name) {
-            None => Err(Refusal::unknown_queue()),
-            Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
-            Some(_) => Ok(()),
-        }
     }
 
     /// Judges a wish for dependencies: conditions met already are left out.

@@ -27,6 +27,14 @@ impl View<'_> {
                 format!("Its queue, {}, starts no jobs at present.", self.found.record.job.spec.queue)
             }
             Reason::Limited(excess) => self.limited(excess),
+            Reason::QueueRoutes => {
+                let queue = &self.found.record.job.spec.queue;
+                format!("Its queue, {queue}, passes jobs on, and none of its destinations takes this one now.")
+            }
+            Reason::NoBackfill => {
+                "There is room for it now, but its quality of service lets it pass no job that waits for room."
+                    .to_string()
+            }
             Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
             Reason::Deferred { until } => {
                 format!("It failed, or could not be started; it is tried again at {}.", self.moment(*until))

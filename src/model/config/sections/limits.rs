@@ -32,6 +32,11 @@ fn limit(section: &Section, resources: &Resources) -> Result<Vec<Limit>, ConfigE
     let mut limits = Vec::new();
     for (name, stage) in Stage::ALL {
         let mut hard = amounts(section, name, resources)?;
+        if [Stage::Queued, Stage::Waiting].contains(&stage) && hard.contains_key(&Quantity::Equivalents) {
+            let said =
+                format!("`pe` is measured against the nodes there are: limit what runs by it, not what is {name}");
+            return Err(section.wrong_at(name, said));
+        }
         // Jobs that wait are not put off for later (M24).
         let soft =
             if stage == Stage::Idle { BTreeMap::new() } else { amounts(section, &format!("{name}{SOFT}"), resources)? };

@@ -5,8 +5,10 @@ use super::scheduling::named;
 use super::{BOOLEAN, boolean, each, keys, list, text, whole};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
+use crate::model::limit::{Limit, Limits, Scope, Selector};
 use crate::model::policy::{OwnSay, UserPriority};
-use crate::model::quality::{Grant, Qualities, Quality};
+use crate::model::quality::{Flag, Grant, Named, Qualities, Quality};
+use std::collections::BTreeSet;
 use toml::de::DeValue;
 
 const NAME: &str = "a name without blanks and any of / [ ] \" ; : | < > + , ? *";
@@ -26,18 +28,56 @@ fn quality(section: &Section) -> Result<Quality, ConfigError> {
         grant: grant(section)?,
         exempt: section.read("exempt", BOOLEAN, boolean)?.unwrap_or(false),
         priority: section.read("priority", "a whole number", whole::<i32>)?.unwrap_or(0).into(),
+        flags: section.read("flags", &format!("a list of {}", Flag::NAMES), list(flag))?.unwrap_or_default(),
+        default_for: default_for(section)?,
     })
 }
 
+fn flag(value: &DeValue) -> Option<Flag> {
+    Flag::named(value.as_str()?)
+}
+
+/// `default_for = { queues = ["night"] }`.
+fn default_for(section: &Section) -> Result<Named, ConfigError> {
+    let Some(table) = section.section("default_for")? else { return Ok(Named::default()) };
+    table.only(LISTS)?;
+    Ok(named_by(&table)?.unwrap_or_default())
+}
+
+/// Limits, with those that flags of qualities of service come to: none, in the place of others (M27).
+pub fn lift(limits: Limits, qualities: &Qualities) -> Limits {
+    let counted: BTreeSet<_> = limits.all.iter().map(|limit| (limit.stage, &limit.quantity)).collect();
+    let mut none = Vec::new();
+    for quality in &qualities.all {
+        let ignored = counted.iter().filter(|(_, quantity)| quality.flags.iter().any(|flag| flag.ignores(quantity)));
+        none.extend(ignored.map(|&(stage, quantity)| Limit {
+            scope: Scope { qos: Selector::Named(quality.name.clone()), ..Scope::default() },
+            stage,
+            quantity: quantity.clone(),
+            soft: None,
+            hard: None,
+            overrides: true,
+        }));
+    }
+    none.splice(..0, limits.all.iter().cloned());
+    Limits { all: none, ..Limits::default() }
+}
+
+/// The lists of a [`Named`].
+const LISTS: &[&str] = &["users", "groups", "accounts", "queues"];
+
 /// Where no list is given, everybody may ask for it.
 fn grant(section: &Section) -> Result<Grant, ConfigError> {
+    Ok(named_by(section)?.map_or(Grant::All, Grant::Listed))
+}
+
+/// Whom lists name; None where there is no list.
+fn named_by(section: &Section) -> Result<Option<Named>, ConfigError> {
     let names = |key: &str| section.read(key, NAMES, list(text));
-    let (users, groups, accounts) = (names("users")?, names("groups")?, names("accounts")?);
-    if users.is_none() && groups.is_none() && accounts.is_none() {
-        return Ok(Grant::All);
-    }
-    let [users, groups, accounts] = [users, groups, accounts].map(Option::unwrap_or_default);
-    Ok(Grant::Listed { users, groups, accounts })
+    let (users, groups, accounts, queues) = (names("users")?, names("groups")?, names("accounts")?, names("queues")?);
+    let is_any = [&users, &groups, &accounts, &queues].into_iter().any(Option::is_some);
+    let [users, groups, accounts, queues] = [users, groups, accounts, queues].map(Option::unwrap_or_default);
+    Ok(is_any.then_some(Named { users, groups, accounts, queues }))
 }
 
 fn name(value: &DeValue) -> Option<String> {
@@ -88,11 +128,29 @@ mod tests {
         let policy = policy(text);
         let [high, low, normal] = policy.qualities.all.as_slice() else { panic!("{policy:?}") };
         assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
-        let grant = Grant::Listed { users: vec!["ann".into()], groups: vec![], accounts: vec!["a".into()] };
+        let named = Named { users: vec!["ann".into()], accounts: vec!["a".into()], ..Named::default() };
+        let grant = Grant::Listed(named);
         assert_eq!((&high.grant, &low.grant, low.factor), (&grant, &Grant::All, 0.5));
         assert_eq!((normal.name.as_str(), policy.qualities.closed), ("normal", true));
         assert_eq!((policy.precedence.qos["high"], policy.precedence.qos.get("expedite")), (0.8, None));
         assert_eq!(policy.precedence.components.priorities.qos, [("high".to_string(), 7.0)].into());
+    }
+
+    /// M27.
+    #[test]
+    fn flags_and_who_has_a_quality_without_asking_are_read() {
+        let text = "[[qos]]\nname = \"a\"\nflags = [\"NOBF\", \"IGNMAXJOB\"]\nqueues = [\"night\"]\n\
+                    default_for = { users = [\"ann\"] }\n[[limit]]\nuser = \"*\"\n\
+                    running = { jobs = 2, nodes = 3 }\nqueued = { jobs = 9 }\n";
+        let policy = Config::parse(text).unwrap().policy();
+        let quality = policy.qualities.find("a").unwrap();
+        assert_eq!(quality.flags.iter().map(ToString::to_string).collect::<Vec<_>>(), ["NOBF", "IGNMAXJOB"]);
+        assert_eq!((&quality.default_for.users[..], quality.default_for.queues.len()), (&["ann".to_string()][..], 0));
+        let none: Vec<_> = policy.limits.all.iter().filter(|limit| limit.overrides).collect();
+        assert_eq!(none.len(), 2, "of jobs that run and that are queued, not of nodes: {none:?}");
+        assert!(none.iter().all(|limit| limit.softly().is_none() && limit.quantity.name() == "jobs"));
+        let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPTOR\"]\n");
+        assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");
     }
 
     #[test]

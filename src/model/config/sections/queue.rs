@@ -7,6 +7,7 @@ use super::{
 };
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
+use crate::model::entrance;
 use crate::model::queue::{Access, Queue, Route};
 use crate::model::resource::{Definition, ResourceList, Resources};
 use toml::de::DeValue;
@@ -56,6 +57,13 @@ fn route(section: &Section) -> Result<Option<Route>, ConfigError> {
         lifetime: section.read("route_lifetime", A_SECOND_OR_MORE, span_from_a_second)?,
         retry_time: section.read("route_retry_time", A_SECOND_OR_MORE, span_from_a_second)?,
     }))
+}
+
+/// Refuses routing queues that lead nowhere, at the line that says so.
+pub fn check_routes(root: &Section, queues: &[Queue]) -> Result<(), ConfigError> {
+    let Err((place, fault)) = entrance::check(queues) else { return Ok(()) };
+    let sections = root.sections("queue")?;
+    Err(sections.get(place).unwrap_or(root).wrong_at("route_destinations", fault.to_string()))
 }
 
 /// A list that is there counts.

@@ -28,7 +28,13 @@ pub fn fair_share(root: &Section, preset: FairShare) -> Result<FairShare, Config
         Some(section) => settings(&section, preset)?,
         None => preset,
     };
-    Ok(FairShare { accounts: accounts(root)?, ..policy })
+    let accounts = accounts(root)?;
+    if let Some(name) = policy.default_account.as_ref().filter(|name| !accounts.iter().any(|a| a.name == **name)) {
+        let said = format!("there is no [[account]] named `{name}`: add one, or name another as `default_account`");
+        let section = root.section("fairshare")?;
+        return Err(section.as_ref().unwrap_or(root).wrong_at("default_account", said));
+    }
+    Ok(FairShare { accounts, ..policy })
 }
 
 fn settings(section: &Section, preset: FairShare) -> Result<FairShare, ConfigError> {
@@ -40,6 +46,7 @@ fn settings(section: &Section, preset: FairShare) -> Result<FairShare, ConfigErr
         distance: section
             .read("distance", &one_of(Distance::ALL), by_name(Distance::named))?
             .unwrap_or(preset.distance),
+        default_account: section.read("default_account", "the name of an account", text)?,
         accounts: preset.accounts,
     })
 }

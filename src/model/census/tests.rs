@@ -1,0 +1,175 @@
+//! Who counts for what, and what is said of who is one too many.
+
+use super::*;
+use crate::model::array::Elements;
+use crate::model::config::Config;
+use crate::sched::fixture::{Scene, cluster};
+
+/// Jobs that were submitted, under some limits.
+struct Crowd {
+    scene: Scene,
+    census: Census,
+    resources: Resources,
+}
+
+fn crowd(limits: &str) -> Crowd {
+    let config = Config::parse(limits).unwrap();
+    let census = Census::new(&config.policy().limits, Span::seconds(100));
+    Crowd { scene: cluster(""), census, resources: config.resources() }
+}
+
+fn subject(who: &Credentials) -> Subject {
+    Subject::new(who, "staff".to_string(), vec!["dev".to_string(), "all".to_string()])
+}
+
+impl Crowd {
+    fn job(&self, id: u64, user: &str, words: &str) -> Job {
+        let mut job = self.scene.job(id, words);
+        job.owner.user = user.to_string();
+        let words = words.split_whitespace().filter_map(|word| word.split_once('='));
+        let asked = words.filter(|(name, _)| ["select", "walltime"].contains(name));
+        let asked: Vec<_> = asked.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Arc::make_mut(&mut job.spec).request = Arc::new(Request::parse(&asked, &self.resources).unwrap());
+        job.life.state = State::Queued;
+        if let Some(indices) = job.spec.array {
+            job.elements.get_or_insert_with(|| Arc::new(Elements::new(indices.count())));
+        }
+        job
+    }
+
+    fn with(mut self, id: u64, user: &str, words: &str) -> Crowd {
+        let job = self.job(id, user, words);
+        self.census.count(&job, subject);
+        self
+    }
+
+    /// What a submission is told, or refused with.
+    fn says(&self, user: &str, words: &str) -> String {
+        let job = self.job(99, user, words);
+        let asked = self.census.admit(None, &job.spec, &subject(&Credentials::of(&job)), &self.resources);
+        match asked {
+            Ok(notes) => notes.join("; "),
+            Err(refusal) => format!("{} {}", refusal.code, refusal.text),
+        }
+    }
+}
+
+/// I19: PBS's words for each kind of limit, and the count.
+#[test]
+fn the_words_are_those_of_pbs_with_the_count_behind_them() {
+    let said = |limit: &str| {
+        let crowd = crowd(&format!("[[limit]]\n{limit}\n")).with(1, "ann", "select=1:ncpus=1");
+        crowd.says("ann", "select=1:ncpus=1")
+    };
+    let count = "1 of 1, and 1 more)";
+    for (limit, words) in [
+        (
+            "queue = \"workq\"\nuser = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-user limit (ann: ",
+        ),
+        (
+            "queue = \"workq\"\nuser = \"ann\"\nqueued = { jobs = 1 }",
+            "15142 Maximum number of jobs for user ann already in queue workq (ann: ",
+        ),
+        ("queue = \"workq\"\nqueued = { jobs = 1 }", "15142 Maximum number of jobs already in queue workq ("),
+        (
+            "queue = \"workq\"\ngroup = \"*\"\nqueued = { jobs = 1 }",
+            "15142 would exceed queue workq's per-group limit (staff: ",
+        ),
+        ("user = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-user limit (ann: "),
+        ("queued = { jobs = 1 }", "15142 Maximum number of jobs already in complex ("),
+        (
+            "queue = \"*\"\nuser = \"*\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed per-user limit on resource ncpus in queue workq (ann: ",
+        ),
+        (
+            "user = \"ann\"\nqueued = { ncpus = 1 }",
+            "15143 would exceed user ann's limit on resource ncpus in complex (ann: ",
+        ),
+        ("queued = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex ("),
+        (
+            "user = \"*\"\nwaiting = { jobs = 1 }",
+            "15142 would exceed complex's per-user limit of jobs in 'Q' state (ann: ",
+        ),
+        ("waiting = { jobs = 1 }", "15142 Maximum number of jobs in 'Q' state already in complex ("),
+        ("waiting = { ncpus = 1 }", "15143 would exceed limit on resource ncpus in complex for jobs in 'Q' state ("),
+        ("account = \"*\"\nqueued = { jobs = 1 }", "15142 would exceed complex's per-account limit (dev: "),
+    ] {
+        assert_eq!(said(limit), format!("{words}{count}"), "{limit}");
+    }
+}
+
+#[test]
+fn each_is_counted_by_themselves_and_no_more_once_over() {
+    let mut crowd = crowd("[[limit]]\nuser = \"*\"\nqueued = { jobs = 2 }\n").with(1, "ann", "select=1:ncpus=1").with(
+        2,
+        "ann",
+        "select=1:ncpus=1",
+    );
+    assert!(crowd.says("ann", "select=1:ncpus=1").contains("(ann: 2 of 2, and 1 more)"));
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
+    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    job.life.state = State::Running;
+    crowd.census.count(&job, subject);
+    assert!(!crowd.says("ann", "select=1:ncpus=1").is_empty(), "who runs is not over");
+    job.life.state = State::Finished;
+    crowd.census.count(&job, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    crowd.census.forget(JobId::job(2));
+    assert!(crowd.census.sums.is_empty() && crowd.census.parties.is_empty(), "{:?}", crowd.census);
+}
+
+#[test]
+fn an_array_counts_as_many_as_its_elements_are() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 5, mem = \"4gb\" }\n";
+    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1 array=1-4");
+    assert!(crowd.says("ann", "select=1:ncpus=1 array=1-2").contains("4 of 5, and 2 more"));
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+    assert!(crowd.says("bob", "select=1:ncpus=1:mem=2gb array=1-3").contains("resource mem in complex (bob: 0kb of"));
+    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    let elements = Arc::make_mut(array.elements.as_mut().unwrap());
+    elements.mark(0, 2, crate::model::array::Standing::Ended(0));
+    crowd.census.count(&array, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1 array=1-4"), "");
+}
+
+#[test]
+fn what_runs_or_is_held_does_not_wait() {
+    let mut crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\n").with(1, "ann", "select=1:ncpus=1");
+    assert!(!crowd.says("ann", "select=1:ncpus=1").is_empty());
+    let mut job = crowd.job(1, "ann", "select=1:ncpus=1");
+    job.life.state = State::Held;
+    crowd.census.count(&job, subject);
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), "");
+}
+
+#[test]
+fn a_soft_limit_is_told_and_bars_nobody() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued_soft = { jobs = 1 }\nqueued = { jobs = 2 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1");
+    let warning = "warning: above a soft limit: would exceed complex's per-user limit (ann: 1 of 1, and 1 more)";
+    assert_eq!(crowd.says("ann", "select=1:ncpus=1"), warning);
+    let crowd = crowd.with(2, "ann", "select=1:ncpus=1");
+    assert!(crowd.says("ann", "select=1:ncpus=1").starts_with("15142"));
+}
+
+/// Y24: an operation counts for its pool and for all above it.
+#[test]
+fn a_limit_of_each_account_holds_for_all_above_it() {
+    let limits = "[[limit]]\naccount = \"all\"\nqueued = { procseconds = 300 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2 walltime=100");
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1 walltime=100"), "");
+    assert!(crowd.says("bob", "select=1:ncpus=2").contains("200 of 300, and 200 more"), "what does not say runs 100 s");
+}
+
+#[test]
+fn who_comes_from_another_queue_is_not_counted_twice() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 1 }\n[[limit]]\nqueue = \"*\"\nqueued = { jobs = 1 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1").with(2, "bob", "select=1:ncpus=1 queue=night");
+    let moved = |queue: &str| {
+        let job = crowd.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
+        crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources)
+    };
+    assert!(moved("free").is_ok() && moved("workq").is_ok());
+    assert_eq!(moved("night").unwrap_err().code, 15142);
+}

@@ -1,0 +1,108 @@
+//! What is said of a limit that a job would pass: PBS's words, then the count.
+
+use crate::model::limit::{Key, Limit, Quantity, Selector, Stage};
+use crate::model::refusal::Refusal;
+use crate::model::resource::{Resources, Value};
+
+/// A limit that a job would pass.
+pub(super) struct Excess<'a> {
+    pub limit: &'a Limit,
+    /// Who counts together.
+    pub key: &'a Key,
+    /// So much is there.
+    pub there: i64,
+    /// So much the job would add.
+    pub more: i64,
+    /// So much there may be.
+    pub most: i64,
+    /// The queue of the job.
+    pub queue: &'a str,
+    pub resources: &'a Resources,
+}
+
+impl Excess<'_> {
+    /// The refusal for it.
+    pub fn refusal(&self) -> Refusal {
+        let text = format!("{} ({})", self.text(), self.count());
+        if self.limit.quantity == Quantity::Jobs { Refusal::too_many(text) } else { Refusal::too_much(text) }
+    }
+
+    /// What is said of a soft limit that the job passes.
+    pub fn note(&self) -> String {
+        format!("warning: above a soft limit: {} ({})", self.text(), self.count())
+    }
+
+    /// `would exceed queue workq's per-user limit` and its like.
+    fn text(&self) -> String {
+        let is_of_queue = self.limit.scope.queue != Selector::All;
+        let place = if is_of_queue { format!("queue {}", self.queue) } else { "complex".to_string() };
+        let each = self.each();
+        match (&self.limit.quantity, each.is_empty()) {
+            (Quantity::Jobs, true) => {
+                let (waiting, named) = (self.waiting(" in 'Q' state"), self.named(" for "));
+                format!("Maximum number of jobs{waiting}{named} already in {place}")
+            }
+            (Quantity::Jobs, false) => {
+                format!("would exceed {place}'s {each} limit{}", self.waiting(" of jobs in 'Q' state"))
+            }
+            (other, is_nobody) => {
+                let whose = if is_nobody { self.named("") } else { each };
+                let whose = match whose.as_str() {
+                    "" => String::new(),
+                    whose if is_nobody => format!("{whose}'s "),
+                    whose => format!("{whose} "),
+                };
+                let waiting = self.waiting(" for jobs in 'Q' state");
+                format!("would exceed {whose}limit on resource {} in {place}{waiting}", other.name())
+            }
+        }
+    }
+
+    /// `per-user`, if the limit is one for each.
+    fn each(&self) -> String {
+        let is_each = |selector: &Selector| *selector == Selector::Each;
+        let kinds = self.kinds().into_iter().filter(|(_, selector)| is_each(selector));
+        kinds.map(|(kind, _)| format!("per-{kind}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// `user ann`, behind `before`, if the limit is one for somebody.
+    fn named(&self, before: &str) -> String {
+        let named = self.kinds().into_iter().filter_map(|(kind, selector)| match selector {
+            Selector::Named(name) => Some(format!("{kind} {name}")),
+            _ => None,
+        });
+        let named = named.collect::<Vec<_>>().join(" ");
+        if named.is_empty() { named } else { format!("{before}{named}") }
+    }
+
+    fn kinds(&self) -> [(&'static str, &Selector); 5] {
+        let scope = &self.limit.scope;
+        [
+            ("user", &scope.user),
+            ("group", &scope.group),
+            ("project", &scope.project),
+            ("account", &scope.account),
+            ("qos", &scope.qos),
+        ]
+    }
+
+    fn waiting(&self, text: &'static str) -> &'static str {
+        if self.limit.stage == Stage::Waiting { text } else { "" }
+    }
+
+    /// `ann: 10 of 10, and 1 more`.
+    fn count(&self) -> String {
+        let is_of_queue = self.limit.scope.queue != Selector::All;
+        let whose = self.key.iter().skip(usize::from(is_of_queue)).map(String::as_str).collect::<Vec<_>>().join(" ");
+        let whose = if whose.is_empty() { whose } else { format!("{whose}: ") };
+        let [there, most, more] = [self.there, self.most, self.more].map(|amount| self.shown(amount));
+        format!("{whose}{there} of {most}, and {more} more")
+    }
+
+    fn shown(&self, amount: i64) -> String {
+        let Quantity::Resource(name) = &self.limit.quantity else { return amount.to_string() };
+        self.resources
+            .get(name)
+            .map_or_else(|| amount.to_string(), |definition| Value::of_amount(definition.kind, amount).to_string())
+    }
+}

@@ -1,0 +1,214 @@
+//! What holds at the door of a queue.
+
+use super::*;
+use crate::model::config::Config;
+use crate::model::event::Event;
+use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
+use crate::model::life::Moment;
+use crate::model::time::{Span, Time, Wall};
+use crate::model::{attribute, text::Text};
+
+/// A site, and who comes to it.
+struct Site {
+    config: Config,
+    /// Queues that have no room.
+    full: Vec<&'static str>,
+}
+
+fn site(text: &str) -> Site {
+    Site { config: Config::parse(text).unwrap(), full: Vec::new() }
+}
+
+impl Site {
+    fn at_the_door<T>(&self, ask: impl FnOnce(&Entrance) -> T) -> T {
+        let room = |spec: &Spec| match self.full.contains(&spec.queue.as_str()) {
+            true => Err(Refusal::too_many("full".to_string())),
+            false => Ok(Vec::new()),
+        };
+        ask(&Entrance {
+            queues: &self.config.queues(),
+            resources: &self.config.resources(),
+            qualities: &self.config.qualities,
+            visitor: Visitor { user: "ann", group: &|| "users".to_string(), host: "head" },
+            room: &room,
+        })
+    }
+
+    /// The queue a job of these words comes to and what it asks for, or the refusal.
+    fn enter(&self, words: &str) -> Result<String, String> {
+        let spec = self.spec(words);
+        let entered = self.at_the_door(|entrance| entrance.enter(&spec, State::Queued));
+        let shown = |entered: Entered| {
+            let list = &entered.spec.request.list;
+            let amount = |name: &str| list.get(name).map(|value| format!(" {name}={value}")).unwrap_or_default();
+            format!("{}{}{}{}", entered.spec.queue, amount("ncpus"), amount("mem"), amount("walltime"))
+        };
+        entered.map(shown).map_err(|refusal| format!("{} {}", refusal.code, refusal.text))
+    }
+
+    /// `queue=q ncpus=4 qos=standby array=1-3`.
+    fn spec(&self, words: &str) -> Spec {
+        let setting = |word: &str| {
+            let (name, value) = word.split_once('=').unwrap();
+            match name {
+                "queue" | "qos" => attribute::Setting::new(name, value),
+                "array" => attribute::Setting::new("array_indices_submitted", value),
+                resource => attribute::Setting::resource(resource, value),
+            }
+        };
+        let settings: Vec<_> = words.split_whitespace().map(setting).collect();
+        let origin = attribute::Origin {
+            program: Program::Script(Digest([0; 32])),
+            environ: Digest([0; 32]),
+            workdir: Text::from("/"),
+            submit_host: "head".to_string(),
+            arguments: Text::default(),
+        };
+        let context = attribute::Context {
+            resources: &self.config.resources(),
+            rights: attribute::Rights { privileged: true, running: false },
+            owner: "ann",
+            server: "head",
+            default_queue: Some("workq"),
+            policy: &self.config.policy(),
+            is_member: &|_| false,
+        };
+        attribute::submit(&settings, origin, &context).unwrap().spec
+    }
+}
+
+const BOUNDED: &str = "[[queue]]\nname = \"workq\"\nresources_min = { ncpus = 2, walltime = \"0:10:00\" }\n\
+                       resources_max = { ncpus = 4, walltime = \"1:00:00\" }\nresources_default = { ncpus = 3 }\n\
+                       default_chunk = { mem = \"1gb\" }\n";
+
+#[test]
+fn a_job_within_the_bounds_of_its_queue_gets_what_it_does_not_say() {
+    let site = site(BOUNDED);
+    assert_eq!(site.enter("").unwrap(), "workq ncpus=3 mem=1gb walltime=01:00:00");
+    assert_eq!(site.enter("ncpus=4 walltime=0:10:00").unwrap(), "workq ncpus=4 mem=1gb walltime=00:10:00");
+    assert_eq!(site.enter("select=2:ncpus=2").unwrap(), "workq ncpus=4 mem=2gb walltime=01:00:00");
+}
+
+#[test]
+fn a_refusal_names_the_resource_the_value_the_bound_and_the_queue() {
+    let site = site(BOUNDED);
+    let said = |words: &str| site.enter(words).unwrap_err();
+    let more =
+        "15036 Job violates queue and/or server resource limits: ncpus 5 is more than the most, 4, in queue workq";
+    assert!(said("ncpus=5").starts_with(more), "{}", said("ncpus=5"));
+    assert!(said("select=3:ncpus=2").contains("ncpus 6 is more"));
+    assert!(said("ncpus=1").contains("ncpus 1 is less than the least, 2,"));
+    assert!(said("walltime=60").contains("walltime 00:01:00 is less than the least, 00:10:00,"));
+    assert!(said("walltime=1:00:01").contains("ask for less, or for another queue (-q)"));
+    assert!(said("min_walltime=1").contains("walltime 00:00:01 is less"));
+    let gpus = self::site("[[queue]]\nname = \"workq\"\nresources_min = { ngpus = 1 }\n");
+    assert!(gpus.enter("").unwrap_err().contains("it asks for no ngpus, and the least is 1"));
+    assert!(gpus.enter("select=1:ngpus=1").is_ok());
+}
+
+/// F4.
+#[test]
+fn a_quality_that_is_exempt_heeds_no_bounds_of_the_queue() {
+    let site = site(BOUNDED);
+    assert_eq!(
+        site.enter("qos=standby ncpus=64 walltime=5:00:00").unwrap(),
+        "workq ncpus=64 mem=1gb walltime=05:00:00"
+    );
+    assert!(site.enter("qos=normal walltime=5:00:00").is_err());
+}
+
+#[test]
+fn a_queue_may_be_closed_or_take_only_small_arrays_or_only_what_is_routed() {
+    let site = site(
+        "[[queue]]\nname = \"shut\"\nenabled = false\n[[queue]]\nname = \"few\"\nmax_array_size = 3\n\
+         [[queue]]\nname = \"inner\"\nfrom_route_only = true\n[[queue]]\nname = \"own\"\nacl_users = [\"bob\"]\n",
+    );
+    let code = |words: &str| site.enter(words).err().map(|said| said[..5].to_string());
+    assert_eq!(code("queue=shut").as_deref(), Some("15021"));
+    assert_eq!((code("queue=few array=1-3"), code("queue=few array=1-4").as_deref()), (None, Some("15107")));
+    assert_eq!(code("queue=inner").as_deref(), Some("15022"));
+    assert_eq!(code("queue=own").as_deref(), Some("15007"));
+    assert_eq!(code("queue=none").as_deref(), Some("15018"));
+}
+
+const ROUTES: &str = "[[queue]]\nname = \"in\"\nroute_destinations = [\"short\", \"on\"]\n\
+                      [[queue]]\nname = \"on\"\nfrom_route_only = true\nroute_destinations = [\"short\", \"long\"]\n\
+                      [[queue]]\nname = \"short\"\nresources_max = { walltime = \"1:00:00\" }\n\
+                      [[queue]]\nname = \"long\"\nresources_min = { ncpus = 2 }\n";
+
+#[test]
+fn a_routing_queue_passes_a_job_to_the_first_destination_that_takes_it() {
+    let site = site(ROUTES);
+    assert_eq!(site.enter("queue=in").unwrap(), "short ncpus=1 walltime=01:00:00");
+    assert_eq!(site.enter("queue=in walltime=2:00:00 ncpus=2").unwrap(), "long ncpus=2 walltime=02:00:00");
+    let said = site.enter("queue=in walltime=2:00:00").unwrap_err();
+    assert!(said.starts_with("15039 Job rejected by all possible destinations: short: "), "{said}");
+    assert!(said.contains("; on: Job rejected"), "{said}");
+}
+
+#[test]
+fn a_job_waits_in_a_routing_queue_for_what_may_change() {
+    let mut site = site(ROUTES);
+    site.full = vec!["short"];
+    assert_eq!(site.enter("queue=in").unwrap(), "in ncpus=1", "it is not filled in as if it were there");
+    assert_eq!(site.enter("queue=in ncpus=2").unwrap(), "long ncpus=2");
+    let spec = site.spec("queue=in ncpus=2");
+    let held = site.at_the_door(|entrance| entrance.enter(&spec, State::Held)).unwrap();
+    assert_eq!((held.spec.queue.as_str(), held.is_there), ("in", false));
+}
+
+fn waiting(site: &Site, words: &str) -> Job {
+    let owner = Owner { user: "ann".to_string(), uid: 1, gid: 1 };
+    let life = Life::new(Default::default(), 0, Time(0));
+    let mut job = Job { id: JobId::job(1), owner, spec: Arc::new(site.spec(words)), life, elements: None };
+    let moment = Moment { now: Time(0), wall: Wall(0), rules: Default::default(), accrual: Default::default() };
+    job.apply(&Event::Submitted, moment);
+    job
+}
+
+#[test]
+fn what_waits_is_tried_again_until_its_time_is_over() {
+    let mut site = site(&format!(
+        "{ROUTES}[[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\nroute_lifetime = \"1m\"\n"
+    ));
+    let turn = |site: &Site, queue: &str, seconds: i64| {
+        let (job, queues) = (waiting(site, &format!("queue={queue}")), site.config.queues());
+        let queue = queues.iter().find(|known| known.name == queue).unwrap();
+        site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0) + Span::seconds(seconds)))
+    };
+    site.full = vec!["short"];
+    assert_eq!(turn(&site, "in", 0), Turn::Wait(Span::seconds(30)));
+    assert_eq!(turn(&site, "brief", 40), Turn::Wait(Span::seconds(20)));
+    assert_eq!(turn(&site, "brief", 60), Turn::Delete);
+    site.full.clear();
+    assert!(matches!(turn(&site, "brief", 59), Turn::PassOn(spec) if spec.queue == "short"));
+}
+
+#[test]
+fn routing_queues_that_lead_nowhere_are_refused_at_their_line() {
+    let said = |text: &str| Config::parse(text).unwrap_err().to_string();
+    let queue = |name: &str, to: &str| format!("[[queue]]\nname = \"{name}\"\nroute_destinations = [\"{to}\"]\n");
+    let said_of_unknown = said(&queue("a", "nosuch"));
+    assert!(said_of_unknown.starts_with("line 3: ") && said_of_unknown.contains("no queue named `nosuch`"));
+    let circle = said(&format!("{}{}{}", queue("c", "a"), queue("a", "b"), queue("b", "a")));
+    assert!(circle.contains("a circle: take one of the destinations out of c -> a -> b -> a"), "{circle}");
+    assert!(Config::parse(&queue("a", "workq")).is_ok(), "the default queue is always there");
+}
+
+/// M27: QDEF, USERESERVED and DEDICATED.
+#[test]
+fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
+    let site = site(
+        "[[queue]]\nname = \"night\"\n[[qos]]\nname = \"dark\"\ndefault_for = { queues = [\"night\"] }\n\
+         flags = [\"DEDICATED\", \"USERESERVED:moon\"]\n",
+    );
+    let entered = |words: &str| {
+        let spec = site.spec(words);
+        site.at_the_door(|entrance| entrance.enter(&spec, State::Queued)).unwrap().spec
+    };
+    let night = entered("queue=night");
+    assert_eq!((night.qos.as_deref(), night.reservation.as_deref()), (Some("dark"), Some("moon")));
+    assert_eq!(night.wishes.access, Some(crate::model::policy::Access::SingleJob));
+    assert_eq!(entered("queue=night qos=normal").reservation, None);
+    assert_eq!(entered("").qos, None);
+}

@@ -1,0 +1,114 @@
+//! The way into a queue, as schedd has it: the same door for `qsub`, `qmove` and what routing queues pass on
+//! ([`Entrance`]), with what only schedd knows: reservations, groups, and how many jobs there are.
+
+use super::ledger::Ledger;
+use super::requests::{Desk, is_member};
+use crate::model::credentials::Credentials;
+use crate::model::entrance::{Entered, Entrance, Visitor};
+use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::limit::Subject;
+use crate::model::policy::Policy;
+use crate::model::quality::Asker;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::sys::user;
+use std::cell::OnceCell;
+
+/// Which job comes, as far as limits on how many there are go.
+#[derive(Clone, Copy, Debug)]
+pub enum Comer {
+    /// A new one.
+    New,
+    /// One that is there, and comes from another queue.
+    Known(JobId),
+    /// One for which another leaves.
+    InPlaceOfAnother,
+}
+
+impl Desk<'_> {
+    /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it run there
+    /// and nowhere else.
+    pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
+        let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
+        let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
+        self.come_in(Comer::New, owner, &spec, standing)
+    }
+
+    /// The same for any job.
+    pub(super) fn come_in(
+        &self,
+        comer: Comer,
+        owner: &Owner,
+        spec: &Spec,
+        standing: State,
+    ) -> Result<Entered, Refusal> {
+        let mut entered = match self.ledger.reservation_queue(&spec.queue) {
+            Some(reservation) => {
+                self.may_enter(reservation)?;
+                let queue = self.ledger.queue(&spec.queue).ok_or_else(Refusal::unknown_queue)?;
+                if !queue.enabled {
+                    return Err(Refusal::queue_disabled());
+                }
+                let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
+                let notes = self.ledger.room_for(comer, owner, &spec)?;
+                Entered { spec, notes, is_there: true }
+            }
+            None => enter(self.ledger, comer, owner, spec, standing)?,
+        };
+        if entered.spec.reservation.as_ref().is_some_and(|name| !self.is_reservation(name)) {
+            return Err(Refusal::unknown_reservation());
+        }
+        entered.notes.dedup();
+        Ok(entered)
+    }
+}
+
+impl Desk<'_> {
+    /// Holds an altered job against what its queue takes; it gets what goes without saying there (M27, F4). One
+    /// that runs is there already.
+    pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<(), Refusal> {
+        let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
+        let queue = self.ledger.setup.queue(&after.queue);
+        match queue.filter(|_| !is_as_before && before.life.state != State::Running) {
+            Some(queue) => through(self.ledger, Comer::New, &before.owner, |entrance| entrance.fit(after, queue)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a queue in which a job may not have the quality of service that it may have where it is (M27).
+    pub(super) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
+        let owner = &job.owner;
+        let is_member = |group: &str| is_member(owner, group);
+        let (account, privileged) = (job.spec.account.as_deref(), self.caller.privileged);
+        let may = |queue: &str| {
+            let asker = Asker { user: &owner.user, account, queue, privileged, is_member: &is_member };
+            self.ledger.setup.policy.qualities.check(job.spec.qos.as_deref(), &asker)
+        };
+        if may(&job.spec.queue).is_ok() { may(queue) } else { Ok(()) }
+    }
+}
+
+/// Lets a job into the site's queue that it names, or on to where that routes it.
+pub fn enter(ledger: &Ledger, comer: Comer, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
+    through(ledger, comer, owner, |entrance| entrance.enter(spec, standing))
+}
+
+/// Asks at the door on behalf of an owner.
+pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
+    let (setup, name) = (&ledger.setup, OnceCell::new());
+    let group = || name.get_or_init(|| user::group_name(owner.gid)).clone();
+    ask(&Entrance {
+        queues: &setup.queues,
+        resources: &setup.resources,
+        qualities: &setup.policy.qualities,
+        visitor: Visitor { user: &owner.user, group: &group, host: &setup.host },
+        room: &|spec| ledger.room_for(comer, owner, spec),
+    })
+}
+
+/// The names by which limits know jobs; of the group only where they tell groups apart.
+pub fn subject(policy: &Policy, who: &Credentials, heeds_groups: bool) -> Subject {
+    let group = if heeds_groups { user::group_name(who.gid) } else { String::new() };
+    let account = who.account.as_deref().or_else(|| policy.fair_share.account_of(&who.user));
+    Subject::new(who, group, account.map(|account| policy.fair_share.line(account)).unwrap_or_default())
+}

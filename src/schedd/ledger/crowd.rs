@@ -1,0 +1,113 @@
+//! How many jobs there are, where limits ask; and which of them wait to be passed on by a routing queue.
+
+use super::Ledger;
+use crate::model::census::Census;
+use crate::model::credentials::Credentials;
+use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::refusal::Refusal;
+use crate::model::time::{Span, Time};
+use crate::schedd::entrance::{Comer, subject};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many jobs are tried in one tick at most: nobody is to wait for that.
+const AT_ONCE: usize = 1000;
+
+/// Jobs in routing queues, each with when it is tried next.
+#[derive(Default)]
+pub struct Routed {
+    next: BTreeMap<JobId, Time>,
+    in_order: BTreeSet<(Time, JobId)>,
+}
+
+impl Routed {
+    fn try_at(&mut self, id: JobId, next: Option<Time>) {
+        let before = match next {
+            Some(next) => self.next.insert(id, next),
+            None => self.next.remove(&id),
+        };
+        if let Some(before) = before {
+            self.in_order.remove(&(before, id));
+        }
+        self.in_order.extend(next.map(|next| (next, id)));
+    }
+}
+
+impl Ledger {
+    /// Whether limits leave room for a job in the queue it names; what is to be said besides.
+    pub fn room_for(&self, comer: Comer, owner: &Owner, spec: &Spec) -> Result<Vec<String>, Refusal> {
+        let id = match comer {
+            Comer::New => None,
+            Comer::Known(id) => Some(id),
+            Comer::InPlaceOfAnother => return Ok(Vec::new()),
+        };
+        if self.census.is_idle() {
+            return Ok(Vec::new());
+        }
+        let who = Credentials::new(owner, spec);
+        let subject = subject(&self.setup.policy, &who, self.census.heeds_groups());
+        self.census.admit(id, spec, &subject, &self.setup.resources)
+    }
+
+    /// Refuses a job that can never run, with the nearest request that could (P24); unless the site keeps such
+    /// jobs, or a node that it lists has never been seen.
+    pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
+        let setup = &self.setup;
+        let is_whole = || setup.config.nodes.iter().all(|node| self.nodes.contains_key(&node.name));
+        if !setup.config.server.refuse_impossible || !is_whole() {
+            return Ok(());
+        }
+        let world = (&*self.cluster, &setup.policy, &setup.resources);
+        match self.possible.never(world, job, self.now) {
+            Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a job as it stands now.
+    pub(super) fn count(&mut self, id: JobId) {
+        let heeds_groups = self.census.heeds_groups();
+        match self.jobs.get(&id) {
+            Some(job) => self.census.count(job, |who| subject(&self.setup.policy, who, heeds_groups)),
+            None => self.census.forget(id),
+        }
+    }
+
+    /// Takes note of whether a job waits to be passed on: what changes about it may be what it waited for.
+    pub(super) fn note_routed(&mut self, id: JobId) {
+        let is_routed = self.jobs.get(&id).is_some_and(|job| self.is_routed(job));
+        if is_routed || self.routed.next.contains_key(&id) {
+            self.routed.try_at(id, is_routed.then_some(self.now));
+        }
+    }
+
+    /// Whether something may become of a job by routing: that it is passed on, or has waited for that too long.
+    fn is_routed(&self, job: &Job) -> bool {
+        self.setup.queue(&job.spec.queue).is_some_and(|queue| queue.routes(job.life.state))
+    }
+
+    /// Counts all jobs anew: limits or queues are others than before.
+    pub fn count_anew(&mut self) {
+        self.census = Census::new(&self.setup.policy.limits, self.setup.policy.default_walltime);
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            self.count(id);
+            self.note_routed(id);
+        }
+    }
+
+    /// The jobs in routing queues whose turn it is to be tried.
+    pub fn routed_due(&self) -> Vec<JobId> {
+        let due = self.routed.in_order.iter().take_while(|(next, _)| *next <= self.now);
+        due.take(AT_ONCE).map(|(_, id)| *id).collect()
+    }
+
+    /// A job is tried again after this long.
+    pub fn try_again(&mut self, id: JobId, after: Span) {
+        self.routed.try_at(id, Some(self.now + after));
+    }
+
+    /// When a job in a routing queue is tried next.
+    pub fn next_routed(&self) -> Option<Time> {
+        self.routed.in_order.first().map(|(next, _)| *next)
+    }
+}
