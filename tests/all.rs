@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests start programs and read the clock")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounting;
+mod administrator;
 mod architecture;
 mod arrays;
 mod clocks;
@@ -23,8 +25,10 @@ mod job_commands;
 mod launch_failures;
 mod limit_properties;
 mod limits;
+mod limits_in_force;
 mod measures;
 mod mpi;
+mod nested;
 mod noded;
 mod nodes;
 mod overrun;
@@ -33,6 +37,7 @@ mod placement;
 mod placement_search;
 mod priorities;
 mod promised_rooms;
+mod qmgr;
 mod quality;
 mod queues;
 mod recorded;

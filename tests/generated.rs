@@ -117,6 +117,9 @@ fn the_example_configuration_shows_the_defaults() {
         managers: Vec::new(),
         mailer: None,
         mail_from: None,
+        defaults: default.server.defaults.clone(),
+        chunk_defaults: default.server.chunk_defaults.clone(),
+        most: default.server.most.clone(),
         ..taken.server
     };
     assert_eq!(unnamed, default.server);

@@ -24,6 +24,8 @@ use std::io::Write;
 
 mod holes;
 
+mod limits;
+
 mod priority;
 
 mod shares;
@@ -61,6 +63,10 @@ pub struct Options {
     /// Who owns which share of the machine, and has had how much of it; with -F json too
     #[arg(long)]
     shares: bool,
+    /// Every limit in force: whose, on what, how much of it is used, by which jobs, and how many wait because of
+    /// it; with -u those that concern these users; with -F json too
+    #[arg(id = "in_force", long = "limits")]
+    limits: bool,
     /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
@@ -72,8 +78,8 @@ impl Options {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    fn views(&self) -> [bool; 6] {
-        [self.start, self.holes, self.why, self.usage, self.priority, self.shares]
+    fn views(&self) -> [bool; 7] {
+        [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits]
     }
 
     /// Whether they exclude each other.
@@ -82,9 +88,21 @@ impl Options {
         views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
-    /// Writes what is asked for; the result is what could not be done.
-    pub fn say(&self, operands: &[OsString], json: bool, out: &mut dyn Write) -> Result<Vec<Failure>, Failure> {
-        let lone = [(self.holes, "--holes"), (self.usage, "--usage"), (self.shares, "--shares")];
+    /// Whether users may be named.
+    pub fn are_by_user(&self) -> bool {
+        self.limits
+    }
+
+    /// Writes what is asked for, of these users alone where any are named; the result is what could not be done.
+    pub fn say(
+        &self,
+        operands: &[OsString],
+        users: Option<&str>,
+        json: bool,
+        out: &mut dyn Write,
+    ) -> Result<Vec<Failure>, Failure> {
+        let lone =
+            [(self.holes, "--holes"), (self.usage, "--usage"), (self.shares, "--shares"), (self.limits, "--limits")];
         if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
             return Err(Failure::usage(format!("{option} takes no operands")));
         }
@@ -94,6 +112,9 @@ impl Options {
         }
         if self.shares {
             return written(out, shares::shown(&mut inquiry, json)?, Vec::new());
+        }
+        if self.limits {
+            return written(out, limits::shown(&mut inquiry, users, json)?, Vec::new());
         }
         if self.priority && operands.is_empty() {
             return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());

@@ -66,7 +66,7 @@ fn running_on(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
 }
 
 /// A moment that the clock skips in spring is an hour later; one it shows twice is the earlier.
-fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
+pub fn local<Z: TimeZone>(moment: NaiveDateTime, zone: &Z) -> Option<i64> {
     let exact = zone.from_local_datetime(&moment).earliest();
     let later = || zone.from_local_datetime(&(moment + TimeDelta::hours(1))).earliest();
     exact.or_else(later).map(|moment| moment.timestamp())

@@ -37,6 +37,7 @@ pub fn server() -> ServerFacts {
         operators: vec![],
         privileged: true,
         history: true,
+        scheduling: true,
         fair_shares: Vec::new(),
     }
 }
@@ -227,7 +228,8 @@ impl System {
             Question::Queues => answers.queues = vec![self.queue()],
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
-            Question::Server | Question::Reservations | Question::Ahead(_) => {}
+            Question::Server | Question::Reservations | Question::Ahead(_) | Question::Objects => {}
+            Question::Accounts(..) | Question::Entries(..) => {}
         }
         answers
     }

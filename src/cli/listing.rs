@@ -124,7 +124,8 @@ fn all(wanted: &Wanted, feed: &mut Feed, show: &mut dyn Show) -> Result<Vec<Fail
                 show.found(Batch::Jobs(jobs))?;
             }
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) => {}
-            Answer::Reservations(_) | Answer::Ahead(_) => {}
+            Answer::Reservations(_) | Answer::Ahead(_) | Answer::Objects(_) => {}
+            Answer::Tallies(_) | Answer::Entries(_) => {}
         }
         Ok(())
     })?;
@@ -270,7 +271,8 @@ impl Batch {
             Answer::Rows(rows) => Some(Batch::Rows(rows)),
             Answer::Jobs(jobs) => Some(Batch::Jobs(jobs)),
             Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
-            Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
+            Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
+            Answer::Tallies(_) | Answer::Entries(_) => None,
         }
     }
 }

@@ -3,7 +3,13 @@
 //! What clap does not know (exit status, files, environment, examples) comes from the table
 //! [`EXTRAS`]. Pages hold no date: the same source gives the same page.
 
+mod accounts;
+
+mod amending;
+
 mod extras;
+
+mod nested;
 
 mod queue;
 
@@ -12,7 +18,7 @@ mod scenarios;
 use super::{PROGRAMS, Program};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
-use extras::On::{All, Programs, Section};
+use extras::On::{All, Programs};
 use extras::Part::{Example, Term, Text};
 use extras::{EXTRAS, Extra, Part};
 use std::io;
@@ -81,7 +87,6 @@ fn beyond_options(program: &Program) -> Roff {
     let mut roff = Roff::new();
     let concerns = |extra: &&Extra| match extra.on {
         All => true,
-        Section(section) => section == program.section,
         Programs(names) => names.contains(&program.name),
     };
     for extra in EXTRAS.iter().filter(concerns) {

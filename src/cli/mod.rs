@@ -102,11 +102,23 @@ pub mod pbs_ralter;
 
 pub mod pbs_rdel;
 
+pub mod qacct;
+
+pub mod period;
+
+mod cell;
+
+mod efficiency;
+
 pub mod tracejob;
 
 pub mod story;
 
 pub mod pbsnodes;
+
+pub mod qmgr;
+
+pub mod gates;
 
 pub mod nodes;
 
@@ -149,6 +161,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "pbs_rsub", section: 1, command: pbs_rsub::command },
     Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
     Program { name: "pbsnodes", section: 1, command: pbsnodes::command },
+    Program { name: "qacct", section: 1, command: qacct::command },
     Program { name: "qalter", section: 1, command: qalter::command },
     Program { name: "qdel", section: 1, command: qdel::command },
     Program { name: "qhold", section: 1, command: qhold::command },
@@ -165,6 +178,11 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qsub", section: 1, command: qsub::command },
     Program { name: "tracejob", section: 1, command: tracejob::command },
     Program { name: "noded", section: 8, command: crate::noded::command },
+    Program { name: "qdisable", section: 8, command: gates::qdisable_command },
+    Program { name: "qenable", section: 8, command: gates::qenable_command },
+    Program { name: "qmgr", section: 8, command: qmgr::command },
+    Program { name: "qstart", section: 8, command: gates::qstart_command },
+    Program { name: "qstop", section: 8, command: gates::qstop_command },
     Program { name: "schedd", section: 8, command: crate::schedd::command },
 ];
 

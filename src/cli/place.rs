@@ -8,13 +8,17 @@ use std::fmt::Write;
 
 /// `node1/0*4+node2/0`: host, slot, and the processors if there is not just one.
 pub fn exec_host(shares: &[Share]) -> String {
+    slots(shares.iter().map(|share| (share.host.as_str(), processors(share))))
+}
+
+/// The same of hosts and the processors of each chunk.
+pub fn slots<'a>(chunks: impl Iterator<Item = (&'a str, i64)>) -> String {
     let mut slots: BTreeMap<&str, usize> = BTreeMap::new();
     let mut text = String::new();
-    for share in shares {
-        let slot = slots.entry(&share.host).or_default();
-        join(&mut text, &format!("{}/{slot}", share.host));
+    for (host, ncpus) in chunks {
+        let slot = slots.entry(host).or_default();
+        join(&mut text, &format!("{host}/{slot}"));
         *slot += 1;
-        let ncpus = processors(share);
         if ncpus != 1 {
             let _ = write!(text, "*{ncpus}");
         }

@@ -5,6 +5,7 @@ use super::alternate::{self, Unit};
 use super::ask::{self, Ask, Feed, Said};
 use super::attributes::Attributes;
 use super::display::{Display, Form};
+use super::efficiency;
 use super::exit::{self, Failure, USAGE};
 use super::full::Lines;
 use super::getopt::{self, Line};
@@ -112,6 +113,10 @@ pub struct Args {
     /// JSON is then one document on each line
     #[arg(long)]
     watch: bool,
+    /// What these jobs have used of what they asked for, and what to ask for next time; without jobs your own
+    /// that ended in the last week; with -F json too
+    #[arg(long = "eff")]
+    efficiency: bool,
     /// What is to come.
     #[command(flatten)]
     ahead: ahead::Options,
@@ -156,7 +161,7 @@ impl Args {
         let lists = [self.all, self.idle, self.running, self.limits, self.finished];
         let conflict = lists.iter().filter(|given| **given).count() > 1
             || (self.gigabytes && self.megawords)
-            || (formatted && (!(self.full || self.ahead.are_given()) || self.is_alternate() || self.wide))
+            || (formatted && (!(self.full || self.stands_alone()) || self.is_alternate() || self.wide))
             || self.conflicts_ahead()
             || (self.limits && self.full)
             || (self.one_line && !(self.hosts || self.comment || self.full))
@@ -175,7 +180,13 @@ impl Args {
     fn conflicts_ahead(&self) -> bool {
         let others = self.is_alternate() || self.full || self.queues || self.limits || self.server || self.watch;
         let dsv = self.format.as_deref().is_some_and(|format| format != "json");
-        self.ahead.conflict() || (self.ahead.are_given() && (others || dsv))
+        let both = self.efficiency && self.ahead.are_given();
+        self.ahead.conflict() || both || (self.stands_alone() && (others || dsv))
+    }
+
+    /// Whether something is asked for that no list tells.
+    fn stands_alone(&self) -> bool {
+        self.ahead.are_given() || self.efficiency
     }
 
     fn format(&self) -> Format {
@@ -188,7 +199,8 @@ impl Args {
     }
 
     fn is_alternate(&self) -> bool {
-        let choosing = self.all || self.idle || self.running || self.finished || self.users.is_some();
+        let users = self.users.is_some() && !self.ahead.are_by_user();
+        let choosing = self.all || self.idle || self.running || self.finished || users;
         let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
         choosing || showing
     }
@@ -197,10 +209,14 @@ impl Args {
     fn say_to(&self, format: &Format, out: &mut dyn Write) -> Vec<Failure> {
         let now = clock::wall();
         if self.ahead.are_given() {
-            let said = self.ahead.say(&self.operands, *format == Format::Json, out);
+            let said = self.ahead.say(&self.operands, self.users.as_deref(), *format == Format::Json, out);
             return said.unwrap_or_else(|failure| vec![failure]);
         }
         match ask::feed(no_server) {
+            Ok(mut feed) if self.efficiency => {
+                let said = efficiency::say(&self.operands, *format == Format::Json, &mut feed, now, out);
+                said.unwrap_or_else(|failure| vec![failure])
+            }
             Ok(mut feed) => self.answer(format, &mut feed, now, out),
             Err(failure) => self.without_server(format, now, out, failure),
         }

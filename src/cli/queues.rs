@@ -167,7 +167,7 @@ pub fn of_server<'a>(
     let mut out = Attributes::default();
     out.text("server_state", "Active");
     out.text("server_host", server.host.as_str());
-    out.boolean("scheduling", true);
+    out.boolean("scheduling", server.scheduling);
     out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));
     out.text("state_count", counts.text());
     let named = |list: &[String]| Some(list.join(",")).filter(|text| !text.is_empty());

@@ -1,6 +1,8 @@
 //! Where a reading command gets its answers: from the spool itself when the caller owns it, else
 //! from schedd. The same query function answers either way.
 
+use crate::model::accounting::{Entry, Tally};
+use crate::model::amendment::description::Described;
 use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;
@@ -54,15 +56,22 @@ pub struct Answers {
     pub events: Vec<(Time, Event)>,
     /// The most characters of an id, where that is told.
     pub longest: Option<u32>,
+    /// For a question about what entries of the accounts come to.
+    pub tallies: Vec<Tally>,
+    /// For a question about entries of the accounts.
+    pub entries: Vec<Entry>,
     /// For a question about what is to come.
     pub ahead: Vec<Told>,
+    /// For a question about what is configured.
+    pub objects: Vec<Described>,
 }
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (reservations, events) = (Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest: None, ahead: Vec::new() }
+        let (reservations, events, tallies, entries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (longest, ahead, objects) = (None, Vec::new(), Vec::new());
+        Answers { server, rows, jobs, queues, nodes, reservations, events, longest, tallies, entries, ahead, objects }
     }
 }
 
@@ -185,7 +194,8 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Rows(rows) => rows.last().map(|row| row.id),
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
-        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) => None,
+        Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
+        Answer::Tallies(_) | Answer::Entries(_) => None,
     }
 }
 
@@ -238,6 +248,7 @@ impl Answers {
             operators: Vec::new(),
             privileged: true,
             history: true,
+            scheduling: true,
             fair_shares: Vec::new(),
         })
     }
@@ -253,7 +264,10 @@ impl Answers {
             Answer::Reservations(reservations) => self.reservations.extend(reservations),
             Answer::Events(events) => self.events.extend(events),
             Answer::Longest(longest) => self.longest = Some(longest),
+            Answer::Tallies(tallies) => self.tallies.extend(tallies),
+            Answer::Entries(entries) => self.entries.extend(entries),
             Answer::Ahead(told) => self.ahead.push(told),
+            Answer::Objects(objects) => self.objects.extend(objects),
         }
     }
 }

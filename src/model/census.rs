@@ -4,6 +4,8 @@
 //! Counts follow the jobs one by one, so that a submission costs the same whatever the number of those that wait.
 //! Where no such limit is set nothing is counted.
 
+pub mod uses;
+
 mod words;
 
 use super::credentials::Credentials;

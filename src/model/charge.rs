@@ -36,7 +36,7 @@ impl Held {
 }
 
 /// A charge for one attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Charge {
     /// To whom.
     pub member: Member,
@@ -46,13 +46,20 @@ pub struct Charge {
     pub to: Option<Time>,
     /// What it had.
     pub held: Held,
+    /// How much of that counts: what its queue charges, times what its quality of service does (X24).
+    #[serde(default = "whole")]
+    pub factor: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 impl Charge {
-    /// The charge for an attempt of a job that runs.
-    pub fn of(job: &Job, run: &Run) -> Charge {
+    /// The charge for an attempt of a job that runs, of which so much counts.
+    pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member { account: job.spec.account.clone().unwrap_or_default(), user: job.owner.user.clone() };
-        Charge { member, from: run.started, to: None, held: Held::of(&run.shares) }
+        Charge { member, from: run.started, to: None, held: Held::of(&run.shares), factor }
     }
 
     /// The same when it is over.
@@ -112,7 +119,12 @@ impl UsageRules {
     /// What a charge comes to until `now`, as far as it counts.
     pub fn stretch(&self, charge: &Charge, now: Time) -> Stretch {
         let to = charge.to.unwrap_or(now).min(now);
-        Stretch { from: charge.from, to, rate: self.weights.rate(&charge.held) }
+        Stretch { from: charge.from, to, rate: self.rate(charge) }
+    }
+
+    /// What a charge adds in a second, in weighted resources (F22, X24).
+    pub fn rate(&self, charge: &Charge) -> f64 {
+        self.weights.rate(&charge.held) * charge.factor
     }
 
     /// What of a charge is left at `now`, in seconds of weighted resources.
@@ -191,9 +203,10 @@ mod tests {
         let rules = UsageRules { decay: Decay::None, reset: Some(week), ..UsageRules::default() };
         let held = Held { cores: 2, ..Held::default() };
         let day = |day: i64| Time(0) + Span::seconds(day * 24 * 3600);
-        let charge = Charge { member: Member::default(), from: day(6), to: None, held };
+        let charge = Charge { member: Member::default(), from: day(6), to: None, held, factor: 1.0 };
         let left = |charge: &Charge, now| rules.left(charge, day(now)) / (24.0 * 3600.0);
         assert_eq!([left(&charge, 7), left(&charge, 8), left(&charge, 14)], [0.0, 2.0, 0.0]);
+        assert_eq!(left(&Charge { factor: 0.25, ..charge.clone() }, 8), 0.5, "X24");
         assert_eq!(left(&charge.clone().until(day(7)), 6), 0.0);
         assert_eq!(rules.counts_for(), Some(week));
         assert_eq!(UsageRules { reset: None, ..rules }.counts_for(), None);

@@ -11,8 +11,10 @@ pub mod table;
 
 pub use table::ConfigError;
 
+use super::amendment::{Key, Target};
 use super::charge::UsageRules;
-use super::limit::Limits;
+use super::expression::Expression;
+use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
 use super::pool::Pool;
@@ -25,8 +27,10 @@ use super::site_time::PrimeHours;
 use super::time::Span;
 use super::window::Access;
 use chrono::NaiveDateTime;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The sections and the keys each may hold. A `[[node]]` may hold the name of any host-level
 /// resource besides.
@@ -39,10 +43,14 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "operators",
             "managers",
             "history",
+            "accounting",
             "workdir",
             "jobscript_max_size",
             "max_array_size",
             "refuse_impossible",
+            "resources_default",
+            "default_chunk",
+            "resources_max",
             "shared",
             "idle",
             "min_uid",
@@ -66,7 +74,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "gpu_look",
         ],
     ),
-    ("cycle", &["poll_interval", "default_walltime", "record", "record_size"]),
+    ("cycle", &["scheduling", "poll_interval", "default_walltime", "record", "record_size"]),
     (
         "order",
         &[
@@ -120,7 +128,22 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
-    ("qos", &["name", "factor", "users", "groups", "accounts", "queues", "exempt", "priority", "flags", "default_for"]),
+    (
+        "qos",
+        &[
+            "name",
+            "factor",
+            "users",
+            "groups",
+            "accounts",
+            "queues",
+            "exempt",
+            "priority",
+            "flags",
+            "default_for",
+            "charge",
+        ],
+    ),
     ("usage", &["decay", "half_life", "window", "windows", "factor", "reset", "weights"]),
     (
         "queue",
@@ -261,10 +284,16 @@ pub struct Config {
     pub primetime: Option<PrimeHours>,
     /// `[[limit]]`.
     pub limits: Limits,
-    queues: Vec<Queue>,
-    resources: Vec<(String, Definition)>,
+    /// The same, as the file alone has them.
+    pub(super) limits_of_file: Arc<[Limit]>,
+    /// `[[queue]]`, in the order given.
+    pub(super) queues: Vec<Queue>,
+    /// `[[resource]]`, in the order given.
+    pub(super) resources: Vec<(String, Definition)>,
     /// What the whole system has of some of these.
     pub pools: Vec<(String, Pool)>,
+    /// What `qmgr` has said besides, which is shown and has no effect.
+    pub(super) kept: BTreeMap<(Target, Key), String>,
 }
 
 /// `[server]`: the installation as a whole.
@@ -280,6 +309,8 @@ pub struct ServerConfig {
     pub managers: Vec<Person>,
     /// How long finished jobs are kept.
     pub history: Span,
+    /// How long the accounts are kept; no shorter than `history`.
+    pub accounting: Span,
     /// Where a job starts.
     pub workdir: Workdir,
     /// The largest job script accepted.
@@ -288,6 +319,12 @@ pub struct ServerConfig {
     pub max_array_size: Option<u32>,
     /// Whether a job is refused that no node, nor all together, could ever take (P24).
     pub refuse_impossible: bool,
+    /// What a job has that neither it nor its queue says.
+    pub defaults: ResourceList,
+    /// The same for each chunk.
+    pub chunk_defaults: ResourceList,
+    /// What a job may ask for at most, of what its queue does not limit.
+    pub most: ResourceList,
     /// Many users; the file `/etc/lanai/lanai.toml` implies it.
     pub shared: bool,
     /// How long the daemons of a personal installation stay without work.
@@ -308,10 +345,14 @@ impl Default for ServerConfig {
             operators: Vec::new(),
             managers: Vec::new(),
             history: Span::seconds(90 * 24 * 3600),
+            accounting: Span::seconds(400 * 24 * 3600),
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,
             refuse_impossible: true,
+            defaults: ResourceList::new(),
+            chunk_defaults: ResourceList::new(),
+            most: ResourceList::new(),
             shared: false,
             idle: Span::seconds(600),
             min_uid: 1000,
@@ -378,6 +419,8 @@ impl Default for LaunchConfig {
 /// `[cycle]`: how the scheduler decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CycleConfig {
+    /// Whether cycles start jobs; if not, only `qrun` does.
+    pub scheduling: bool,
     /// The longest time between two cycles when nothing happens.
     pub poll_interval: Span,
     /// What a job without walltime is planned with.
@@ -391,6 +434,7 @@ pub struct CycleConfig {
 impl Default for CycleConfig {
     fn default() -> CycleConfig {
         CycleConfig {
+            scheduling: true,
             poll_interval: Span::seconds(60),
             default_walltime: Policy::default().default_walltime,
             record: None,
@@ -414,9 +458,24 @@ pub struct NodeConfig {
     pub gpus: Option<Vec<u16>>,
     /// GPUs that no job gets.
     pub exclude_gpus: Vec<u16>,
+    /// Whether it has a place of its own in the order of the nodes: the file names it.
+    pub is_listed: bool,
 }
 
 impl NodeConfig {
+    /// A node of which the file says nothing.
+    pub fn unlisted(name: &str) -> NodeConfig {
+        NodeConfig {
+            name: name.to_string(),
+            socket: None,
+            available: ResourceList::new(),
+            terms: Terms::default(),
+            gpus: None,
+            exclude_gpus: Vec::new(),
+            is_listed: false,
+        }
+    }
+
     /// The GPUs jobs may have, of those that were found.
     pub fn gpus(&self, found: &[u16]) -> Vec<u16> {
         let all = self.gpus.as_deref().unwrap_or(found);
@@ -476,6 +535,18 @@ pub struct Person {
 }
 
 impl Person {
+    /// Reads one; None for what names nobody.
+    pub fn parse(text: &str) -> Option<Person> {
+        let is_name =
+            |name: &str| !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace());
+        let (user, host) = match text.split_once('@') {
+            Some((user, host)) => (user, Some(host)),
+            None => (text, None),
+        };
+        let valid = is_name(user) && host.is_none_or(is_name);
+        valid.then(|| Person { user: user.to_string(), host: host.map(str::to_string) })
+    }
+
     /// Whether `user` at `host` is meant. Without a host, any host is.
     pub fn is(&self, user: &str, host: &str) -> bool {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;
@@ -499,6 +570,11 @@ impl Config {
         sections::read(text)
     }
 
+    /// Whether a formula speaks only of what is known of a job.
+    pub fn knows_names_of(&self, formula: &Expression, resources: &Resources) -> bool {
+        sections::unknown_name(formula, resources).is_none()
+    }
+
     /// PBS's own resources and the site's.
     pub fn resources(&self) -> Resources {
         let mut all = Resources::builtin();
@@ -506,6 +582,11 @@ impl Config {
             all.define(name, definition.clone());
         }
         all
+    }
+
+    /// All limits; those that a quality of service is exempt from stand last (M27).
+    fn limits_with_exemptions(&self) -> Limits {
+        sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
     /// What the cycle goes by.
@@ -519,17 +600,36 @@ impl Config {
             accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
-            limits: self.limits.clone(),
+            limits: self.limits_with_exemptions(),
         }
     }
 
-    /// The queues in the order given; the default queue is always among them.
+    /// The queues in the order given; the default queue is always among them. What the server says of
+    /// resources holds where a queue does not say.
     pub fn queues(&self) -> Vec<Queue> {
+        let mut queues = self.stated_queues();
+        let server = &self.server;
+        for queue in &mut queues {
+            lay_under(&mut queue.defaults, &server.defaults);
+            lay_under(&mut queue.chunk_defaults, &server.chunk_defaults);
+            lay_under(&mut queue.most, &server.most);
+        }
+        queues
+    }
+
+    /// The same, with what is said of themselves alone.
+    pub fn stated_queues(&self) -> Vec<Queue> {
         let mut queues = self.queues.clone();
         if !queues.iter().any(|queue| queue.name == self.server.default_queue) {
             queues.push(Queue::named(&self.server.default_queue));
         }
         queues
+    }
+}
+
+fn lay_under(list: &mut ResourceList, below: &ResourceList) {
+    for (name, value) in below {
+        list.entry(name.clone()).or_insert_with(|| value.clone());
     }
 }
 

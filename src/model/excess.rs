@@ -6,6 +6,7 @@
 use super::job::JobId;
 use super::limit::{Key, Quantity, Scope, Selector, Stage};
 use super::time::Time;
+use super::whose::KINDS;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -37,9 +38,6 @@ pub struct Excess {
     pub until: Option<Time>,
 }
 
-/// The selectors, as people name them.
-const KINDS: [&str; 6] = ["queue", "user", "group", "project", "account", "qos"];
-
 impl Excess {
     /// How many jobs are named at most.
     pub const MOST: usize = 8;
@@ -51,21 +49,12 @@ impl Excess {
 
     /// Whom it counts for, each with what it is: `[("queue", "batch"), ("user", "ann")]`.
     pub fn names(&self) -> Vec<(&'static str, &str)> {
-        let kinds = KINDS.into_iter().zip(self.scope.selectors());
-        let meant = kinds.filter(|(_, selector)| **selector != Selector::All).map(|(kind, _)| kind);
-        meant.zip(self.whom.iter().map(String::as_str)).collect()
+        self.scope.names(&self.whom)
     }
 
     /// For whom it is, in words: `user ann in queue batch`, `all jobs`.
     pub fn whose(&self) -> String {
-        let names = self.names();
-        let people = names.iter().filter(|(kind, _)| *kind != "queue").map(|(kind, name)| format!("{kind} {name}"));
-        let people = people.collect::<Vec<_>>().join(", ");
-        let people = if people.is_empty() { "all jobs".to_string() } else { people };
-        match self.queue() {
-            Some(queue) => format!("{people} in queue {queue}"),
-            None => people,
-        }
+        self.scope.whose(&self.whom)
     }
 
     fn queue(&self) -> Option<&str> {

@@ -4,6 +4,8 @@
 //! ([`Quantity`]), and how much of that there may be. One that names somebody stands in the place of the one
 //! for each of the same kind; all others that concern a job hold together.
 
+pub mod pbs;
+
 use super::credentials::Credentials;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

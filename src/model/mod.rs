@@ -44,11 +44,15 @@ pub mod indices;
 
 pub mod job;
 
+pub mod grant;
+
 pub mod credentials;
 
 pub mod member;
 
 pub mod account;
+
+pub mod accounting;
 
 pub mod task;
 
@@ -102,8 +106,11 @@ pub mod lineage;
 
 pub mod limit_use;
 
-pub mod entrance;
+mod whose;
+
 pub mod excess;
+
+pub mod entrance;
 
 pub mod census;
 
@@ -122,3 +129,5 @@ pub mod stake;
 pub mod refusal;
 
 pub mod config;
+
+pub mod amendment;

@@ -3,6 +3,7 @@
 mod flag;
 
 use super::policy::{Backfill, Group};
+use super::queue::Queue;
 use super::refusal::Refusal;
 pub use flag::Flag;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,13 @@ pub struct Quality {
     /// Jobs that have it without asking: that one of these lists names.
     #[serde(default)]
     pub default_for: Named,
+    /// How much of what its jobs use is charged to their owners: 1 for all, 0 for nothing (X24).
+    #[serde(default = "whole")]
+    pub charge: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// Who may ask for a quality of service.
@@ -104,7 +112,16 @@ impl Quality {
     /// One for everybody of which nothing else is said.
     pub fn new(name: &str, factor: f64) -> Quality {
         let (flags, default_for) = Default::default();
-        Quality { name: name.into(), factor, grant: Grant::All, exempt: false, priority: 0, flags, default_for }
+        Quality {
+            name: name.into(),
+            factor,
+            grant: Grant::All,
+            exempt: false,
+            priority: 0,
+            flags,
+            default_for,
+            charge: 1.0,
+        }
     }
 }
 
@@ -163,6 +180,13 @@ impl Qualities {
             Some(Group { qos: vec![quality.name.clone()], depth })
         });
         Backfill { groups: own.chain(backfill.groups.iter().cloned()).collect(), ..backfill.clone() }
+    }
+
+    /// How much of what a job of a quality in a queue uses is charged: what both say, multiplied (I5, X24).
+    /// The queue is that of the configuration; a reservation's charges all.
+    pub fn charge(&self, name: Option<&str>, queue: Option<&Queue>) -> f64 {
+        let quality = self.find(name.unwrap_or(Qualities::NORMAL));
+        quality.map_or(1.0, |quality| quality.charge) * queue.map_or(1.0, |queue| queue.charge)
     }
 
     /// Refuses a quality of service that there is not, and one that is not for who asks.
@@ -259,6 +283,13 @@ mod tests {
         assert!(said.contains("`nosuch`") && said.contains("open, normal") && !said.contains("shut"), "{said}");
         assert_eq!(asks("bob", None)(&qualities, "normal"), Ok(()));
         assert_eq!(qualities.factors()["normal"], 0.5);
+        let mut half = Qualities::only(vec![Quality { charge: 0.5, ..of("low", Grant::All) }]);
+        let queue = |charge| Queue { charge, ..Queue::named("q") };
+        let charge = |qos, charge| half.charge(qos, Some(&queue(charge)));
+        assert_eq!([charge(Some("low"), 0.5), charge(None, 0.5), charge(Some("low"), 0.0)], [0.25, 0.5, 0.0], "X24");
+        assert_eq!([half.charge(Some("low"), None), half.charge(Some("none"), None)], [0.5, 1.0]);
+        half.all[1].charge = 2.0;
+        assert_eq!(half.charge(None, None), 2.0, "a job that asks for none has the normal one");
         let own = Qualities::only(vec![of("high", Grant::All), of("normal", Grant::All)]);
         assert_eq!((own.all.len(), own.factors()["normal"]), (2, 1.0), "a site may say what is normal");
     }

@@ -2,7 +2,7 @@
 //!
 //! [`entrance`]: super::entrance
 
-use super::resource::ResourceList;
+use super::resource::{ResourceList, is_plain};
 use super::state::State;
 use super::time::Span;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -107,6 +107,10 @@ fn whole() -> f64 {
 
 /// Older spools say whether it is charged, and not how much.
 fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    // Frames say nothing of types, and need not: all who speak are of one version.
+    if !deserializer.is_human_readable() {
+        return f64::deserialize(deserializer);
+    }
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Charge {
@@ -118,6 +122,9 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
         Charge::Part(part) => part,
     })
 }
+
+/// The longest name of a queue.
+const LONGEST_NAME: usize = 15;
 
 impl Queue {
     /// Whether its jobs may start: those of a routing queue start in others.
@@ -131,6 +138,12 @@ impl Queue {
         self.route
             .as_ref()
             .is_some_and(|route| self.started && route.passes(standing) || waits && route.lifetime.is_some())
+    }
+
+    /// Whether a queue can have this name: a letter or digit, then letters, digits, `-`, `_` and `.`.
+    pub fn is_name(name: &str) -> bool {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        begins && name.len() <= LONGEST_NAME && name.chars().all(is_plain)
     }
 
     /// An open execution queue about which nothing else is said.

@@ -487,11 +487,11 @@ pub(crate) mod tests {
             Reason::CrossesPrime { into_prime: true, at },
             Reason::Deferred { until: at },
         ];
+        all.extend([Reason::QueueRoutes, Reason::NoBackfill]);
         let of_user = super::super::excess::tests::of_user;
         all.push(Reason::Limited(Box::new(of_user())));
         all.push(Reason::Limited(Box::new(Excess { soft: true, ..of_user() })));
         all.push(Reason::Limited(Box::new(Excess { stage: limit::Stage::Idle, ..of_user() })));
-        all.extend([Reason::QueueRoutes, Reason::NoBackfill]);
         all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
         all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
         all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));

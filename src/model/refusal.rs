@@ -50,6 +50,24 @@ refusals! {
     bad_state = 15016, "Request invalid for state of job";
     /// No such queue.
     unknown_queue = 15018, "Unknown queue";
+    /// A queue of this name is there already.
+    queue_exists = 15025, "Queue already exists";
+    /// Jobs need it, or the server does.
+    busy = 15027, "Cannot delete busy object";
+    /// What can be no name of a queue; PBS says nothing but the number.
+    bad_name = 15028, "";
+    /// A resource of this name is there already. PBS's text ends in a blank.
+    duplicate = 15055, "Duplicate entry in list ";
+    /// A node of this name is there already.
+    node_exists = 15066, "Node name already exists";
+    /// `enabled` before `queue_type`.
+    no_queue_type = 15137, "Queue type must be set";
+    /// `max_run` beside `max_running`.
+    mixed_limits = 15141, "Cannot mix old and new style queue/run limit enforcement types";
+    /// An attribute that `qmgr` does not know. PBS's text ends in a blank.
+    undefined_attribute = 15002, "Undefined attribute ";
+    /// No such resource.
+    no_resource = 15035, "Unknown resource";
     /// No such reservation.
     unknown_reservation = 15084, "Unknown Reservation Id";
     /// Times that are none, or do not agree.
@@ -159,6 +177,11 @@ impl Refusal {
     /// A resource nobody has defined, given by `-l name=`.
     pub fn unknown_resource(name: &str) -> Refusal {
         Refusal::new(15035, format!("Unknown resource Resource_List.{name}"))
+    }
+
+    /// A resource nobody has defined, as `qmgr` names it: `resources_max.name`.
+    pub fn unknown_resource_of(attribute: &str, name: &str) -> Refusal {
+        Refusal::new(15035, format!("Unknown resource {attribute}.{name}"))
     }
 
     /// A resource nobody has defined, inside a select.

@@ -133,6 +133,13 @@ impl Size {
         Size { count, scale: 2, words: false }
     }
 
+    /// So many bytes, in the largest unit of which there is a whole number.
+    pub fn exactly(bytes: u64) -> Size {
+        let fits = |scale: &u8| bytes > 0 && bytes % 1024u64.pow(u32::from(*scale)) == 0;
+        let scale = (0..=5).rev().find(fits).unwrap_or(0);
+        Size { count: bytes / 1024u64.pow(u32::from(scale)), scale, words: false }
+    }
+
     /// Reads an integer, then one of `k m g t p` or none, then `b`, `w` or nothing; any case.
     /// None for anything else, and for what no 64-bit number of bytes holds.
     pub fn parse(text: &str) -> Option<Size> {
@@ -182,6 +189,11 @@ impl fmt::Display for Size {
     }
 }
 
+/// What names of hosts, queues and resources are made of.
+pub(super) fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.".contains(c)
+}
+
 /// What a resource is: its type and how it is shared out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
@@ -223,6 +235,12 @@ impl Resources {
             }
         }
         resources
+    }
+
+    /// Whether a resource can have this name: a letter, then letters, digits, `-` and `_`.
+    pub fn is_name(name: &str) -> bool {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        begins && name.len() <= 255 && !name.contains('.') && name.chars().all(is_plain)
     }
 
     /// Adds or replaces a definition.

@@ -141,12 +141,17 @@ impl ClockTable {
 
     /// What a watch showed at `time`.
     pub fn wall(&self, time: Time) -> Wall {
+        Wall(self.wall_ms(time).div_euclid(1000))
+    }
+
+    /// The same, in milliseconds since the Unix epoch.
+    pub fn wall_ms(&self, time: Time) -> i64 {
         let before = self.steps.partition_point(|&(since, _)| since <= time);
         let offset = match before {
             0 => self.steps.first().map_or(0, |&(_, offset)| offset),
             n => self.steps[n - 1].1,
         };
-        Wall(time.0.saturating_add(offset).div_euclid(1000))
+        time.0.saturating_add(offset)
     }
 
     /// When, by the offset in force now, a watch will show `wall`.

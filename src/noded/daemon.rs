@@ -7,6 +7,7 @@ use super::control::Control;
 use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
+use super::grant;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
 use super::rules::Rules;
@@ -115,10 +116,13 @@ impl Daemon {
         let rules = Rules::of(args, home)?;
         let state = StateFolder::hold(state_folder, own.uid == 0)?;
         rules.scripts_can_be_reached(state_folder)?;
+        let grant = grant::read(home)?;
         let hardware = Hardware::detect();
+        let hardware = grant.iter().fold(hardware, Hardware::within);
         let mut nodes = probe::nodes(args, &hardware);
         let boot = clock::boot_id();
         let site = site(args, state_folder, &hardware, &rules, &nodes);
+        let site = if grant.is_some() { site.within_a_job(home) } else { site };
         let gpus = watcher(&rules, site.gpus && !site.amd);
         if gpus.is_unsure() {
             nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
@@ -492,6 +496,7 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
         state: state_folder.to_path_buf(),
         boot: clock::boot_id(),
         tmp: tmpdir::base(state_folder),
+        home: None,
         host: hardware.host.clone(),
         cgroup,
         gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),

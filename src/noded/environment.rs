@@ -1,5 +1,6 @@
 //! The environment of a job (`PBS_*` and what else it finds set).
 
+use crate::model::grant::{self, Grant};
 use crate::model::job::Share;
 use crate::sys::user::Account;
 use crate::wire::order::Launch;
@@ -28,6 +29,8 @@ pub struct Surroundings<'a> {
     pub gpus: bool,
     /// Whether these are AMD's.
     pub amd: bool,
+    /// The `LANAI_HOME` it is given, if any.
+    pub home: Option<&'a Path>,
     /// Where it can ask for tasks.
     pub tasks: &'a Path,
 }
@@ -78,7 +81,11 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
         Some(name) => set("PBS_ACCOUNT", name.as_bytes()),
         None => environment.remove(&b"PBS_ACCOUNT"[..]),
     };
+    if let Some(home) = around.home {
+        environment.insert("LANAI_HOME".into(), home.as_os_str().as_bytes().to_vec());
+    }
     count_nodes(&mut environment, &launch.shares);
+    tell_grant(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around);
     environment.entry("PATH".into()).or_insert_with(|| PATH.into());
     environment
@@ -104,6 +111,11 @@ fn count_nodes(environment: &mut Environment, shares: &[Share]) {
     ] {
         environment.insert(name.into(), value.to_string().into_bytes());
     }
+}
+
+/// What the job has of this host, for a Lanai within it.
+pub fn tell_grant(environment: &mut Environment, shares: &[Share]) {
+    environment.insert(grant::VARIABLE.into(), Grant::of(here(shares)).text().into_bytes());
 }
 
 /// A job sees the GPUs it was given and no others.
@@ -154,7 +166,8 @@ mod tests {
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
         let (jobdir, tasks) = (Path::new("/j"), Path::new("/s"));
-        of(launch, &Surroundings { account: &account, nodes, jobdir, tmpdir, cookie: "c", gpus, amd, tasks })
+        let home = Some(Path::new("/l"));
+        of(launch, &Surroundings { account: &account, nodes, jobdir, tmpdir, cookie: "c", gpus, amd, home, tasks })
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
@@ -174,6 +187,7 @@ mod tests {
         assert_eq!(value(&environment, "PBS_O_PATH"), Some("/p"));
         assert_eq!(value(&environment, "PATH"), Some(PATH));
         assert_eq!(value(&environment, "junk"), None);
+        assert_eq!(value(&environment, "LANAI_HOME"), Some("/l"));
         assert_eq!(value(&environment, "CUDA_VISIBLE_DEVICES"), None);
     }
 
@@ -188,6 +202,8 @@ mod tests {
         assert_eq!(value(&built(&launch, true), "CUDA_VISIBLE_DEVICES"), Some("2,3"));
         assert_eq!(value(&built(&launch, true), "CUDA_DEVICE_ORDER"), Some("PCI_BUS_ID"));
         assert_eq!(value(&built(&launch, true), "ROCR_VISIBLE_DEVICES"), None);
+        let grant = Grant::parse(value(&built(&launch, true), grant::VARIABLE).unwrap()).unwrap();
+        assert_eq!(grant.gpus, [2, 3], "of this host alone");
         launch.environ = b"CUDA_VISIBLE_DEVICES=9\0HIP_VISIBLE_DEVICES=9\0".to_vec();
         let amd = made(&launch, true, true);
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES"), Some("2,3"));

@@ -18,6 +18,8 @@ pub mod rules;
 
 pub mod probe;
 
+pub mod grant;
+
 pub mod state;
 
 pub mod daemon;

@@ -318,6 +318,7 @@ impl Around<'_> {
             cookie: self.cookie,
             gpus: self.site.gpus,
             amd: self.site.amd,
+            home: self.site.home.as_deref(),
             tasks: &self.site.tasks(),
         };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());

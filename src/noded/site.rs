@@ -3,6 +3,7 @@
 use super::child::Fault;
 use crate::model::hosts::for_host;
 use crate::model::job::Owner;
+use crate::sys::home::Home;
 use crate::sys::user::{self, Account};
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ pub struct Site {
     pub boot: String,
     /// Where each job's `TMPDIR` is made.
     pub tmp: PathBuf,
+    /// The installation, where it lives within a job: its own jobs' commands belong to it too.
+    pub home: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
     /// Whether this host has GPUs.
@@ -33,6 +36,12 @@ pub struct Site {
 }
 
 impl Site {
+    /// The same within a job of another Lanai: all that is made goes when that job goes, and no process
+    /// leaves the control group by which that job is measured and ended.
+    pub fn within_a_job(self, home: &Home) -> Site {
+        Site { tmp: home.state.clone(), home: Some(home.state.clone()), cgroup: None, ..self }
+    }
+
     /// Where processes of jobs ask for tasks.
     pub fn tasks(&self) -> PathBuf {
         self.state.join("tasks.sock")
@@ -91,6 +100,7 @@ pub(super) mod tests {
             state: "/state".into(),
             boot: "boot".into(),
             tmp: "/tmp".into(),
+            home: None,
             host: "n1".into(),
             gpus: false,
             amd: false,

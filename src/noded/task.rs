@@ -24,6 +24,7 @@ pub fn environment(launch: &Launch, around: &Surroundings) -> Environment {
     set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
     set("PBS_JOBCOOKIE", around.cookie.as_bytes());
     set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
+    environment::tell_grant(&mut environment, &launch.shares);
     environment::set_gpus(&mut environment, launch, around);
     environment
 }
@@ -53,9 +54,18 @@ mod tests {
         launch.place = TaskPlace { task: 3, slot: 2, host: 1, ..TaskPlace::default() };
         let account = Account { name: "ann".into(), uid: 1, gid: 1, home: "/h".into(), shell: "/bin/sh".into() };
         let (nodes, tmpdir, tasks) = (Path::new("/n"), Path::new("/t"), Path::new("/s"));
-        let jobdir = Path::new("/h");
-        let around =
-            Surroundings { account: &account, nodes, jobdir, tmpdir, cookie: "new", gpus: false, amd: false, tasks };
+        let (jobdir, home) = (Path::new("/h"), None);
+        let around = Surroundings {
+            account: &account,
+            nodes,
+            jobdir,
+            tmpdir,
+            cookie: "new",
+            gpus: false,
+            amd: false,
+            home,
+            tasks,
+        };
         let environment = environment::of(&launch, &around);
         for (name, value) in [
             ("HOME", "/elsewhere"),

@@ -206,6 +206,8 @@ pub enum Entry<'a> {
         /// What its cycles go by.
         policy: Cow<'a, Policy>,
     },
+    /// From now on its cycles go by this policy.
+    Policy(Cow<'a, Policy>),
     /// Its view has changed.
     Change(Change<'a>),
     /// It has decided.

@@ -4,21 +4,23 @@ use super::plan::Start;
 use super::snapshot::State;
 use crate::model::charge::{Charge, Held};
 use crate::model::member::Member;
+use crate::model::quality::Qualities;
 use crate::model::time::Time;
 
 impl State {
-    /// What goes on for a candidate from its start on; None in a queue that is free of charge (I5), and
-    /// for who is no candidate any more.
-    pub fn charge_for(&self, start: &Start, now: Time) -> Option<Charge> {
+    /// What goes on for a candidate from its start on; None where it is free of charge (I5), and for who is
+    /// no candidate any more.
+    pub fn charge_for(&self, start: &Start, qualities: &Qualities, now: Time) -> Option<Charge> {
         let who = &self.waiting_class(start.job)?.who;
-        let is_free = self.queues.get(&who.queue).is_some_and(|queue| queue.charge == 0.0);
+        let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));
         let member = Member::new(who.account.as_deref().unwrap_or_default(), &who.user);
-        (!is_free).then(|| Charge { member, from: now, to: None, held: Held::of(&start.shares) })
+        (factor > 0.0).then(|| Charge { member, from: now, to: None, held: Held::of(&start.shares), factor })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::model::quality::Qualities;
     use crate::model::time::Time;
     use crate::sched::fixture::{cluster, queue};
 
@@ -28,11 +30,13 @@ mod tests {
         let mut scene = cluster("2 x ncpus=4").queued(1, "select=2:ncpus=3").queued(2, "select=1 queue=free");
         scene.state.set_queue(&crate::model::queue::Queue { charge: 0.0, ..queue("free", true) });
         let plan = scene.plan();
-        let charges: Vec<_> = plan.starts.iter().map(|start| scene.state.charge_for(start, Time(7))).collect();
+        let qualities = Qualities::default();
+        let charges: Vec<_> =
+            plan.starts.iter().map(|start| scene.state.charge_for(start, &qualities, Time(7))).collect();
         let charge = charges[0].as_ref().unwrap();
         assert_eq!((charge.from, charge.to, charge.held.cores, charge.held.nodes), (Time(7), None, 6, 2));
         assert_eq!((charge.member.account.as_str(), charges.len(), &charges[1]), ("", 2, &None));
         scene.state.withdraw(plan.starts[0].job);
-        assert_eq!(scene.state.charge_for(&plan.starts[0], Time(7)), None);
+        assert_eq!(scene.state.charge_for(&plan.starts[0], &qualities, Time(7)), None);
     }
 }

@@ -71,7 +71,7 @@ impl Tally {
     fn add(&mut self, charge: &Charge, sign: f64, rules: &UsageRules) {
         let Some(to) = charge.to else { return };
         let stretch = rules.stretch(charge, to);
-        self.total += sign * rules.weights.rate(&charge.held) * (to.since(charge.from).0 as f64 / 1000.0);
+        self.total += sign * rules.rate(charge) * (to.since(charge.from).0 as f64 / 1000.0);
         self.ended.add(stretch, sign, rules);
     }
 
@@ -197,7 +197,7 @@ impl Usage {
         let mut running: BTreeMap<&Member, f64> = BTreeMap::new();
         for charge in self.open.values() {
             let length = now.since(charge.from).0 as f64 / 1000.0;
-            *running.entry(&charge.member).or_default() += length * self.rules.weights.rate(&charge.held);
+            *running.entry(&charge.member).or_default() += length * self.rules.rate(charge);
         }
         let used = |(member, tally): (&Member, &Tally)| Used {
             member: member.clone(),

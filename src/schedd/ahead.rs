@@ -96,7 +96,7 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
         Ahead::Why(job) => std::slice::from_ref(job),
         Ahead::Places(jobs) => jobs,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
-        Ahead::Queue(_) | Ahead::Shares => &[],
+        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits => &[],
     }
 }
 
@@ -111,6 +111,7 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
         Ahead::Places(jobs) => Task::Places(jobs),
         Ahead::Queue(most) => Task::Queue(most),
         Ahead::Shares => Task::Shares,
+        Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))

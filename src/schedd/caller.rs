@@ -1,6 +1,7 @@
 //! Who asks, and what that person may do. Built from the kernel's word alone.
 
 use super::setup::Setup;
+use crate::model::config::Person;
 use crate::model::job::{Job, Owner};
 use crate::model::refusal::Refusal;
 use crate::wire::peer::Peer;
@@ -13,6 +14,8 @@ pub struct Caller {
     pub owner: Owner,
     /// Operator, manager, root, or the one user of a personal system.
     pub privileged: bool,
+    /// All of these but operators.
+    pub manager: bool,
     host: String,
 }
 
@@ -38,18 +41,25 @@ impl Callers {
     pub fn of(&mut self, peer: Peer, setup: &Setup) -> Caller {
         let uid = peer.uid();
         let user = self.name(uid);
-        let listed = setup.config.server.managers.iter().chain(&setup.config.server.operators);
-        let mut listed = listed.filter(|person| person.is(&user, &setup.host));
-        let ourselves = uid == 0 || uid == nix::unistd::geteuid().as_raw();
-        Caller {
-            privileged: ourselves || listed.next().is_some(),
-            owner: Owner { user, uid, gid: peer.gid() },
-            host: setup.host.clone(),
-        }
+        let owner = Owner { user, uid, gid: peer.gid() };
+        let mut caller = Caller { privileged: false, manager: false, owner, host: setup.host.clone() };
+        caller.authorize(setup);
+        caller
     }
 }
 
 impl Caller {
+    /// Grants what the configuration does, and nothing else.
+    pub fn authorize(&mut self, setup: &Setup) {
+        let is_listed = |people: &[Person]| people.iter().any(|person| person.is(&self.owner.user, &setup.host));
+        let uid = self.owner.uid;
+        let ourselves = uid == 0 || uid == nix::unistd::geteuid().as_raw();
+        let server = &setup.config.server;
+        let manager = ourselves || is_listed(&server.managers);
+        self.privileged = manager || is_listed(&server.operators);
+        self.manager = manager;
+    }
+
     /// `user@host`, as comments and events show it.
     pub fn shown(&self) -> String {
         format!("{}@{}", self.owner.user, self.host)

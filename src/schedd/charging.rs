@@ -24,25 +24,36 @@ pub fn rebuild(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
 
 /// The charge that goes on for a job; None if it does not run, or is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
-    let run = job.life.open_run().filter(|_| is_charged(setup, job))?;
-    Some(Charge::of(job, run))
+    let run = job.life.open_run()?;
+    charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 
 /// The charge for the attempt of a job that is over just now, and by which event, if by one. What no
 /// shepherd has measured to its end is charged as far as it was measured.
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
-    let run = job.life.run.as_ref().filter(|run| !run.open && is_charged(setup, job))?;
-    let lasted = match event {
+    let run = job.life.run.as_ref().filter(|run| !run.open)?;
+    let factor = charged(setup, job)?;
+    Some(Charge::of(job, run, factor).until((run.started + lasted(job, event)).min(now)))
+}
+
+/// How long the latest attempt of a job lasted that is over just now, and by which event, if by one.
+pub fn lasted(job: &Job, event: Option<&Event>) -> Span {
+    match event {
         Some(Event::Ended { outcome, .. }) if !outcome.how.ran() => Span(0),
         Some(Event::Ended { outcome, .. }) => outcome.used.walltime.max(job.life.used.walltime),
         _ => job.life.used.walltime,
-    };
-    Some(Charge::of(job, run).until((run.started + lasted).min(now)))
+    }
 }
 
-/// I5: in a queue of the configuration that is not free of charge, or in that of a reservation.
-fn is_charged(setup: &Setup, job: &Job) -> bool {
-    setup.queue(&job.spec.queue).is_none_or(|queue| queue.charge > 0.0)
+/// How much of what a job has is charged: as its quality of service says, and its queue, if that is one of
+/// the configuration and not of a reservation (I5, X24).
+pub fn factor(setup: &Setup, job: &Job) -> f64 {
+    setup.policy.qualities.charge(job.spec.qos.as_deref(), setup.queue(&job.spec.queue))
+}
+
+/// The same, unless that is nothing.
+fn charged(setup: &Setup, job: &Job) -> Option<f64> {
+    Some(factor(setup, job)).filter(|factor| *factor > 0.0)
 }
 
 impl Ledger {

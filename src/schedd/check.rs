@@ -1,10 +1,12 @@
 //! `schedd --check`: is the configuration good, what holds, and what in it may not be what is meant?
 
 use super::setup;
+use crate::model::amendment::Amendments;
 use crate::model::config::Config;
 use crate::model::config::caution::cautions;
 use crate::model::config::resolved::{Setting, Written, resolved};
 use crate::sched::shares::outline;
+use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -22,9 +24,12 @@ struct Found {
 pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = setup::text(&home)?;
     let file = home.config.display().to_string();
-    let config = Config::parse(&text).with_context(|| file.clone())?;
-    let settings = resolved(&config, &text);
-    let warnings = cautions(&config, &settings);
+    let of_file = Config::parse(&text).with_context(|| file.clone())?;
+    let amendments = said(&home)?;
+    let (config, misfits) = of_file.amended(&amendments);
+    let settings = resolved(&config, &text, &amendments);
+    let misfits = misfits.iter().map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
+    let warnings = cautions(&config, &settings).into_iter().chain(misfits).collect();
     let found = Found { file, settings, warnings };
     let said = match as_json {
         true => format!("{}\n", serde_json::to_string_pretty(&found)?),
@@ -34,6 +39,17 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
         // Who has read enough of it.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+/// What `qmgr` has said, as far as the caller may read it.
+fn said(home: &Home) -> Result<Amendments> {
+    let file = spool::file(home);
+    match Reader::open(&file) {
+        Ok(reader) => Ok(reader.map(|reader| reader.amendments()).transpose()?.unwrap_or_default()),
+        // It was made before qmgr could say anything.
+        Err(SpoolError::Older { .. }) => Ok(Amendments::default()),
+        Err(error) => Err(error).with_context(|| format!("what qmgr has said cannot be read: {}", file.display())),
     }
 }
 
@@ -61,7 +77,7 @@ mod tests {
     fn what_is_printed_is_a_configuration_again_with_all_remarks() {
         let text = "preset = \"it4i\"\n[order.weights]\nqos = 1\n[[account]]\nname = \"a\"\nshares = 2\n";
         let config = Config::parse(text).unwrap();
-        let settings = resolved(&config, text);
+        let settings = resolved(&config, text, &Amendments::default());
         let warnings = cautions(&config, &settings);
         let found = Found { file: "/etc/a.toml".into(), settings, warnings };
         let said = told(&found, &config, true);

@@ -61,6 +61,11 @@ impl Clients {
         }
     }
 
+    /// The configuration may grant the connected other rights than before.
+    pub fn authorize(&mut self, setup: &Setup) {
+        self.connections.values_mut().for_each(|connection| connection.caller.authorize(setup));
+    }
+
     fn admit(&mut self, stream: UnixStream, setup: &Setup) -> Result<(), FrameError> {
         let caller = self.callers.of(peer::of(&stream)?, setup);
         let mut link = Link::new(stream)?;

@@ -12,8 +12,11 @@ mod charges;
 
 mod crowd;
 
+mod setups;
+
 mod windows;
 
+use super::accounting::Desk;
 use super::clock::{Clock, Reading};
 use super::mail::{self, Letter};
 use super::remarks;
@@ -69,6 +72,9 @@ pub struct Ledger {
     tick: Tick,
     /// Steps of the wall clock that are not on disk yet: they outlive a tick that is taken back.
     steps: Vec<(Time, i64)>,
+    told: setups::Told,
+    /// The configuration before the one in force, until that is taken note of everywhere.
+    superseded: Option<Box<Setup>>,
     /// What is to be mailed of ticks that are on disk.
     letters: Vec<Letter>,
     cycle_due: bool,
@@ -88,6 +94,8 @@ struct Tick {
     purge: Option<Time>,
     letters: Vec<Letter>,
     charges: charges::Charges,
+    /// The configuration before it.
+    setup: Option<Box<Setup>>,
 }
 
 /// A job changed in this tick.
@@ -101,12 +109,7 @@ impl Ledger {
     /// A ledger of what the spool held. `next` is the number of the next job.
     pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
         let mut cluster = View::open(&setup);
-        let listed = setup.config.nodes.iter().map(|node| node.name.clone()).collect();
-        cluster.make(Change::Order(listed));
-        setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
-        let pools = setup.config.pools.iter();
-        pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
-        nodes.iter().for_each(|node| cluster.make(seen(node)));
+        furnish(&mut cluster, &setup, &nodes);
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -132,6 +135,8 @@ impl Ledger {
             next,
             tick: Tick::default(),
             steps: Vec::new(),
+            told: BTreeMap::new(),
+            superseded: None,
             letters: Vec::new(),
             cycle_due: true,
             sweep_due: false,
@@ -330,7 +335,9 @@ impl Ledger {
         self.ties.observe(was, job);
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(run, moment.now);
-            self.tick.charge(&self.setup, job, Some(&event), moment.now);
+            self.tick.close(&desk(&self.setup, &self.clock, moment.now), job, Some(&event));
+        } else if was != State::Finished && !was_open {
+            self.tick.end_waiting(&desk(&self.setup, &self.clock, moment.now), job);
         }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
@@ -388,7 +395,7 @@ impl Ledger {
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         change(job);
         if closing && job.life.open_run().is_none() {
-            self.tick.charge(&self.setup, job, None, self.now);
+            self.tick.close(&desk(&self.setup, &self.clock, self.now), job, None);
         }
         if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
@@ -516,6 +523,7 @@ impl Ledger {
         self.letters.append(&mut tick.letters);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         self.settle_charges(tick.charges, &touched);
+        self.settle_setup(tick.setup);
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);
@@ -533,6 +541,7 @@ impl Ledger {
     pub fn roll_back(&mut self) {
         let tick = std::mem::take(&mut self.tick);
         self.ties.roll_back();
+        self.roll_back_setup(tick.setup);
         self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;
@@ -562,6 +571,10 @@ impl Ledger {
     }
 }
 
+fn desk<'a>(setup: &'a Setup, clock: &'a Clock, now: Time) -> Desk<'a> {
+    Desk { setup, clock: clock.table(), now }
+}
+
 /// The job, to be changed in this tick.
 fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId, whole: bool) -> Option<&'a mut Job> {
     let job = jobs.get_mut(&id)?;
@@ -573,6 +586,15 @@ fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId
 /// With whom a job shares its verdict.
 fn kin(job: &Job) -> Kin {
     Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
+}
+
+/// What of the cluster is there without any job.
+fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
+    cluster.make(Change::Order(setup.listed()));
+    setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+    let pools = setup.config.pools.iter();
+    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+    nodes.into_iter().for_each(|node| cluster.make(seen(node)));
 }
 
 fn seen(node: &Node) -> Change<'_> {

@@ -18,6 +18,8 @@ pub mod sharing;
 
 pub mod uses;
 
+mod accounting;
+
 pub mod charging;
 
 pub mod remarks;
@@ -37,6 +39,10 @@ pub mod entrance;
 pub mod routing;
 
 mod elements;
+
+mod amending;
+
+mod reload;
 
 pub mod reservations;
 
@@ -72,6 +78,8 @@ pub mod readers;
 
 pub mod scene;
 
+mod limits;
+
 mod ahead;
 
 pub mod nodes;
@@ -93,6 +101,10 @@ pub mod listen;
 mod check;
 
 pub mod start;
+
+mod brood;
+
+mod nested;
 
 pub use start::{command, main};
 
@@ -317,7 +329,7 @@ impl Schedd {
         for what in ready {
             match what {
                 Watched::Listener => self.clients.accept(self.listener.socket(), &self.ledger.setup),
-                Watched::Signals => self.leaving |= self.signals.take(),
+                Watched::Signals => self.heed_signals(),
                 Watched::Readers => {
                     for (stream, caller) in self.readers.answered() {
                         self.clients.take_back(stream, caller);
@@ -337,6 +349,14 @@ impl Schedd {
                     }
                 }
             }
+        }
+    }
+
+    fn heed_signals(&mut self) {
+        let asked = self.signals.take();
+        self.leaving |= asked.leave;
+        if asked.reload {
+            self.reload();
         }
     }
 
@@ -434,10 +454,17 @@ impl Schedd {
         self.leaving |= self.is_idle() && self.nobody_knocks();
     }
 
-    /// Takes away some of what is left of forgotten jobs, while the disk has room for that.
+    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has room for that.
     fn clear_remains(&mut self) {
-        if self.reserve.is_whole() && self.spool.has_remains().unwrap_or(false) {
+        if !self.reserve.is_whole() {
+            return;
+        }
+        if self.spool.has_remains().unwrap_or(false) {
             self.ledger.also(Change::Clear);
+        }
+        match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
+            Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),
+            Err(error) => tracing::error!("old entries of the accounts cannot be found now: {error}"),
         }
     }
 

@@ -61,6 +61,12 @@ impl Promises {
         Promises { given, ..Promises::default() }
     }
 
+    /// Those of the latest cycle.
+    pub fn in_force(&self) -> BTreeMap<JobId, Promise> {
+        let kept = self.given.iter().filter(|(_, kept)| !kept.lapsed);
+        kept.map(|(job, kept)| (*job, kept.promise.clone())).collect()
+    }
+
     /// Takes in what a cycle promises; how soon that is to be written, if at all. `waits` tells whether
     /// a job is still a candidate.
     pub fn take_in(&mut self, bookings: &[Booking], waits: impl Fn(JobId) -> bool, now: Time) -> Option<Span> {

@@ -14,6 +14,7 @@ use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a start comes to.
 pub struct Recovered {
@@ -47,6 +48,10 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     };
     let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
     let reservations = spool.reservations()?;
+    let setup = setup.amended(Arc::new(spool.amendments()?));
+    for misfit in &setup.misfits {
+        tracing::warn!("what qmgr has said does not fit {}: {misfit}", setup.home.config.display());
+    }
     let mut first = first_changes(&setup, &clock, new, epoch)?;
     let queues = reservations.iter().filter_map(Reservation::queue);
     first.push(Change::Queues(setup.queues.iter().cloned().chain(queues).collect()));
@@ -69,8 +74,8 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {
-    let mut changes =
-        vec![Change::Meta("epoch", epoch.to_string()), Change::Meta("server", serde_json::to_string(&setup.facts())?)];
+    let mut changes = vec![Change::Meta("epoch", epoch.to_string())];
+    changes.extend(setup.facts_on_disk()?);
     if new {
         let reading = timers::read_clocks();
         changes.push(Change::ClockStep(clock.now(&reading), clock.table().offset()));

@@ -114,6 +114,7 @@ pub fn attempt_stands(
 }
 
 fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
+    ledger.note_told(facts);
     let facts = with_overrides(ledger, facts);
     let now = ledger.now;
     let node = match ledger.node(&facts.name).cloned() {
@@ -132,6 +133,7 @@ fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
 /// A node that answers says something new of itself.
 pub fn node_changed(ledger: &mut Ledger, facts: &NodeFacts) {
     if let Some(node) = ledger.node(&facts.name).filter(|node| node.up).cloned() {
+        ledger.note_told(facts);
         let facts = with_overrides(ledger, facts);
         match facts.as_measured_in(&node.facts) == node.facts {
             true => ledger.measure(&node.facts.name, facts),
@@ -141,7 +143,7 @@ pub fn node_changed(ledger: &mut Ledger, facts: &NodeFacts) {
 }
 
 /// The administrator's values stand above what was measured.
-fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
+pub(super) fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
     let mut facts = facts.clone();
     if let Some(config) = ledger.setup.config.nodes.iter().find(|node| node.name == facts.name) {
         let gpus = config.gpus(&facts.gpus);

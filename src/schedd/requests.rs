@@ -84,6 +84,8 @@ pub fn apply(
         }
         Request::Reserve(asked) => desk.reserve(asked),
         Request::AlterReservation { id, changes, force } => desk.alter_reservation(id, changes, *force),
+        Request::Amend(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Amend(command) => desk.amend(command),
         Request::DeleteReservation(id) => desk.delete_reservation(id),
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
             Err(Refusal::invalid_request())
@@ -390,7 +392,12 @@ impl Desk<'_> {
         }
     }
 
-    fn mark_node(&mut self, name: &str, offline: Option<bool>, comment: Option<&str>) -> Result<Granted, Refusal> {
+    pub(super) fn mark_node(
+        &mut self,
+        name: &str,
+        offline: Option<bool>,
+        comment: Option<&str>,
+    ) -> Result<Granted, Refusal> {
         self.caller.must_be_privileged()?;
         let mut node = self.ledger.node(name).cloned().ok_or_else(Refusal::unknown_node)?;
         if let Some(offline) = offline.filter(|&offline| offline != node.offline) {

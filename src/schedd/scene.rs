@@ -5,13 +5,18 @@
 //! readers, one at a time, and what one of them has worked out the next one uses.
 
 use super::ledger::Ledger;
+use super::limits;
+use crate::model::census::uses::Counted;
 use crate::model::job::{Job, JobId};
+use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::Policy;
+use crate::model::resource::Resources;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
 use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
+use crate::sched::in_force::limits_in_force;
 use crate::sched::queue_order::QueueOrder;
 use crate::sched::snapshot::State;
 use crate::sched::why;
@@ -107,6 +112,11 @@ impl Scenes {
         Ok(scene)
     }
 
+    /// Lets go of the scene though it is fresh: it goes by a configuration that holds no more.
+    pub fn forget(&mut self) {
+        self.latest = None;
+    }
+
     /// Lets go of a scene that nobody may use any more.
     pub fn expire(&mut self, now: Span) {
         self.latest.take_if(|latest| now >= latest.shared);
@@ -141,6 +151,8 @@ pub enum Task {
     Queue(Option<u64>),
     /// How everybody stands.
     Shares,
+    /// What of the limits is used; of those on what is queued it has been counted.
+    Limits(Vec<Counted>, Arc<Resources>),
 }
 
 impl Study {
@@ -164,6 +176,7 @@ impl Study {
             Task::Places(jobs) => self.places(jobs, each),
             Task::Queue(most) => self.queue(*most, each),
             Task::Shares => self.shares(each),
+            Task::Limits(counted, resources) => self.limits(counted, resources, each),
         }
     }
 
@@ -219,6 +232,20 @@ impl Study {
         };
         each(told(&[]))?;
         stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))
+    }
+
+    fn limits<E>(
+        &self,
+        counted: &[Counted],
+        resources: &Resources,
+        each: &mut dyn FnMut(Told) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let scene = &*self.scene;
+        let told = |uses: &[LimitUse]| Told::Limits { at: scene.now, uses: uses.to_vec() };
+        each(told(&[]))?;
+        let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
+        let all = limits::with_counted(considered, counted, &scene.policy.limits, resources);
+        all.chunks(PART).try_for_each(|uses| each(told(uses)))
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

@@ -1,16 +1,20 @@
 //! What the configuration comes to: names, resources, policy, who may do what.
 
+use crate::model::amendment::description::described;
+use crate::model::amendment::{Amendments, Misfit};
 use crate::model::config::{Config, ServerConfig};
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
 use crate::model::resource::Resources;
 use crate::model::time::{ClockTable, Span, Time};
+use crate::spool::commit::Change;
 use crate::sys::home::Home;
 use crate::sys::{record, user};
 use crate::wire::message::ServerFacts;
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where mailers usually are.
 const MAILER: &str = "/usr/sbin/sendmail";
@@ -52,20 +56,38 @@ pub struct Setup {
     pub mailer: Option<PathBuf>,
     /// In whose name mail is sent.
     pub mail_from: String,
-    /// As written in `lanai.toml`.
+    /// What holds: `lanai.toml`, and what `qmgr` has said above it.
     pub config: Config,
+    /// The text of `lanai.toml`.
+    pub text: Arc<str>,
+    /// As written there.
+    pub file: Arc<Config>,
+    /// What `qmgr` has said.
+    pub amendments: Arc<Amendments>,
+    /// What of that does not fit the file as it is now, and has no effect.
+    pub misfits: Vec<Misfit>,
 }
 
 impl Setup {
-    /// Reads `lanai.toml`; a missing one is an empty one.
+    /// Reads `lanai.toml`; a missing one is an empty one. `qmgr` has said nothing yet.
     pub fn read(home: Home) -> Result<Setup> {
         let text = text(&home)?;
-        let config = Config::parse(&text).with_context(|| home.config.display().to_string())?;
+        let file = Config::parse(&text).with_context(|| home.config.display().to_string())?;
+        Ok(Setup::of(home, text.into(), Arc::new(file), Arc::default()))
+    }
+
+    /// The same file with what `qmgr` has said.
+    pub fn amended(&self, amendments: Arc<Amendments>) -> Setup {
+        Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments)
+    }
+
+    fn of(home: Home, text: Arc<str>, file: Arc<Config>, amendments: Arc<Amendments>) -> Setup {
+        let (config, misfits) = file.amended(&amendments);
         let host = record::host();
         let mut policy = config.policy();
         policy.precedence.components.number_groups(user::group_number);
         policy.limits.number_groups(user::group_number);
-        Ok(Setup {
+        Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,
             shared: home.system || config.server.shared,
@@ -76,12 +98,31 @@ impl Setup {
             mail_from: config.server.mail_from.clone().unwrap_or_else(|| user::own().name),
             home,
             config,
-        })
+            text,
+            file,
+            amendments,
+            misfits,
+        }
+    }
+
+    /// The nodes that have places of their own in the order of the nodes.
+    pub fn listed(&self) -> Vec<String> {
+        let listed = self.config.nodes.iter().filter(|node| node.is_listed);
+        listed.map(|node| node.name.clone()).collect()
     }
 
     /// The queue of this name.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|queue| queue.name == name)
+    }
+
+    /// What readers of the spool are told of the installation.
+    pub fn facts_on_disk(&self) -> serde_json::Result<[Change; 2]> {
+        let objects = described(&self.config, &self.amendments);
+        Ok([
+            Change::Meta("server", serde_json::to_string(&self.facts())?),
+            Change::Meta(ServerFacts::OBJECTS, serde_json::to_string(&objects)?),
+        ])
     }
 
     /// What every display needs to know; the spool keeps it for those who read it directly.
@@ -99,6 +140,7 @@ impl Setup {
             operators: names(&self.config.server.operators),
             privileged: false,
             history: self.config.server.history > Span(0),
+            scheduling: self.config.cycle.scheduling,
             fair_shares: Vec::new(),
         }
     }

@@ -3,8 +3,10 @@
 use super::Schedd;
 use super::check;
 use super::listen::Listener;
+use super::nested::{self, Wishes};
 use super::recover::{Recovered, recover};
 use super::setup::Setup;
+use crate::model::policy::Preset;
 use crate::model::time::Span;
 use crate::spool::lock::LockError;
 use crate::sys::home::Home;
@@ -16,6 +18,8 @@ use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,9 +50,27 @@ struct Arguments {
     /// with its value and where that comes from, the preset or a line of the file.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
+    /// Within a job: serve a private queue on what the job was given, until COMMAND and the jobs it submits are over,
+    /// or, without one, until nothing has come for a while.
+    #[arg(long, conflicts_with_all = ["foreground", "status", "stop", "check"])]
+    nested: bool,
+    /// Whose habits the nested queue has, instead of first come, first served.
+    #[arg(long, value_name = "PRESET", requires = "nested", value_parser = presets())]
+    preset: Option<String>,
+    /// The lanai.toml of the nested queue.
+    #[arg(long, value_name = "FILE", requires = "nested", conflicts_with = "preset")]
+    config: Option<PathBuf>,
+    /// What to run with the nested queue; qsub and qstat in it speak to that.
+    #[arg(last = true, value_name = "COMMAND", requires = "nested")]
+    command: Vec<OsString>,
     /// How --check prints: text, which is a lanai.toml again, or json.
     #[arg(short = 'F', long, value_name = "FORMAT", requires = "check", default_value = "text", value_parser = ["text", "json"])]
     format: String,
+}
+
+/// The names of presets.
+fn presets() -> Vec<&'static str> {
+    Preset::ALL.iter().map(|(name, _)| *name).collect()
 }
 
 /// The options, for manual pages and completions.
@@ -60,7 +82,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             if arguments.ready {
                 let _ = daemon::report(&format!("{error:#}"));
@@ -71,14 +93,22 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<()> {
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.nested {
+        let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
+        return nested::run(&Wishes { preset, config, command: &arguments.command });
+    }
+    serve_or_ask(arguments).map(|()| ExitCode::SUCCESS)
+}
+
+fn serve_or_ask(arguments: &Arguments) -> Result<()> {
     let home = Home::find()?;
     match arguments {
         Arguments { status: true, .. } => status(&home),
         Arguments { stop: true, .. } => stop(&home),
         Arguments { check: true, format, .. } => check::check(home, format == "json"),
         Arguments { foreground: true, ready, .. } => serve(home, *ready),
-        _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")),
+        _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")).map(drop),
     }
 }
 
@@ -162,7 +192,7 @@ fn status_table(status: &Status) -> Table {
 }
 
 /// Asks the schedd to leave and waits until the spool is free.
-fn stop(home: &Home) -> Result<()> {
+pub(super) fn stop(home: &Home) -> Result<()> {
     let asked = Client::reach(home).and_then(|mut client| client.call(&Request::Stop));
     match asked {
         Ok(Reply::Done) => {}

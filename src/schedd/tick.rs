@@ -136,6 +136,7 @@ impl Schedd {
     }
 
     fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
+        self.take_up_setup();
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
         for (token, reply) in &effects.replies {
@@ -254,6 +255,11 @@ impl Schedd {
     fn decide_once(&mut self) -> bool {
         if !self.reserve.is_whole() {
             // What runs must be able to end: nothing is started that would need the same room.
+            self.next_cycle = None;
+            return false;
+        }
+        if !self.ledger.setup.config.cycle.scheduling {
+            // Only `qrun` starts jobs.
             self.next_cycle = None;
             return false;
         }

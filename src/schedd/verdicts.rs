@@ -59,6 +59,11 @@ impl Verdicts {
         haste.into_iter().for_each(|haste| self.by(now + haste));
     }
 
+    /// The promises of the latest cycle.
+    pub fn promises(&self) -> BTreeMap<JobId, Promise> {
+        self.promises.in_force()
+    }
+
     /// Takes in by which fair-share priorities those who wait were rated.
     pub fn take_in_shares(&mut self, priorities: Vec<(Member, f64)>, now: Span) {
         let due = self.fair_shares.take_in(priorities, now);

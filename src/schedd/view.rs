@@ -25,11 +25,26 @@ impl View {
         let cycle = &setup.config.cycle;
         let recorder = cycle.record.as_ref().and_then(|path| Recorder::open(path, cycle.record_size.bytes()));
         let mut view = View { state: State::new(&setup.resources), recorder };
-        view.record(|| Entry::Begin {
+        view.begin(setup);
+        view
+    }
+
+    /// From now on cycles go by another policy.
+    pub fn follow(&mut self, policy: &Policy) {
+        self.record(|| Entry::Policy(Cow::Borrowed(policy)));
+    }
+
+    /// A view of nothing again, under what is configured now.
+    pub fn begin_anew(&mut self, setup: &Setup) {
+        self.state = State::new(&setup.resources);
+        self.begin(setup);
+    }
+
+    fn begin(&mut self, setup: &Setup) {
+        self.record(|| Entry::Begin {
             resources: Cow::Borrowed(&setup.resources),
             policy: Cow::Borrowed(&setup.policy),
         });
-        view
     }
 
     /// Makes a change.

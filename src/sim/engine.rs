@@ -95,7 +95,7 @@ impl World {
 
     /// Charges a job for what it has from now on.
     fn charge(&mut self, start: &Start) {
-        if let Some(charge) = self.state.charge_for(start, self.now) {
+        if let Some(charge) = self.state.charge_for(start, &self.policy.qualities, self.now) {
             self.state.make(&Change::Charged(start.job, Cow::Owned(charge)));
         }
     }

@@ -74,6 +74,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (Entry::Begin { resources, policy }, world) => *world = Some((State::new(&resources), policy.into_owned())),
             (Entry::Full, _) => replayed.is_cut = true,
             (_, None) => return Err(Fault::NoBeginning { line }),
+            (Entry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
             (Entry::Change(change), Some((state, _))) => state.make(&change),
             (Entry::Cycle { now, plan }, Some((state, policy))) => {
                 state.prioritise(policy, now);

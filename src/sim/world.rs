@@ -430,12 +430,14 @@ impl World {
         Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules, accrual: self.policy.accrual }
     }
 
-    /// Charges what a job has; nothing, in a queue that is free of charge (I5).
+    /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5, X24).
     fn charge(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let is_free = self.config.queues().iter().any(|queue| queue.name == job.spec.queue && queue.charge == 0.0);
-        let charge = match job.life.open_run().filter(|_| !is_free) {
-            Some(run) => Some(Charge::of(job, run)),
+        let queues = self.config.queues();
+        let queue = queues.iter().find(|queue| queue.name == job.spec.queue);
+        let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), queue);
+        let charge = match job.life.open_run().filter(|_| factor > 0.0) {
+            Some(run) => Some(Charge::of(job, run, factor)),
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
         };
         if let Some(charge) = charge {

@@ -17,7 +17,10 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
          PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
      CREATE INDEX charge_ended ON charge (ended);";
 
-const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb";
+/// How much of a charge counts.
+pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
+
+const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor";
 
 impl Spool {
     /// Hands on all charges, the oldest first.
@@ -40,7 +43,7 @@ impl Spool {
 fn charge(row: &Row) -> Result<Charge, SpoolError> {
     let held = Held { nodes: row.get(4)?, cores: row.get(5)?, gpus: row.get(6)?, mem_kb: row.get(7)? };
     let member = Member { account: row.get(0)?, user: row.get(1)? };
-    Ok(Charge { member, from: Time(row.get(2)?), to: Some(Time(row.get(3)?)), held })
+    Ok(Charge { member, from: Time(row.get(2)?), to: Some(Time(row.get(3)?)), held, factor: row.get(8)? })
 }
 
 /// Writes the charge for an attempt that is over, unless there is one already.
@@ -51,9 +54,9 @@ pub(super) fn write(
     charge: &Charge,
 ) -> Result<(), SpoolError> {
     let sql = format!(
-        "INSERT OR IGNORE INTO charge (job, idx, attempt, {COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
+        "INSERT OR IGNORE INTO charge (job, idx, attempt, {COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
     );
-    let (Charge { member, from, to, held }, index) = (charge, load::index(job));
+    let (Charge { member, from, to, held, factor }, index) = (charge, load::index(job));
     let to = to.unwrap_or(*from);
     transaction.prepare_cached(&sql)?.execute(params![
         job.number,
@@ -66,7 +69,8 @@ pub(super) fn write(
         held.nodes,
         held.cores,
         held.gpus,
-        held.mem_kb
+        held.mem_kb,
+        factor
     ])?;
     Ok(())
 }
@@ -89,7 +93,7 @@ mod tests {
         let of = |user: &str, to: i64| {
             let member = Member { account: "wave".into(), user: user.into() };
             let held = Held { nodes: 1, cores: 2, gpus: 3, mem_kb: 4 };
-            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held })
+            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held, factor: 0.25 })
         };
         let (job, element) = (JobId::job(7), JobId::element(7, 1));
         let rows =

@@ -1,6 +1,8 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, charges, load, oblivion, reservations, ties};
+use super::{Spool, SpoolError, accounting, amendments, charges, load, oblivion, reservations, ties};
+use crate::model::accounting::Entry;
+use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
 use crate::model::bonds;
 use crate::model::charge::Charge;
@@ -60,10 +62,16 @@ pub enum Change {
     Charge(JobId, Attempt, Box<Charge>),
     /// All charges for what was over before are kept no longer.
     ForgetCharges(Time),
+    /// An attempt that is over, and when that was; once it is written, that stands.
+    Entry(Time, Box<Entry>),
+    /// A portion of the entries of what was over before is kept no longer.
+    ForgetEntries(Time),
     /// A node.
     Node(Box<Node>),
     /// All queues there are.
     Queues(Vec<Queue>),
+    /// All that `qmgr` has said.
+    Amendments(Arc<Amendments>),
     /// A reservation, new or changed.
     Reservation(Arc<Reservation>),
     /// A reservation that is no more.
@@ -129,11 +137,14 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
         Change::Charge(job, attempt, charge) => charges::write(transaction, *job, *attempt, charge)?,
         Change::ForgetCharges(before) => charges::forget(transaction, *before)?,
+        Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
+        Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
+        Change::Amendments(all) => amendments::write(transaction, all)?,
         Change::Reservation(reservation) => reservations::write(transaction, reservation)?,
         Change::ReservationGone(id) => reservations::remove(transaction, id)?,
         Change::ReservationEvent(at, id, event) => reservations::tell(transaction, *at, id, event)?,

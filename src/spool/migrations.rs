@@ -78,6 +78,9 @@ const STEPS: &[&str] = &[
          job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
          PRIMARY KEY (job, idx)) WITHOUT ROWID;",
     super::charges::SCHEMA,
+    super::amendments::SCHEMA,
+    super::charges::FACTORS,
+    super::accounting::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -15,6 +15,10 @@ pub mod query;
 
 pub mod ties;
 
+mod accounting;
+
+mod amendments;
+
 mod charges;
 
 mod oblivion;

@@ -10,6 +10,7 @@ use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::Search;
 
+mod accounts;
 mod census;
 mod elements;
 mod search;
@@ -44,8 +45,13 @@ impl Reader {
         match question {
             // What is to come is not in the spool.
             Question::Server | Question::Ahead(_) => Ok(()),
+            Question::Accounts(inquiry, keys) => accounts::tallies(&connection, inquiry, keys, each),
+            Question::Entries(inquiry, jobs) => accounts::entries(&connection, inquiry, jobs, each),
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
+            Question::Objects => {
+                each(Answer::Objects(load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default()))
+            }
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),
             Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, history)?.all(filter, each),

@@ -35,6 +35,11 @@ pub fn start(name: &str, arguments: &[&str]) -> Result<Started> {
 pub struct Started(Child);
 
 impl Started {
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
+    }
+
     /// Whether it lives; of one that does not, no zombie stays.
     pub fn lives(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
@@ -44,14 +49,14 @@ impl Started {
     pub fn send_away(&mut self) {
         if self.lives() {
             // Not waited for yet, so the number is still its own.
-            let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+            let _ = kill(self.pid(), Signal::SIGTERM);
         }
     }
 }
 
 /// Starts a daemon and waits until it says on its standard output that it is ready; what it says
 /// instead is the error.
-pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<()> {
+pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<Started> {
     let mut command = detached(name, arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(log)?);
     let mut child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
@@ -60,7 +65,7 @@ pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<()> 
         out.read_to_end(&mut said)?;
     }
     match String::from_utf8_lossy(&said).trim() {
-        "ready" => Ok(()),
+        "ready" => Ok(Started(child)),
         "" => bail!("{name} ended without a word; see {}", log.display()),
         error => bail!("{error}"),
     }

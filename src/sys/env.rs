@@ -19,6 +19,12 @@ pub fn vars() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
+/// Sets a variable for this process and all that it starts. Only before it has started a thread.
+pub fn set(name: &str, value: impl AsRef<std::ffi::OsStr>) {
+    // SAFETY: called first thing by programs that have no other thread yet to read the environment.
+    unsafe { std::env::set_var(name, value) }
+}
+
 /// The command line, program name first.
 pub fn args() -> impl Iterator<Item = OsString> {
     std::env::args_os()

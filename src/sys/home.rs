@@ -59,6 +59,11 @@ impl Home {
         self.state.join(format!("{daemon}.log"))
     }
 
+    /// What of its host this installation may offer; only where it lives within a job.
+    pub fn grant(&self) -> PathBuf {
+        self.state.join("grant.json")
+    }
+
     /// The record that says who holds the spool and where its socket is.
     pub fn record(&self) -> PathBuf {
         self.state.join("schedd.json")

@@ -11,6 +11,7 @@ pub mod mailer;
 pub mod packet;
 pub mod process;
 pub mod procfs;
+pub mod program;
 pub mod record;
 pub mod sensors;
 pub mod signals;

@@ -4,6 +4,7 @@
 use super::message::Submission;
 use crate::model::charge::Used;
 use crate::model::job::JobId;
+use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::reason::Reason;
@@ -38,6 +39,8 @@ pub enum Ahead {
     /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered by
     /// [`Told::Shares`].
     Shares,
+    /// `qstat --limits`: the limits in force, and what of them is used. Answered by [`Told::Limits`].
+    Limits,
 }
 
 /// What is answered.
@@ -93,5 +96,12 @@ pub enum Told {
         subject: Subject,
         /// Accounts and users.
         stakes: Vec<Stake>,
+    },
+    /// The limits in force, in the order of the configuration; several parts.
+    Limits {
+        /// When that was so.
+        at: Time,
+        /// Each limit, as it stands for some.
+        uses: Vec<LimitUse>,
     },
 }

@@ -3,6 +3,9 @@
 //! [`super::order`].
 
 use super::ahead::{Ahead, Told};
+use crate::model::accounting::{Entry, Inquiry, Key, Tally};
+use crate::model::amendment::Command;
+use crate::model::amendment::description::Described;
 use crate::model::array::Indices;
 pub use crate::model::attribute::Setting;
 use crate::model::depend::Link;
@@ -120,6 +123,8 @@ pub enum Request {
     Status,
     /// `schedd --stop`: leave; running jobs go on.
     Stop,
+    /// `qmgr`: a command about one object.
+    Amend(Command),
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_ralter`.
@@ -194,6 +199,7 @@ impl Request {
                 | Request::Reserve(_)
                 | Request::AlterReservation { .. }
                 | Request::DeleteReservation(_)
+                | Request::Amend(_)
         )
     }
 }
@@ -268,6 +274,13 @@ pub enum Question {
     Trace(JobId),
     /// All reservations.
     Reservations,
+    /// What is configured, as `qmgr` shows it.
+    Objects,
+    /// What entries of the accounts come to, taken together by these keys.
+    Accounts(Box<Inquiry>, Vec<Key>),
+    /// Entries of the accounts, in the order of their jobs; of these jobs, an array standing for its elements,
+    /// or of any if there are none.
+    Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
     Ahead(Ahead),
 }
@@ -286,7 +299,9 @@ impl Question {
                 Some(Question::Elements(*array, Some(only), *detail))
             }
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
-            Question::Queues | Question::Nodes | Question::Server | Question::Reservations => None,
+            Question::Queues | Question::Nodes | Question::Server => None,
+            Question::Reservations | Question::Objects => None,
+            Question::Accounts(..) | Question::Entries(..) => None,
         }
     }
 }
@@ -394,6 +409,12 @@ pub enum Answer {
     Server(Box<ServerFacts>),
     /// For [`Question::Reservations`].
     Reservations(Vec<Reservation>),
+    /// For [`Question::Objects`].
+    Objects(Vec<Described>),
+    /// For [`Question::Accounts`].
+    Tallies(Vec<Tally>),
+    /// For [`Question::Entries`].
+    Entries(Vec<Entry>),
     /// For [`Question::Ahead`].
     Ahead(Told),
 }
@@ -487,6 +508,9 @@ pub struct ServerFacts {
     /// Whether finished jobs are kept and shown.
     #[serde(default = "yes")]
     pub history: bool,
+    /// Whether cycles start jobs.
+    #[serde(default = "yes")]
+    pub scheduling: bool,
     /// The fair-share priorities of those who have jobs, by the account they ask for, as of the last cycle:
     /// where the policy goes by such (I7).
     #[serde(default)]
@@ -494,6 +518,8 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
+    /// Under which name the spool keeps what is configured.
+    pub const OBJECTS: &str = "objects";
     /// Under which name the spool keeps the fair-share priorities of the last cycle.
     pub const FAIR_SHARES: &str = "fairshare";
 

@@ -19,13 +19,18 @@ pub struct Person {
 
 /// Two users, or None, said on standard output, where none can be made.
 pub fn two_people(test: &str) -> Option<[Person; 2]> {
+    people(test)
+}
+
+/// The same of any number.
+pub fn people<const N: usize>(test: &str) -> Option<[Person; N]> {
     let tools = ["useradd", "userdel", "groupadd", "groupdel", "setpriv"];
     let missing = tools.iter().find(|tool| Command::new(tool).arg("--help").output().is_err());
     if !is_root() || missing.is_some() {
         println!("{test}: skipped: needs {}", missing.map_or("root", |tool| tool));
         return None;
     }
-    Some([Person::make(&format!("{test}a")), Person::make(&format!("{test}b"))])
+    Some(std::array::from_fn(|at| Person::make(&format!("{test}{}", char::from(b'a' + at as u8)))))
 }
 
 impl Person {

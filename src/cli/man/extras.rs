@@ -14,8 +14,6 @@ pub(super) struct Extra {
 pub(super) enum On {
     /// All.
     All,
-    /// All of a section of the manual.
-    Section(u8),
     /// These programs'.
     Programs(&'static [&'static str]),
 }
@@ -30,9 +28,12 @@ pub(super) enum Part {
     Example(&'static str, &'static [&'static str]),
 }
 
+use super::accounts;
+use super::amending;
+use super::nested;
 use super::queue;
 use super::scenarios;
-use On::{All, Programs, Section};
+use On::{All, Programs};
 use Part::{Example, Term, Text};
 
 /// Commands that act on a job and answer with PBS's codes.
@@ -264,7 +265,8 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("A", "Accounting: what was asked for, given and used."),
             Text(
                 "Everybody may ask about every job; the arguments with which it was submitted are told to its owner \
-                 and to operators alone. A job that has left the history has no story any more.",
+                 and to operators alone. A job that has left the history has no story any more; \
+                 qacct -j has its figures.",
             ),
         ],
     },
@@ -453,8 +455,14 @@ pub(super) const EXTRAS: &[Extra] = &[
                   at (seconds since 1970).",
         )],
     },
+    accounts::EFFICIENCY,
+    accounts::ENTRIES,
+    accounts::COLUMNS,
+    accounts::EXIT,
+    accounts::EXAMPLES,
     queue::TURNS,
     queue::SHARES,
+    queue::LIMITS,
     Extra {
         on: Programs(&["qstat"]),
         heading: "FOR USERS OF MAUI AND MOAB",
@@ -488,6 +496,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("What is it worth, made of what, and who is before it:", &["qstat --priority 17"]),
             Example("Who has had more than their share, and until when:", &["qstat --shares"]),
             Example("Who has used how much:", &["qstat --usage"]),
+            Example("Whether a job asked for too much:", &["qstat --eff 17"]),
             Example("Wait for the end of a job, and see what becomes of it meanwhile:", &["qstat --watch 17"]),
         ],
     },
@@ -526,6 +535,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
+    nested::NESTED,
     Extra {
         on: Programs(&["schedd"]),
         heading: "EXAMPLES",
@@ -534,6 +544,11 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
         ],
     },
+    amending::GRAMMAR,
+    amending::OBJECTS,
+    amending::STATUS,
+    amending::EXAMPLES,
+    amending::GATES,
     Extra {
         on: All,
         heading: "ENVIRONMENT",
@@ -572,8 +587,17 @@ pub(super) const EXTRAS: &[Extra] = &[
         )],
     },
     Extra {
-        on: Section(8),
+        on: Programs(&["schedd", "noded"]),
         heading: "SIGNALS",
         parts: &[Term("TERM, INT", "Leave. Running jobs go on under their shepherds and are found again.")],
+    },
+    Extra {
+        on: Programs(&["schedd"]),
+        heading: "RELOADING",
+        parts: &[Text(
+            "On HUP schedd reads lanai.toml anew. A bad file is refused whole, and the log says line and remedy; of a \
+             good one the log says what has changed. The server's name, shared, record and the sockets of nodes stay as \
+             they are until schedd is started anew.",
+        )],
     },
 ];

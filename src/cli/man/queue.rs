@@ -1,4 +1,4 @@
-//! What qstat's page says of the order of the queue, and of who owns which share.
+//! What qstat's page says of the order of the queue, of who owns which share, and of limits.
 
 use super::extras::On::Programs;
 use super::extras::Part::Text;
@@ -64,6 +64,40 @@ pub(super) const SHARES: Extra = Extra {
             "Where the order goes by fair-share with method linear, qstat -f shows a waiting job's fair-share \
                   priority, from 0 to 1,000,000, as Resource_List.fairshare: as the scheduler had it last, two seconds \
                   ago at the most.",
+        ),
+    ],
+};
+
+/// What `--limits` tells.
+pub(super) const LIMITS: Extra = Extra {
+    on: QSTAT,
+    heading: "WHAT IS LIMITED",
+    parts: &[
+        Text(
+            "--limits lists every limit in force ([[limit]] of lanai.toml(5), or qmgr), as it stands for each whose jobs count \
+             together: the caller's own first, then those of no user in particular, then other users', of these the one \
+             nearest to being reached first. With -u USER,... those come first who are named, and other users' are left out.",
+        ),
+        Text(
+            "Whose says whose jobs count together; those of an account are also of all accounts above it. Stage says which \
+             of them: running, those that run; idle, those that wait and may be considered; queued, all that are not over; \
+             waiting, those of them in state Q. Jobs that are held, that wait for others or for a time, are in \
+             queued and in none else. What says what is counted of them, and Used how much there is: jobs, \
+             nodes (chunks, as nodect), pe (processor equivalents), procseconds and seconds (what is left of processors \
+             times walltime, or of walltime, less with every second), or a resource as asked for in all, sizes in the largest \
+             unit that fits. A job array counts for as many jobs as it has subjobs at that stage.",
+        ),
+        Text(
+            "Hard is never exceeded; Soft only by jobs for which there is room when all within theirs have started or \
+             been promised a start. Barred is how many jobs wait because of this limit, each looked at for itself: with it there \
+             would be more than allowed. Limits on queued and waiting bar nobody, but refuse what is submitted. \
+             Used by names jobs, the elements of an array that run each, those that wait once.",
+        ),
+        Text(
+            "In JSON Limits is a list of rows with whose, scope (user, group, project, account, qos, queue, those that matter), \
+             stage, quantity, unit (sizes in bytes; null where a resource of the site's own says), used, soft and hard \
+             (numbers in that unit, null for none; shown has them as the scheduler writes them), overrides, jobs (at most 20), \
+             more_jobs, waiting (how many wait that it concerns) and barred; at (seconds since 1970) stands beside it.",
         ),
     ],
 };

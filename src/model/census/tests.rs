@@ -173,3 +173,30 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     assert!(moved("free").is_ok() && moved("workq").is_ok());
     assert_eq!(moved("night").unwrap_err().code, 15142);
 }
+
+/// P9: held jobs count too, an array for its elements, and many are not all named.
+#[test]
+fn what_is_used_is_told_with_the_jobs_that_use_it() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { jobs = 40, ncpus = 90 }\nwaiting = { jobs = 5 }\n";
+    let mut crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(2, "ann", "select=1:ncpus=1 array=1-6");
+    let mut held = crowd.job(3, "ann", "select=1:ncpus=1");
+    held.life.state = State::Held;
+    crowd.census.count(&held, subject);
+    let crowd = (10..40).fold(crowd, |crowd, id| crowd.with(id, "bob", "select=1:ncpus=1"));
+    let told = |one: uses::Counted| {
+        let by = one.by.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (one.place, one.whom.join("/"), one.used, by.len() as u64 + one.more, by.first().cloned().unwrap_or_default())
+    };
+    let expected = [
+        (0, "ann", 8, 3, "1"),
+        (0, "bob", 30, 30, "10"),
+        (1, "ann", 9, 3, "1"),
+        (1, "bob", 30, 30, "10"),
+        (2, "ann", 7, 2, "1"),
+        (2, "bob", 30, 30, "10"),
+    ];
+    let expected =
+        expected.map(|(place, whom, used, jobs, first)| (place, whom.to_string(), used, jobs, first.to_string()));
+    assert_eq!(crowd.census.uses().into_iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(crowd.census.uses()[1].by.len(), crate::model::limit_use::LimitUse::MOST);
+}

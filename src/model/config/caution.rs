@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::resolved::{Origin, Setting, resolved};
+use crate::model::amendment::Amendments;
 use crate::model::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::formula::asks_for;
@@ -27,7 +28,7 @@ pub fn cautions(config: &Config, settings: &[Setting]) -> Vec<String> {
 /// for one cause.
 fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
     let preset = Config::parse(&format!("preset = \"{}\"", config.preset.name())).unwrap_or_default();
-    let preset = resolved(&preset, "");
+    let preset = resolved(&preset, "", &Amendments::default());
     let mut said = BTreeSet::new();
     let sentence = |(setting, preset): (&Setting, &Setting)| {
         let Origin::Line(line) = setting.origin else { return None };
@@ -93,7 +94,7 @@ mod tests {
 
     fn said(text: &str) -> Vec<String> {
         let config = Config::parse(text).unwrap();
-        cautions(&config, &resolved(&config, text))
+        cautions(&config, &resolved(&config, text, &Amendments::default()))
     }
 
     /// I2b.
@@ -131,7 +132,7 @@ mod tests {
         assert!(said("[order.weights]\nqos = 1\n[usage]\nhalf_life = \"1d\"\n").is_empty());
         for (name, _) in Preset::ALL {
             let text = format!("preset = \"{name}\"\n");
-            let written = Written(&resolved(&Config::parse(&text).unwrap(), &text)).to_string();
+            let written = Written(&resolved(&Config::parse(&text).unwrap(), &text, &Amendments::default())).to_string();
             assert_eq!(said(&written), [""; 0], "{name}: what is as the preset has it is nobody's mistake");
         }
     }

@@ -3,12 +3,18 @@
 
 mod components;
 
+mod objects;
+
+mod server;
+
 use super::Config;
+use crate::model::amendment::{Amendments, Target};
 use crate::model::charge::UsageRules;
 use crate::model::decay::Decay;
 use crate::model::expression::Expression;
 use crate::model::policy::components::Kind;
 use crate::model::policy::{Backfill, Factors, FairShare, Placement};
+use crate::model::resource::{self, ResourceList};
 use crate::model::time::Span;
 use serde::Serialize;
 use std::fmt;
@@ -23,6 +29,8 @@ pub enum Origin {
     Preset,
     /// This line of the file, from 1.
     Line(usize),
+    /// `qmgr`, which stands above the file.
+    Qmgr,
 }
 
 /// A key with its value.
@@ -30,6 +38,9 @@ pub enum Origin {
 pub struct Setting {
     /// `order.weights`; empty for what stands before the first section.
     pub section: &'static str,
+    /// Of sections of which there may be many: which; of limits the number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `wait_time`.
     pub key: &'static str,
     /// As the file may hold it; None for what is not set and has no other value.
@@ -38,8 +49,19 @@ pub struct Setting {
     pub origin: Origin,
 }
 
-/// The sections told of, in this order.
-pub const SECTIONS: [&str; 14] = [
+impl Setting {
+    /// `[order] by`, `[[queue]] gpu enabled`.
+    pub fn title(&self) -> String {
+        match &self.name {
+            Some(name) => format!("[[{}]] {name} {}", self.section, self.key),
+            None => format!("[{}] {}", self.section, self.key),
+        }
+    }
+}
+
+/// The sections told of that stand once, in this order.
+pub const SECTIONS: [&str; 15] = [
+    "server",
     "cycle",
     "order",
     "order.weights",
@@ -56,8 +78,8 @@ pub const SECTIONS: [&str; 14] = [
     "placement",
 ];
 
-/// All settings of a configuration that was read from `text`.
-pub fn resolved(config: &Config, text: &str) -> Vec<Setting> {
+/// All settings of a configuration that was read from `text`, and then was amended.
+pub fn resolved(config: &Config, text: &str, amendments: &Amendments) -> Vec<Setting> {
     let table = DeTable::parse(text).ok();
     let table = table.as_ref().map(|table| table.get_ref());
     let preset = ("preset", Some(config.preset.name().into()));
@@ -65,7 +87,35 @@ pub fn resolved(config: &Config, text: &str) -> Vec<Setting> {
     for section in SECTIONS {
         all.extend(values(config, section).into_iter().map(|known| setting(section, known, table, text)));
     }
+    for setting in all.iter_mut().filter(|setting| is_said(amendments, setting.section, setting.key)) {
+        setting.origin = Origin::Qmgr;
+    }
+    for object in objects::objects(config, table, amendments) {
+        let own = object.table.and_then(|place| objects::tables(table, object.section).get(place).copied());
+        all.extend(object.keys.into_iter().map(|((key, value), is_said)| {
+            let line = || own.and_then(|own| line(own, "", key, text)).map_or(Origin::Preset, Origin::Line);
+            let origin = if is_said { Origin::Qmgr } else { line() };
+            Setting { section: object.section, name: Some(object.name.clone()), key, value, origin }
+        }));
+    }
     all
+}
+
+/// Whether `qmgr` has said a key of a section that stands once.
+fn is_said(amendments: &Amendments, section: &str, key: &str) -> bool {
+    let attribute = match (section, key) {
+        ("server", "history") => {
+            let duration = amendments.says_of(&Target::Server, "job_history_duration");
+            return duration || amendments.says_of(&Target::Server, "job_history_enable");
+        }
+        ("server", key) => key,
+        ("cycle", "scheduling") => "scheduling",
+        ("cycle", "poll_interval") => "scheduler_iteration",
+        ("backfill", "depth") => "backfill_depth",
+        ("order", "by" | "formula") => "job_sort_formula",
+        _ => return false,
+    };
+    amendments.says_of(&Target::Server, attribute)
 }
 
 /// A key of the file's, and its value.
@@ -73,7 +123,7 @@ type Known = (&'static str, Option<Value>);
 
 fn setting(section: &'static str, (key, value): Known, table: Option<&DeTable>, text: &str) -> Setting {
     let origin = table.and_then(|table| line(table, section, key, text)).map_or(Origin::Preset, Origin::Line);
-    Setting { section, key, value, origin }
+    Setting { section, name: None, key, value, origin }
 }
 
 /// The line that sets a key.
@@ -95,6 +145,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         return components::component(&config.precedence.components, kind);
     }
     match section {
+        "server" => server::server(&config.server),
         "cycle" => cycle(config),
         "order" => order(config),
         "order.weights" => weights(config),
@@ -110,6 +161,7 @@ fn cycle(config: &Config) -> Vec<Known> {
     let cycle = &config.cycle;
     let record = cycle.record.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     vec![
+        ("scheduling", Some(cycle.scheduling.into())),
         ("poll_interval", Some(span(cycle.poll_interval))),
         ("default_walltime", Some(span(cycle.default_walltime))),
         ("record", Some(record.into())),
@@ -222,11 +274,23 @@ fn table<'k>(entries: impl IntoIterator<Item = (&'k str, Value)>) -> Value {
     Value::Table(entries.into_iter().map(|(key, value)| (key.to_string(), value)).collect::<Table>())
 }
 
-/// In the largest unit of which there is a whole number.
 fn written(expression: &Expression) -> Value {
     expression.text().into()
 }
 
+/// A list of resources; None for an empty one.
+fn amounts(list: &ResourceList) -> Option<Value> {
+    let value = |value: &resource::Value| match value {
+        resource::Value::Long(number) => (*number).into(),
+        resource::Value::Float(number) => (*number).into(),
+        resource::Value::Boolean(flag) => (*flag).into(),
+        other => other.to_string().into(),
+    };
+    let entries = list.iter().map(|(name, amount)| (name.as_str(), value(amount)));
+    (!list.is_empty()).then(|| table(entries))
+}
+
+/// In the largest unit of which there is a whole number.
 fn span(span: Span) -> Value {
     let units = [("d", 24 * 3600 * 1000), ("h", 3600 * 1000), ("m", 60 * 1000), ("s", 1000)];
     let whole = units.into_iter().find(|(_, length)| span.0 != 0 && span.0 % length == 0);
@@ -248,13 +312,17 @@ impl fmt::Display for Written<'_> {
         };
         let lines: Vec<String> = self.0.iter().map(text).collect();
         let width = lines.iter().map(|line| line.chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
-        let mut section = "";
+        let mut section = ("", None);
         for (setting, line) in self.0.iter().zip(&lines) {
-            if setting.section != section {
-                section = setting.section;
-                writeln!(f, "\n[{section}]")?;
+            if (setting.section, setting.name.as_deref()) != section {
+                section = (setting.section, setting.name.as_deref());
+                match setting.name {
+                    Some(_) => writeln!(f, "\n[[{}]]", setting.section)?,
+                    None => writeln!(f, "\n[{}]", setting.section)?,
+                }
             }
             match setting.origin {
+                Origin::Qmgr => writeln!(f, "{line:<width$}  # qmgr")?,
                 Origin::Line(number) => writeln!(f, "{line:<width$}  # line {number}")?,
                 Origin::Preset if setting.value.is_none() => writeln!(f, "{line}")?,
                 Origin::Preset => writeln!(f, "{line:<width$}  # preset")?,
@@ -274,7 +342,7 @@ mod tests {
     use crate::model::policy::Preset;
 
     fn written(text: &str) -> String {
-        Written(&resolved(&Config::parse(text).unwrap(), text)).to_string()
+        Written(&resolved(&Config::parse(text).unwrap(), text, &Amendments::default())).to_string()
     }
 
     #[test]
@@ -319,8 +387,43 @@ mod tests {
         for text in texts {
             let (config, again) = (Config::parse(&text).unwrap(), written(&text));
             let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-            assert_eq!((read.policy(), read.cycle), (config.policy(), config.cycle), "{again}");
+            assert_eq!(
+                (read.policy(), read.cycle, read.server),
+                (config.policy(), config.cycle, config.server),
+                "{again}"
+            );
         }
+    }
+
+    #[test]
+    fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_again() {
+        use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb};
+        let text = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n\
+                    [[queue]]\nname = \"fast\"\npriority = 4\nacl_users = [\"ann\"]\nroute_destinations = [\"workq\"]\n\
+                    factor = 0.5\nresources_max = { walltime = \"1:00:00\", mem = \"2gb\" }\n\
+                    [[limit]]\nuser = \"*\"\nrunning = { jobs = 4, mem = \"1gb\" }\nrunning_soft = { jobs = 2 }\n\
+                    [[limit]]\nqos = \"high\"\nidle = { jobs = 1 }\noverride = true\n";
+        let file = Config::parse(text).unwrap();
+        let edit =
+            |attribute: &str, value: &str| Edit { key: Key::plain(attribute), op: Op::Set, value: value.to_string() };
+        let edits = vec![edit("max_run", "[u:bob=7]"), edit("Priority", "5")];
+        let command = Command { verb: Verb::Set, target: Target::Queue("fast".into()), edits };
+        let said = Amendments::default().with(&command, &file).unwrap();
+        let (config, _) = file.amended(&said);
+        let again = Written(&resolved(&config, text, &said)).to_string();
+        let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
+        assert_eq!(
+            (read.queues(), read.policy(), read.pools.clone()),
+            (config.queues(), config.policy(), config.pools)
+        );
+        let remark =
+            |line: &str| again.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
+        assert_eq!((remark("priority = 5"), remark("factor = 0.5")), (Some("qmgr"), Some("line 12")), "{again}");
+        assert_eq!((remark("running_soft"), remark("total = 3")), (Some("line 17"), Some("line 6")), "{again}");
+        assert_eq!((remark("user = \"bob\""), remark("idle")), (Some("qmgr"), Some("line 20")), "{again}");
+        let queue = KEYS.iter().find(|(section, _)| *section == "queue").unwrap().1;
+        let all = objects::keys_of_queue();
+        assert_eq!(all, queue, "no key of a queue is forgotten");
     }
 
     #[test]
@@ -331,9 +434,6 @@ mod tests {
         assert_eq!(remark("preset ="), Some(" line 1"));
         assert_eq!(remark("accrual ="), Some(" line 4"));
         assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
-        assert!(
-            said.contains("\n[cycle]\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"),
-            "{said}"
-        );
+        assert!(said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
     }
 }

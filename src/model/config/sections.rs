@@ -11,7 +11,7 @@ mod limits;
 mod eligibility;
 mod precedence;
 
-mod quality;
+pub(super) mod quality;
 
 mod queue;
 
@@ -25,20 +25,21 @@ mod terms;
 
 mod tiers;
 
+pub(super) use precedence::unknown_name;
+
 use super::table::Section;
 use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,
 };
 use crate::model::limit::Limits;
 use crate::model::policy::{Policy, Preset};
-use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value};
+use crate::model::queue::Queue;
+use crate::model::resource::{Definition, Kind, ResourceList, Resources, Size, Value, is_plain};
 use crate::model::time::Span;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
-
-/// The longest name of a queue.
-const QUEUE_NAME: usize = 15;
 
 /// Reads the whole file.
 pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
@@ -55,7 +56,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
     let Policy { backfill, placement, precedence, qualities, fair_share, usage, accrual, .. } = preset.policy();
     let mut config = Config {
-        server: root.section("server")?.map(|s| server(&s)).transpose()?.unwrap_or_default(),
+        server: ServerConfig::default(),
         launch: match root.section("launch")? {
             Some(section) => launch::launch(&section, launch::preset(preset))?,
             None => launch::preset(preset),
@@ -77,6 +78,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: Vec::new(),
         limits: Limits::default(),
+        limits_of_file: Arc::default(),
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
         reservations: each(&root, "reservation", reserving::reservation)?,
@@ -85,11 +87,15 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         nodes: Vec::new(),
         precedence,
         qualities: quality::qualities(&root, qualities)?,
+        kept: BTreeMap::new(),
     };
     let resources = config.resources();
+    config.server =
+        root.section("server")?.map(|section| server(&section, &resources)).transpose()?.unwrap_or_default();
     config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
     queue::check_routes(&root, &config.queues())?;
-    config.limits = quality::lift(limits::limits(&root, &resources)?, &config.qualities);
+    config.limits = limits::limits(&root, &resources)?;
+    config.limits_of_file = config.limits.all.clone().into();
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
@@ -127,12 +133,14 @@ pub(super) fn keys(section: &str) -> &'static [&'static str] {
     KEYS.iter().find(|(name, _)| *name == section).map_or(&[], |(_, keys)| keys)
 }
 
-fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
+fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, ConfigError> {
     section.only(keys("server"))?;
     let default = ServerConfig::default();
     let people = |key| section.read(key, "a list of \"user\", \"user@host\" or \"*\"", list(person));
     let queue = section.read("default_queue", NAME_OF_QUEUE, queue_name)?;
     let history = section.read("history", "a time, as \"90d\"", span)?;
+    let accounting = section.read("accounting", "a time, as \"400d\"", span)?;
+    let history = history.unwrap_or(default.history);
     let workdir = section.read("workdir", "\"submit\" or \"home\"", workdir)?;
     let script = section.read("jobscript_max_size", "a size, as \"1mb\", of at most 16mb", script_size)?;
     Ok(ServerConfig {
@@ -140,11 +148,15 @@ fn server(section: &Section) -> Result<ServerConfig, ConfigError> {
         default_queue: queue.unwrap_or(default.default_queue),
         operators: people("operators")?.unwrap_or_default(),
         managers: people("managers")?.unwrap_or_default(),
-        history: history.unwrap_or(default.history),
+        history,
+        accounting: accounting.unwrap_or(default.accounting).max(history),
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
         max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
         refuse_impossible: section.read("refuse_impossible", BOOLEAN, boolean)?.unwrap_or(default.refuse_impossible),
+        defaults: queue::amounts(section, "resources_default", resources)?,
+        chunk_defaults: queue::amounts(section, "default_chunk", resources)?,
+        most: queue::amounts(section, "resources_max", resources)?,
         shared: section.read("shared", BOOLEAN, boolean)?.unwrap_or(default.shared),
         idle: section.read("idle", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(default.idle),
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
@@ -160,6 +172,7 @@ fn cycle(section: Option<&Section>, preset: Preset) -> Result<CycleConfig, Confi
     let interval = section.read("poll_interval", A_SECOND_OR_MORE, span_from_a_second)?;
     let walltime = section.read("default_walltime", A_SECOND_OR_MORE, span_from_a_second)?;
     Ok(CycleConfig {
+        scheduling: section.read("scheduling", BOOLEAN, boolean)?.unwrap_or(default.scheduling),
         poll_interval: interval.unwrap_or(default.poll_interval),
         default_walltime: walltime.unwrap_or(default.default_walltime),
         record: section
@@ -195,6 +208,7 @@ fn node(section: &Section, resources: &Resources) -> Result<NodeConfig, ConfigEr
         terms: terms::of_node(section)?,
         gpus: section.read("gpus", NUMBERS, numbers)?,
         exclude_gpus: section.read("exclude_gpus", NUMBERS, numbers)?.unwrap_or_default(),
+        is_listed: true,
     })
 }
 
@@ -317,17 +331,7 @@ pub(super) fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> O
 }
 
 fn person(value: &DeValue) -> Option<Person> {
-    let is_name = |name: &str| !name.is_empty() && !name.contains(|c: char| c == '@' || c == ',' || c.is_whitespace());
-    let (user, host) = match value.as_str()?.split_once('@') {
-        Some((user, host)) => (user, Some(host)),
-        None => (value.as_str()?, None),
-    };
-    let valid = is_name(user) && host.is_none_or(is_name);
-    valid.then(|| Person { user: user.to_string(), host: host.map(str::to_string) })
-}
-
-fn is_plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "-_.".contains(c)
+    Person::parse(value.as_str()?)
 }
 
 fn host_name(value: &DeValue) -> Option<String> {
@@ -335,12 +339,11 @@ fn host_name(value: &DeValue) -> Option<String> {
 }
 
 fn queue_name(value: &DeValue) -> Option<String> {
-    let valid = |name: &String| name.len() <= QUEUE_NAME && name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    host_name(value).filter(valid)
+    text(value).filter(|name| Queue::is_name(name))
 }
 
 fn resource_name(value: &DeValue) -> Option<String> {
-    host_name(value).filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()) && !name.contains('.'))
+    text(value).filter(|name| Resources::is_name(name))
 }
 
 /// An absolute path, or nothing.

@@ -17,7 +17,13 @@ fn member(name: &str) -> Member {
 }
 
 fn charge(name: &str, from: i64, cores: u32) -> Charge {
-    Charge { member: member(name), from: at(from), to: None, held: Held { nodes: 1, cores, ..Held::default() } }
+    Charge {
+        member: member(name),
+        from: at(from),
+        to: None,
+        held: Held { nodes: 1, cores, ..Held::default() },
+        factor: 1.0,
+    }
 }
 
 fn rules(decay: Decay) -> UsageRules {

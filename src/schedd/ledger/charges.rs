@@ -4,11 +4,11 @@ use super::{Ledger, Tick};
 use crate::model::charge::Charge;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
-use crate::model::time::Time;
+use crate::model::state::State;
 use crate::sched::change::Change;
 use crate::sched::usage::Usage;
+use crate::schedd::accounting::Desk;
 use crate::schedd::charging;
-use crate::schedd::setup::Setup;
 use crate::spool::commit::Change as Row;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,14 +21,22 @@ pub(super) struct Charges {
 }
 
 impl Tick {
-    /// An attempt is over.
-    pub(super) fn charge(&mut self, setup: &Setup, job: &Job, event: Option<&Event>, now: Time) {
-        let charge = charging::of_ended(setup, job, event, now);
+    /// An attempt is over: it is charged, and has its entry in the accounts.
+    pub(super) fn close(&mut self, desk: &Desk, job: &Job, event: Option<&Event>) {
+        self.changes.extend(desk.of_attempt(job, event));
+        let charge = charging::of_ended(desk.setup, job, event, desk.now);
         let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else { return };
         if !charge.is_empty() {
             self.changes.push(Row::Charge(job.id, run.attempt, Box::new(charge.clone())));
         }
         self.charges.ended.push((job.id, charge));
+    }
+
+    /// A job that did not run has its entry in the accounts if that was its end; an array has those of its
+    /// elements.
+    pub(super) fn end_waiting(&mut self, desk: &Desk, job: &Job) {
+        let is_over = job.life.state == State::Finished && job.life.open_run().is_none();
+        self.changes.extend((is_over && !job.id.is_array()).then(|| desk.of_waiting(job)));
     }
 }
 

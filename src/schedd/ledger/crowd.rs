@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use crate::model::census::Census;
+use crate::model::census::uses::Counted;
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::refusal::Refusal;
@@ -46,6 +47,11 @@ impl Ledger {
         let who = Credentials::new(owner, spec);
         let subject = subject(&self.setup.policy, &who, self.census.heeds_groups());
         self.census.admit(id, spec, &subject, &self.setup.resources)
+    }
+
+    /// What of the limits on what is queued is used.
+    pub fn counted(&self) -> Vec<Counted> {
+        self.census.uses()
     }
 
     /// Refuses a job that can never run, with the nearest request that could (P24); unless the site keeps such

@@ -157,6 +157,12 @@ impl Ledger {
         }
     }
 
+    /// The scheduler's view was made anew, and knows of no window.
+    pub(super) fn show_windows_anew(&mut self) {
+        self.reservations.told.clear();
+        self.show_all_windows();
+    }
+
     /// Brings the scheduler's view of a reservation in line with it.
     fn show_windows(&mut self, id: &str) {
         for window in self.reservations.told.remove(id).unwrap_or_default() {

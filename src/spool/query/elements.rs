@@ -188,6 +188,7 @@ mod tests {
             operators: vec![],
             privileged: false,
             history: true,
+            scheduling: true,
             fair_shares: Vec::new(),
         }
     }

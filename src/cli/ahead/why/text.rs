@@ -14,6 +14,10 @@ use crate::model::state::State;
 use crate::model::time::{Time, Wall};
 use std::fmt::Write as _;
 
+/// What is said first where nothing starts, whatever else holds.
+const IS_OFF: &str = "Scheduling is off, so only qrun starts jobs; qmgr -c 'set server scheduling = True' turns it on. \
+                      If it were on:\n\n";
+
 impl View<'_> {
     /// All of it; `verbose` lists what is in its way at every stage.
     pub fn text(&self, verbose: bool) -> String {
@@ -24,6 +28,9 @@ impl View<'_> {
             return out;
         }
         let _ = writeln!(out, "{}.\n", self.waiting());
+        if !self.server.scheduling {
+            out.push_str(IS_OFF);
+        }
         let obstacles = self.obstacles();
         self.headline(obstacles.first(), &mut out);
         self.table(&obstacles, &mut out);

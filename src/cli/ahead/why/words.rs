@@ -26,7 +26,6 @@ impl View<'_> {
             Reason::QueueStopped => {
                 format!("Its queue, {}, starts no jobs at present.", self.found.record.job.spec.queue)
             }
-            Reason::Limited(excess) => self.limited(excess),
             Reason::QueueRoutes => {
                 let queue = &self.found.record.job.spec.queue;
                 format!("Its queue, {queue}, passes jobs on, and none of its destinations takes this one now.")
@@ -35,6 +34,7 @@ impl View<'_> {
                 "There is room for it now, but its quality of service lets it pass no job that waits for room."
                     .to_string()
             }
+            Reason::Limited(excess) => self.limited(excess),
             Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
             Reason::Deferred { until } => {
                 format!("It failed, or could not be started; it is tried again at {}.", self.moment(*until))

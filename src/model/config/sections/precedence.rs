@@ -82,7 +82,7 @@ pub(super) fn number(value: &DeValue) -> Option<f64> {
 }
 
 /// Says of the first name that means nothing which known one is nearest.
-fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
+pub(in crate::model::config) fn unknown_name(formula: &Expression, resources: &Resources) -> Option<String> {
     let known: Vec<&str> = NAMES.iter().copied().chain(resources.iter().map(|(name, _)| name)).collect();
     let mut names = formula.names().into_iter().chain(formula.words());
     let unknown = names.find(|name| !known.contains(name))?;

@@ -1,6 +1,7 @@
 //! `[[qos]]`: the qualities of service there are; and what `[order]` lets owners say of their jobs.
 
 use super::precedence::from_0_to_1;
+use super::queue::{CHARGE, charge};
 use super::scheduling::named;
 use super::{BOOLEAN, boolean, each, keys, list, text, whole};
 use crate::model::config::ConfigError;
@@ -30,6 +31,7 @@ fn quality(section: &Section) -> Result<Quality, ConfigError> {
         priority: section.read("priority", "a whole number", whole::<i32>)?.unwrap_or(0).into(),
         flags: section.read("flags", &format!("a list of {}", Flag::NAMES), list(flag))?.unwrap_or_default(),
         default_for: default_for(section)?,
+        charge: section.read("charge", CHARGE, charge)?.unwrap_or(1.0),
     })
 }
 
@@ -60,7 +62,7 @@ pub fn lift(limits: Limits, qualities: &Qualities) -> Limits {
         }));
     }
     none.splice(..0, limits.all.iter().cloned());
-    Limits { all: none, ..Limits::default() }
+    Limits { all: none, ..limits }
 }
 
 /// The lists of a [`Named`].
@@ -124,10 +126,11 @@ mod tests {
         let policy = |text: &str| Config::parse(text).unwrap().policy();
         assert_eq!(policy("").qualities, Qualities::default());
         let text = "[[qos]]\nname = \"high\"\nfactor = 0.8\nusers = [\"ann\"]\naccounts = [\"a\"]\nexempt = true\n\
-                    priority = 7\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
+                    priority = 7\ncharge = false\n[[qos]]\nname = \"low\"\n[order]\nby = \"multifactor\"\n";
         let policy = policy(text);
         let [high, low, normal] = policy.qualities.all.as_slice() else { panic!("{policy:?}") };
         assert_eq!((high.factor, high.exempt, high.priority), (0.8, true, 7));
+        assert_eq!([high.charge, low.charge], [0.0, 1.0], "X24");
         let named = Named { users: vec!["ann".into()], accounts: vec!["a".into()], ..Named::default() };
         let grant = Grant::Listed(named);
         assert_eq!((&high.grant, &low.grant, low.factor), (&grant, &Grant::All, 0.5));
@@ -160,6 +163,7 @@ mod tests {
             ("factor = 1.5", "must be a number from 0 to 1, not 1.5"),
             ("users = \"ann\"", "must be a list of names"),
             ("user = [\"ann\"]", "the nearest known one is `users`"),
+            ("charge = -1", "must be true, false or a number from 0 on, not -1"),
             ("priority = 1.5", "must be a whole number"),
         ] {
             let said = said(&format!("[[qos]]\nname = \"a\"\n{wrong}\n"));

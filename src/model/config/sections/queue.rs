@@ -12,6 +12,7 @@ use crate::model::queue::{Access, Queue, Route};
 use crate::model::resource::{Definition, ResourceList, Resources};
 use toml::de::DeValue;
 
+pub(super) const CHARGE: &str = "true, false or a number from 0 on";
 const NAMES: &str = "a list of names, each as \"ann\", \"-ann\" to keep out, or \"+\" for everybody";
 
 /// `[[queue]]`.
@@ -26,7 +27,7 @@ pub fn queue(section: &Section, resources: &Resources) -> Result<Queue, ConfigEr
         enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
         started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
         backfill_depth: section.read("backfill_depth", DEPTH, depth)?,
-        charge: section.read("charge", "true, false or a number from 0 on", charge)?.unwrap_or(default.charge),
+        charge: section.read("charge", CHARGE, charge)?.unwrap_or(default.charge),
         route: route(section)?,
         from_route_only: section.read("from_route_only", BOOLEAN, boolean)?.unwrap_or(false),
         access: access(section)?,
@@ -40,7 +41,7 @@ pub fn queue(section: &Section, resources: &Resources) -> Result<Queue, ConfigEr
 }
 
 /// Whether it is charged, or how much of it (X24).
-fn charge(value: &DeValue) -> Option<f64> {
+pub(super) fn charge(value: &DeValue) -> Option<f64> {
     let number = || super::precedence::number(value).filter(|factor| *factor >= 0.0);
     boolean(value).map(f64::from).or_else(number)
 }
@@ -76,7 +77,7 @@ fn access(section: &Section) -> Result<Access, ConfigError> {
 }
 
 /// A table of resources, as `{ ncpus = 4, walltime = "1:00:00" }`.
-fn amounts(section: &Section, key: &str, resources: &Resources) -> Result<ResourceList, ConfigError> {
+pub(super) fn amounts(section: &Section, key: &str, resources: &Resources) -> Result<ResourceList, ConfigError> {
     let Some(table) = section.section(key)? else { return Ok(ResourceList::new()) };
     let names: Vec<&str> = resources.iter().map(|(name, _)| name).collect();
     let mut amounts = ResourceList::new();

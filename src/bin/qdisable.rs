@@ -1,0 +1,5 @@
+//! qdisable: see [`lanai::cli::gates`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::gates::qdisable()
+}

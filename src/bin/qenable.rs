@@ -1,0 +1,5 @@
+//! qenable: see [`lanai::cli::gates`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::gates::qenable()
+}

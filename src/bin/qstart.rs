@@ -1,0 +1,5 @@
+//! qstart: see [`lanai::cli::gates`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::gates::qstart()
+}

@@ -1,0 +1,5 @@
+//! qstop: see [`lanai::cli::gates`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::gates::qstop()
+}

@@ -1,0 +1,171 @@
+//! How well many jobs have asked: what parts of it they used, by percentiles. Counts of parts are kept, not
+//! jobs, so that a million of them are no more than one.
+
+use super::Use;
+use super::advice::{Peak, advice};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Parts are told to a thousandth, and no higher than this many.
+const MOST: f64 = 10_000.0;
+/// Below this part half of the jobs have asked for too much.
+const LITTLE: f64 = 0.5;
+
+/// Parts that jobs have used of what they asked for.
+#[derive(Clone, Debug, Default)]
+struct Spread {
+    /// How many have used so many thousandths.
+    counts: BTreeMap<u32, u64>,
+    all: u64,
+}
+
+impl Spread {
+    fn add(&mut self, part: Option<f64>) {
+        let Some(part) = part else { return };
+        *self.counts.entry((part * 1000.0).round().clamp(0.0, MOST) as u32).or_default() += 1;
+        self.all += 1;
+    }
+
+    /// The part that so many of a hundred have not exceeded; None if there are none.
+    fn percentile(&self, percent: u64) -> Option<f64> {
+        let rank = (self.all * percent).div_ceil(100).max(1);
+        let mut below = 0;
+        let reached = |(_, count): &(&u32, &u64)| {
+            below += **count;
+            below >= rank
+        };
+        self.counts.iter().find(reached).map(|(thousandths, _)| f64::from(*thousandths) / 1000.0)
+    }
+
+    fn data(&self) -> Value {
+        let at = |percent| self.percentile(percent);
+        json!({ "jobs": self.all, "p10": at(10), "p50": at(50), "p90": at(90), "max": at(100) })
+    }
+
+    fn cells(&self) -> [String; 4] {
+        [10, 50, 90, 100].map(|percent| match self.percentile(percent) {
+            Some(part) => format!("{:.1}%", 100.0 * part),
+            None => "--".to_string(),
+        })
+    }
+}
+
+/// Those of many jobs, and the most that any used.
+#[derive(Clone, Debug, Default)]
+pub struct Spreads {
+    jobs: u64,
+    cpu: Spread,
+    mem: Spread,
+    time: Spread,
+    peak: Peak,
+    /// What they asked for, while it is the same for all.
+    alike: Option<(u32, Option<u64>, Option<i64>)>,
+    differ: bool,
+}
+
+impl Spreads {
+    /// Takes in a job.
+    pub fn add(&mut self, used: &Use) {
+        self.jobs += 1;
+        self.cpu.add(used.cpu());
+        self.mem.add(used.mem());
+        self.time.add(used.time());
+        self.peak = self.peak.and(Peak::of(used));
+        let asked = (used.cores, used.asked.mem_kb, used.asked.walltime.map(|span| span.0));
+        self.differ |= *self.alike.get_or_insert(asked) != asked;
+    }
+
+    /// The same, if it is meant.
+    pub fn add_if(&mut self, is_meant: bool, used: &Use) {
+        if is_meant {
+            self.add(used);
+        }
+    }
+
+    /// How many there are.
+    pub fn jobs(&self) -> u64 {
+        self.jobs
+    }
+
+    /// As a table of percentiles.
+    pub fn write(&self, out: &mut String, what: &str) {
+        let _ = writeln!(out, "{} {what}", self.jobs);
+        if self.jobs == 0 {
+            return;
+        }
+        let _ = writeln!(out, "  {:9} {:>7} {:>7} {:>7} {:>7}  of what was asked for", "", "p10", "p50", "p90", "max");
+        for (name, spread) in [("CPU time", &self.cpu), ("Memory", &self.mem), ("Walltime", &self.time)] {
+            let [p10, p50, p90, most] = spread.cells();
+            let _ = writeln!(out, "  {name:9} {p10:>7} {p50:>7} {p90:>7} {most:>7}");
+        }
+    }
+
+    /// As JSON.
+    pub fn data(&self, what: &str) -> Value {
+        json!({
+            "of": what,
+            "jobs": self.jobs,
+            "cpu_efficiency": self.cpu.data(),
+            "mem_efficiency": self.mem.data(),
+            "walltime_efficiency": self.time.data(),
+        })
+    }
+
+    /// A line of advice. Jobs that asked for the same can be told what to ask for instead.
+    pub fn advice(&self) -> Option<String> {
+        if !self.differ {
+            return advice(&self.peak);
+        }
+        let wasted = [("processor time", &self.cpu), ("memory", &self.mem), ("walltime", &self.time)];
+        let little = |(what, spread): &(&'static str, &Spread)| {
+            let half = spread.percentile(50).filter(|part| *part < LITTLE)?;
+            Some(format!("{:.0}% of the {what}", (100.0 * half).ceil()))
+        };
+        let little: Vec<String> = wasted.iter().filter_map(little).collect();
+        let said = || format!("Half of them used at most {} they asked for: ask for less.", little.join(", "));
+        (!little.is_empty()).then(said)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::used;
+    use super::*;
+
+    /// P11.
+    #[test]
+    fn many_are_told_by_percentiles() {
+        let mut spreads = Spreads::default();
+        (1..=10).for_each(|n| spreads.add(&used(8, 4.0, f64::from(n) * 3.2, f64::from(n) * 4.0, (80, 8))));
+        let mut out = String::new();
+        spreads.write(&mut out, "subjobs");
+        let expected = "\
+10 subjobs
+                p10     p50     p90     max  of what was asked for
+  CPU time    10.0%   50.0%   90.0%  100.0%
+  Memory       5.0%   25.0%   45.0%   50.0%
+  Walltime    50.0%   50.0%   50.0%   50.0%
+";
+        assert_eq!(out, expected);
+        assert_eq!(
+            spreads.data("x")["mem_efficiency"],
+            json!({ "jobs": 10, "p10": 0.05, "p50": 0.25, "p90": 0.45, "max": 0.5 })
+        );
+        let said = spreads.advice().unwrap();
+        assert_eq!(said, "Ask for mem=48gb instead of 80gb, walltime=6:00:00 instead of 8:00:00.");
+    }
+
+    #[test]
+    fn jobs_that_asked_for_different_things_are_advised_together() {
+        let mut spreads = Spreads::default();
+        spreads.add(&used(8, 4.0, 4.0, 1.0, (80, 5)));
+        spreads.add(&used(4, 4.0, 15.0, 2.0, (10, 5)));
+        assert_eq!(
+            spreads.advice().unwrap(),
+            "Half of them used at most 13% of the processor time, 2% of the memory they asked for: ask for less."
+        );
+        let empty = Spreads::default();
+        assert_eq!((empty.advice(), empty.cpu.percentile(50)), (None, None));
+    }
+}

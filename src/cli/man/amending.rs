@@ -1,0 +1,117 @@
+//! What qmgr's page says of its grammar, and the pages of the commands that open and close queues.
+
+use super::extras::On::Programs;
+use super::extras::Part::{Example, Term, Text};
+use super::extras::{Extra, On};
+
+const QMGR: On = Programs(&["qmgr"]);
+
+/// How commands are written.
+pub(super) const GRAMMAR: Extra = Extra {
+    on: QMGR,
+    heading: "COMMANDS",
+    parts: &[
+        Text(
+            "verb object [names] [attribute[.resource] operator value][, ...]: any beginning of a verb or an object will \
+             do. ; stands between commands, a # begins a remark, a \\ at the end of a line lets it go on. Values with \
+             blanks or commas stand in quotes. Names are apart by commas; @default stands for all of a kind.",
+        ),
+        Term(
+            "create, delete",
+            "Makes a queue or a resource, or takes it away. A queue with jobs stays, and so does a \
+              resource that is spoken of. A queue is created closed: set enabled and started.",
+        ),
+        Term(
+            "set, unset",
+            "With = a value, += and -= for what is added or taken away: names of a list, entries of a \
+              limit, numbers. All that a command says of an object is done, or nothing.",
+        ),
+        Term("list, print", "Shows objects; print in commands that make the same again."),
+        Term("active", "Says which objects commands without a name are about."),
+        Term("help, history, quit", "About qmgr itself."),
+    ],
+};
+
+/// What can be said.
+pub(super) const OBJECTS: Extra = Extra {
+    on: QMGR,
+    heading: "OBJECTS",
+    parts: &[
+        Term(
+            "server",
+            "scheduling, default_queue, managers, operators, limits, resources_default, default_chunk, \
+              resources_max, resources_available (of resources with the flag q), max_array_size, scheduler_iteration, \
+              backfill_depth, job_sort_formula, job_history_enable, job_history_duration, mailer, mail_from, comment.",
+        ),
+        Term(
+            "queue",
+            "queue_type (Execution, Route), enabled, started, Priority, limits, resources_max, resources_min, \
+              resources_default, default_chunk, acl_users, acl_groups, acl_hosts (each with acl_..._enable), \
+              from_route_only, route_destinations, route_held_jobs, route_waiting_jobs, route_retry_time, \
+              route_lifetime, max_array_size, backfill_depth, comment.",
+        ),
+        Term(
+            "node",
+            "state (offline, free), comment, resources_available, Priority, sharing, max_running, max_user_run.",
+        ),
+        Term(
+            "resource",
+            "type (long, size, float, boolean, string, string_array) and flag: h belongs to hosts, n is \
+              taken by jobs from their nodes, q from what the server has, r and i cannot be asked for.",
+        ),
+        Term(
+            "limits",
+            "max_run, max_run_soft, max_run_res, max_run_res_soft, max_queued, max_queued_res, \
+              queued_jobs_threshold, queued_jobs_threshold_res, with entries [u:user=N], [g:group=N], [p:project=N] and \
+              [o:PBS_ALL=N]; PBS_GENERIC is each. Or in the old style max_running, max_queuable, max_user_run, \
+              max_group_run, max_user_res, max_group_res: not both on one object.",
+        ),
+        Text(
+            "Managers may say anything; operators open and close queues and take nodes out of service. What PBS has and \
+             what changes nothing here is kept and shown, and qmgr says so. See lanai.toml(5) for what each means.",
+        ),
+    ],
+};
+
+/// How it ends.
+pub(super) const STATUS: Extra = Extra {
+    on: QMGR,
+    heading: "EXIT STATUS",
+    parts: &[
+        Term("0", "All was done, or commands were read from standard input: what of them failed is said."),
+        Term("1", "No such command, or nothing of that name to be shown."),
+        Term("2", "No object, or none of that kind; with -a, a command that was read has failed."),
+        Term("3, 4", "No server answers; a command is malformed."),
+        Term("others", "The server's error number, mod 256: 159 for who may not."),
+    ],
+};
+
+/// What an administrator does with it.
+pub(super) const EXAMPLES: Extra = Extra {
+    on: QMGR,
+    heading: "EXAMPLES",
+    parts: &[
+        Example(
+            "A queue in which nobody has more than four running jobs, but ann ten:",
+            &[
+                "qmgr -c 'create queue gpu queue_type = e, enabled = t, started = t'",
+                "qmgr -c 'set queue gpu max_run = \"[u:PBS_GENERIC=4],[u:ann=10]\"'",
+            ],
+        ),
+        Example(
+            "All that was said, kept, and said to another installation:",
+            &["qmgr -c 'print server' > said", "qmgr < said"],
+        ),
+    ],
+};
+
+/// The pages of four small commands.
+pub(super) const GATES: Extra = Extra {
+    on: Programs(&["qenable", "qdisable", "qstart", "qstop"]),
+    heading: "EXIT STATUS",
+    parts: &[
+        Term("0", "Done."),
+        Term("1", "A wrong command line."),
+        Term("2", "A queue stays as it was, and standard error says why; or schedd does not answer."),
+    ],
+};

@@ -1,0 +1,126 @@
+//! Periods of the past, as people say them: `7d`, `today`, `2026-11`, `2026-11-20`, or a date as `-a` has it.
+//! Each stands for a stretch of time, a moment for one of no length.
+
+use super::date;
+use crate::model::time::Wall;
+use chrono::{DateTime, Datelike, Days, Months, NaiveDate, NaiveDateTime, NaiveTime, TimeZone};
+
+/// What a period may be, as error messages say it.
+pub const FORMS: &str = "a time ago as 7d, today, yesterday, now, a day or a month as 2026-11-20 or 2026-11, or a \
+                         date as [[[CC]YY]MMDD]hhmm[.SS]";
+
+/// From its first moment until before this other one.
+pub type Stretch = (Wall, Wall);
+
+/// The stretch of time that `text` means at `now`, in `now`'s time zone; None if it is none of these.
+pub fn parse<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
+    let today = now.date_naive();
+    let moment = |wall| (wall, wall);
+    match text {
+        "now" => Some(moment(Wall(now.timestamp()))),
+        "today" => day(today, now),
+        "yesterday" => day(today.checked_sub_days(Days::new(1))?, now),
+        _ if text.bytes().all(|b| b.is_ascii_digit() || b == b'.') => numeric(text, now).map(moment),
+        _ if text.contains('-') => calendar(text, now),
+        _ => ago(text, now).map(moment),
+    }
+}
+
+/// `7d`, `36h`, `90min`.
+fn ago<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
+    let seconds = i64::try_from(humantime::parse_duration(text).ok()?.as_secs()).ok()?;
+    now.timestamp().checked_sub(seconds).map(Wall)
+}
+
+/// `2026-11`, `2026-11-20`, `2026-11-20T10:22`, `2026-11-20T10:22:05`.
+fn calendar<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Stretch> {
+    let exact = |format| NaiveDateTime::parse_from_str(text, format).ok();
+    if let Some(moment) = exact("%Y-%m-%dT%H:%M").or_else(|| exact("%Y-%m-%dT%H:%M:%S")) {
+        return local(moment, now).map(|wall| (wall, wall));
+    }
+    if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return day(date, now);
+    }
+    let first = NaiveDate::parse_from_str(&format!("{text}-01"), "%Y-%m-%d").ok()?;
+    let next = first.checked_add_months(Months::new(1))?;
+    Some((midnight(first, now)?, midnight(next, now)?))
+}
+
+/// What `-a` reads; what is left out is that of now, and what would lie ahead then was a month or a year ago.
+fn numeric<Z: TimeZone>(text: &str, now: &DateTime<Z>) -> Option<Wall> {
+    let today = now.date_naive();
+    let whole = |date: NaiveDate, parts: &str| date::parse(&format!("{}{text}", date.format(parts)), now);
+    let latest = |parts: &str, back: u32| {
+        let this = whole(today, parts)?;
+        if this.0 <= now.timestamp() { Some(this) } else { whole(today.checked_sub_months(Months::new(back))?, parts) }
+    };
+    match text.split('.').next()?.len() {
+        4 => whole(today, "%Y%m%d"),
+        6 => latest("%Y%m", 1),
+        8 => latest("%Y", 12),
+        _ => date::parse(text, now),
+    }
+}
+
+fn day<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Stretch> {
+    Some((midnight(date, now)?, midnight(date.succ_opt()?, now)?))
+}
+
+fn midnight<Z: TimeZone>(date: NaiveDate, now: &DateTime<Z>) -> Option<Wall> {
+    local(date.and_time(NaiveTime::MIN), now)
+}
+
+fn local<Z: TimeZone>(moment: NaiveDateTime, now: &DateTime<Z>) -> Option<Wall> {
+    (1970..=9999).contains(&moment.year()).then(|| date::local(moment, &now.timezone()))?.map(Wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chrono::Utc;
+
+    /// Friday 20 November 2026, 10:22:05.
+    fn shown(text: &str) -> Option<[String; 2]> {
+        let now = Utc.with_ymd_and_hms(2026, 11, 20, 10, 22, 5).unwrap();
+        let show = |wall: Wall| Utc.timestamp_opt(wall.0, 0).unwrap().format("%Y-%m-%d %H:%M:%S").to_string();
+        parse(text, &now).map(|(from, to)| [show(from), show(to)])
+    }
+
+    #[test]
+    fn periods_are_what_people_mean() {
+        for (text, from, to) in [
+            ("today", "2026-11-20 00:00:00", "2026-11-21 00:00:00"),
+            ("yesterday", "2026-11-19 00:00:00", "2026-11-20 00:00:00"),
+            ("2026-11", "2026-11-01 00:00:00", "2026-12-01 00:00:00"),
+            ("2026-12", "2026-12-01 00:00:00", "2027-01-01 00:00:00"),
+            ("2026-11-20", "2026-11-20 00:00:00", "2026-11-21 00:00:00"),
+        ] {
+            assert_eq!(shown(text), Some([from.to_string(), to.to_string()]), "{text}");
+        }
+        for (text, moment) in [
+            ("now", "2026-11-20 10:22:05"),
+            ("7d", "2026-11-13 10:22:05"),
+            ("36h", "2026-11-18 22:22:05"),
+            ("2026-11-20T10:22", "2026-11-20 10:22:00"),
+            ("2026-11-20T10:22:07", "2026-11-20 10:22:07"),
+            ("202511202359", "2025-11-20 23:59:00"),
+            ("2511202359.30", "2025-11-20 23:59:30"),
+            ("11010000", "2026-11-01 00:00:00"),
+            ("12010000", "2025-12-01 00:00:00"),
+            ("010000", "2026-11-01 00:00:00"),
+            ("300000", "2026-10-30 00:00:00"),
+            ("0800", "2026-11-20 08:00:00"),
+            ("2359", "2026-11-20 23:59:00"),
+        ] {
+            assert_eq!(shown(text), Some([moment.to_string(), moment.to_string()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_period_is_refused() {
+        for text in ["", "soon", "7x", "2026-13", "2026-02-30", "2026-", "-1", "1969-12", "10000-01", "25", "2460", "."]
+        {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+}

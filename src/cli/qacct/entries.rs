@@ -1,0 +1,181 @@
+//! Entries of the accounts, one by one, written as they come.
+
+use super::super::attributes::{Attributes, Shown};
+use super::super::cell::{self, Cell, Field};
+use super::super::exit::Failure;
+use super::super::full::printable;
+use super::super::json::{Document, Preamble};
+use super::super::{place, when};
+use super::Format;
+use crate::model::accounting::Entry;
+use crate::model::job::JobId;
+use crate::model::time::{Span, Wall};
+use crate::sys::user;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// What JSON calls them.
+const SECTION: &str = "Attempts";
+
+/// Entries being told.
+pub struct Telling<'a> {
+    server: &'a str,
+    form: Form,
+    out: &'a mut dyn Write,
+    /// The jobs told of, where somebody asked for some.
+    told: Option<BTreeSet<JobId>>,
+    is_first: bool,
+}
+
+enum Form {
+    /// A line each.
+    Lines,
+    /// A paragraph each.
+    Paragraphs,
+    Csv,
+    Json(Document),
+}
+
+impl<'a> Telling<'a> {
+    /// Nothing told yet; all entries, or those of jobs that were named.
+    pub fn begin(format: Format, all: bool, preamble: &Preamble<'a>, out: &'a mut dyn Write) -> Telling<'a> {
+        let form = match format {
+            Format::Text if all => Form::Lines,
+            Format::Text => Form::Paragraphs,
+            Format::Csv => Form::Csv,
+            Format::Json => Form::Json(Document::begin(preamble)),
+        };
+        Telling { server: preamble.server, form, out, told: (!all).then(BTreeSet::new), is_first: true }
+    }
+
+    /// Tells some.
+    pub fn add(&mut self, entries: &[Entry]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for entry in entries {
+            let is_first = std::mem::replace(&mut self.is_first, false);
+            self.told.as_mut().map(|told| told.insert(entry.job));
+            match &mut self.form {
+                Form::Lines => line(&mut text, entry, is_first),
+                Form::Paragraphs => paragraph(&mut text, entry, self.server, is_first),
+                Form::Csv => csv(&mut text, entry, self.server, is_first),
+                Form::Json(document) => add_to(document, entry, self.server),
+            }
+        }
+        if let Form::Json(document) = &mut self.form {
+            self.out.write_all(&document.take())?;
+        }
+        self.out.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Whether such a job was told of.
+    pub fn has_told(&self, such: impl Fn(JobId) -> bool) -> bool {
+        self.told.iter().flatten().any(|id| such(*id))
+    }
+
+    /// Writes the rest.
+    pub fn end(self) -> Result<(), Failure> {
+        if let Form::Json(document) = self.form {
+            self.out.write_all(&document.end())?;
+        }
+        Ok(())
+    }
+}
+
+fn line(text: &mut String, entry: &Entry, is_first: bool) {
+    if is_first {
+        let heads = ("Job", "Name", "User", "Queue", "Ended", "Elapsed", "CPU time", "CPU", "Status");
+        let (job, name, user, queue, ended, elapsed, cput, cpu, status) = heads;
+        let _ = writeln!(
+            text,
+            "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
+        );
+    }
+    let ended = when::local(Wall(entry.stamps.ended.div_euclid(1000)));
+    let ended = ended.map_or(entry.stamps.ended.to_string(), |at| at.format("%Y-%m-%d %H:%M").to_string());
+    let (job, elapsed, cput) =
+        (entry.job.to_string(), entry.used.walltime.to_string(), Span(entry.used.cput.0).to_string());
+    let (name, user, queue) = (&entry.name, printable(&entry.of.user), &entry.of.queue);
+    let cpu = Cell::or_nothing(entry.cpu_efficiency(), Cell::Part).shown();
+    let status = entry.end.map_or("--".to_string(), |end| end.status.to_string());
+    let _ = writeln!(
+        text,
+        "{job:12} {name:15} {user:10} {queue:10} {ended:16} {elapsed:>9} {cput:>9} {cpu:>6} {status:>6}"
+    );
+}
+
+fn paragraph(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+    if !is_first {
+        text.push('\n');
+    }
+    for (name, cell) in fields(entry, server) {
+        // People get units.
+        let name = name.trim_end_matches("_seconds").trim_end_matches("_kb");
+        let _ = writeln!(text, "{name:18} {}", cell.shown());
+    }
+}
+
+fn csv(text: &mut String, entry: &Entry, server: &str, is_first: bool) {
+    let fields = fields(entry, server);
+    if is_first {
+        text.push_str(&cell::csv_head(&fields));
+    }
+    text.push_str(&cell::csv_line(&fields));
+}
+
+/// A job may have had several attempts, so each stands under the job's id and its number.
+fn add_to(document: &mut Document, entry: &Entry, server: &str) {
+    let mut attributes = Attributes::default();
+    for (name, cell) in fields(entry, server) {
+        attributes.add(name, Shown::Data(cell.data()));
+    }
+    document.thing(SECTION, &format!("{}/{}", entry.job.full(server), entry.attempt), &attributes);
+}
+
+/// All figures of an entry, in the order in which they are told.
+pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
+    let (of, stamps, asked, held, used) = (&entry.of, &entry.stamps, &entry.asked, &entry.held, &entry.used);
+    let text = |text: &String| Cell::Text(text.clone());
+    let group = user::group_name(of.gid);
+    let places = entry.places.iter().map(|(host, cores)| (host.as_str(), i64::from(*cores)));
+    vec![
+        ("job", Cell::Text(entry.job.full(server))),
+        ("attempt", Cell::Count(entry.attempt.into())),
+        ("name", text(&entry.name)),
+        ("user", text(&of.user)),
+        ("group", Cell::Text(group)),
+        ("account", text(&of.account)),
+        ("project", text(&of.project)),
+        ("queue", text(&of.queue)),
+        ("qos", text(&of.qos)),
+        ("submitted", Cell::Moment(stamps.submitted)),
+        ("eligible", Cell::or_nothing(stamps.eligible, Cell::Moment)),
+        ("started", Cell::or_nothing(stamps.began, Cell::Moment)),
+        ("ended", Cell::Moment(stamps.ended)),
+        ("wait_seconds", Cell::or_nothing(entry.wait_ms().map(|ms| ms as f64), Cell::Length)),
+        ("exit_status", Cell::or_nothing(entry.end.map(|end| end.status.into()), Cell::Count)),
+        ("deleted", Cell::Flag(entry.end.is_some_and(|end| end.deleted))),
+        ("requeued", Cell::Flag(entry.end.is_none())),
+        ("exec_host", Cell::Text(place::slots(places))),
+        ("nodes", Cell::Count(held.nodes.into())),
+        ("select", text(&asked.select)),
+        ("asked_ncpus", Cell::Count(asked.cores.into())),
+        ("asked_chunks", Cell::Count(asked.chunks.into())),
+        ("asked_ngpus", Cell::Count(asked.gpus.into())),
+        ("asked_mem_kb", Cell::or_nothing(asked.mem_kb, Cell::Kilobytes)),
+        ("asked_walltime_seconds", Cell::or_nothing(asked.walltime.map(|span| span.0 as f64), Cell::Length)),
+        ("cpu_seconds", Cell::Length(used.cput.0 as f64)),
+        ("walltime_seconds", Cell::Length(used.walltime.0 as f64)),
+        ("mem_kb", Cell::Kilobytes(used.mem_kb)),
+        ("vmem_kb", Cell::Kilobytes(used.vmem_kb)),
+        ("ncpus", Cell::Count(held.cores.into())),
+        ("ngpus", Cell::Count(held.gpus.into())),
+        ("core_seconds", Cell::Length(entry.core_ms as f64)),
+        ("charge_factor", Cell::Real(entry.factor)),
+        ("charged_core_seconds", Cell::Length(entry.core_ms as f64 * entry.factor)),
+        ("cpu_efficiency", Cell::or_nothing(entry.cpu_efficiency(), Cell::Part)),
+        ("mem_efficiency", Cell::or_nothing(entry.mem_efficiency(), Cell::Part)),
+        ("walltime_efficiency", Cell::or_nothing(entry.time_efficiency(), Cell::Part)),
+    ]
+}

@@ -1,0 +1,246 @@
+//! Sums of the accounts: a line for each user, account, queue, month, or what else is asked for.
+
+use super::super::cell::{self, Cell, Field};
+use super::super::json::{Document, Preamble};
+use super::super::when;
+use super::{By, Format};
+use crate::model::accounting::{Sums, Tally};
+use crate::model::time::{Span, Wall};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use std::collections::BTreeMap;
+
+/// The columns of the table that hold figures.
+const HEADS: [&str; 8] = ["Jobs", "Failed", "CPU h", "Core h", "Charged h", "CPU", "Memory", "Wait"];
+
+/// What entries come to, by what was asked for.
+pub struct Summary {
+    by: Vec<By>,
+    rows: BTreeMap<Vec<String>, Sums>,
+}
+
+impl Summary {
+    /// Nothing yet.
+    pub fn new(by: Vec<By>) -> Summary {
+        Summary { by, rows: BTreeMap::new() }
+    }
+
+    /// Takes in sums.
+    pub fn add(&mut self, tallies: Vec<Tally>) {
+        for Tally { of, sums } in tallies {
+            let of = self.by.iter().zip(of).map(|(by, name)| named(*by, name)).collect();
+            let row = self.rows.entry(of).or_default();
+            *row = row.and(sums);
+        }
+    }
+
+    /// All of it.
+    pub fn told(&self, format: Format, preamble: &Preamble, from: Option<Wall>, to: Option<Wall>) -> Vec<u8> {
+        match format {
+            Format::Text => self.table(from, to).into_bytes(),
+            Format::Csv => self.csv().into_bytes(),
+            Format::Json => self.document(preamble, from, to),
+        }
+    }
+
+    fn total(&self) -> Sums {
+        self.rows.values().fold(Sums::default(), |total, sums| total.and(*sums))
+    }
+
+    fn fields(&self, of: &[String], sums: &Sums) -> Vec<Field> {
+        let names = self.by.iter().zip(of).map(|(by, name)| (by.name(), Cell::Text(name.clone())));
+        names.chain(fields(sums)).collect()
+    }
+
+    fn table(&self, from: Option<Wall>, to: Option<Wall>) -> String {
+        if self.rows.is_empty() {
+            return format!("Nothing in the accounts, {}.\n", span(from, to));
+        }
+        let total = self.total();
+        let decimals = decimals(&total);
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        table.set_header(self.by.iter().map(|by| head(*by)).chain(HEADS));
+        for (of, sums) in &self.rows {
+            table.add_row(of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums, decimals)));
+        }
+        if self.rows.len() > 1 {
+            let blank = vec![String::new(); self.by.len() - 1];
+            table.add_row(["Total".to_string()].into_iter().chain(blank).chain(figures(&total, decimals)));
+        }
+        let figures = table.column_iter_mut().skip(self.by.len());
+        figures.for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
+        let lines = table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+        format!("Jobs that ended {}:\n\n{lines}", span(from, to))
+    }
+
+    fn csv(&self) -> String {
+        let head = cell::csv_head(&self.fields(&vec![String::new(); self.by.len()], &Sums::default()));
+        let lines = self.rows.iter().map(|(of, sums)| cell::csv_line(&self.fields(of, sums)));
+        head + &lines.collect::<String>()
+    }
+
+    fn document(&self, preamble: &Preamble, from: Option<Wall>, to: Option<Wall>) -> Vec<u8> {
+        let mut document = Document::begin(preamble);
+        document.fact("from", &from.map(|wall| wall.0).into());
+        document.fact("to", &to.map(|wall| wall.0).into());
+        document.fact("by", &self.by.iter().map(|by| by.name()).collect::<Vec<_>>().into());
+        let rows = self.rows.iter().map(|(of, sums)| cell::object(&self.fields(of, sums)));
+        document.fact("Accounts", &rows.collect());
+        document.fact("Total", &cell::object(&fields(&self.total())));
+        document.end()
+    }
+}
+
+/// A quarter of an hour by the day or month it lies in.
+fn named(by: By, name: String) -> String {
+    let format = match by {
+        By::Month => "%Y-%m",
+        By::Day => "%Y-%m-%d",
+        _ => return name,
+    };
+    let at = name.parse().ok().and_then(|seconds| when::local(Wall(seconds)));
+    at.map_or(name, |at| at.format(format).to_string())
+}
+
+fn head(by: By) -> &'static str {
+    match by {
+        By::User => "User",
+        By::Account => "Account",
+        By::Project => "Project",
+        By::Queue => "Queue",
+        By::Qos => "QoS",
+        By::Month => "Month",
+        By::Day => "Day",
+    }
+}
+
+fn span(from: Option<Wall>, to: Option<Wall>) -> String {
+    let at = |wall: Wall| when::local(wall).map_or(wall.0.to_string(), |at| at.format("%Y-%m-%d %H:%M").to_string());
+    match (from, to) {
+        (None, None) => "as far back as is kept".to_string(),
+        (Some(from), None) => format!("from {}", at(from)),
+        (None, Some(to)) => format!("before {}", at(to)),
+        (Some(from), Some(to)) => format!("from {} until {}", at(from), at(to)),
+    }
+}
+
+/// A table of few hours tells them to the second.
+fn decimals(total: &Sums) -> usize {
+    if total.core_ms < 10 * 3_600_000 { 4 } else { 2 }
+}
+
+fn figures(sums: &Sums, decimals: usize) -> [String; 8] {
+    let hours = |ms: f64| format!("{:.decimals$}", ms / 3_600_000.0);
+    let part = |part| Cell::or_nothing(part, Cell::Part).shown();
+    [
+        sums.jobs.to_string(),
+        sums.failed.to_string(),
+        hours(sums.cput_ms as f64),
+        hours(sums.core_ms as f64),
+        hours(sums.charged_ms),
+        part(sums.cpu_efficiency()),
+        part(sums.mem_efficiency()),
+        sums.mean_wait().map_or("--".to_string(), |wait| Span((1000.0 * wait) as i64).to_string()),
+    ]
+}
+
+/// The figures of sums.
+pub fn fields(sums: &Sums) -> Vec<Field> {
+    vec![
+        ("jobs", Cell::Count(sums.jobs)),
+        ("failed", Cell::Count(sums.failed)),
+        ("attempts", Cell::Count(sums.attempts)),
+        ("cpu_seconds", Cell::Length(sums.cput_ms as f64)),
+        ("core_seconds", Cell::Length(sums.core_ms as f64)),
+        ("charged_core_seconds", Cell::Length(sums.charged_ms)),
+        ("gpu_seconds", Cell::Length(sums.gpu_ms as f64)),
+        ("walltime_seconds", Cell::Length(sums.walltime_ms as f64)),
+        ("cpu_efficiency", Cell::or_nothing(sums.cpu_efficiency(), Cell::Part)),
+        ("mem_efficiency", Cell::or_nothing(sums.mem_efficiency(), Cell::Part)),
+        ("mean_wait_seconds", Cell::or_nothing(sums.mean_wait(), Cell::Real)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums() -> Sums {
+        Sums {
+            jobs: 3,
+            failed: 1,
+            attempts: 4,
+            cput_ms: 5_400_000,
+            core_ms: 7_200_000,
+            charged_ms: 3_600_000.0,
+            gpu_ms: 1_000,
+            walltime_ms: 3_600_000,
+            mem_used: 1.0,
+            mem_asked: 4.0,
+            wait_ms: 90_000,
+            waits: 4,
+        }
+    }
+
+    fn summary(by: &[By], rows: &[&[&str]]) -> Summary {
+        let mut summary = Summary::new(by.to_vec());
+        let tally = |of: &&[&str]| Tally { of: of.iter().map(ToString::to_string).collect(), sums: sums() };
+        summary.add(rows.iter().map(tally).collect());
+        summary
+    }
+
+    #[test]
+    fn sums_are_told_in_columns_that_fit() {
+        let told = summary(&[By::User, By::Queue], &[&["ann", "workq"], &["bo", ""]]).table(None, Some(Wall(i64::MAX)));
+        let expected = "\
+Jobs that ended before 9223372036854775807:
+
+User   Queue  Jobs  Failed   CPU h  Core h  Charged h    CPU  Memory      Wait
+ann    workq     3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
+Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
+";
+        assert_eq!(told, expected);
+        assert_eq!(
+            Summary::new(vec![By::User]).table(None, None),
+            "Nothing in the accounts, as far back as is kept.\n"
+        );
+    }
+
+    #[test]
+    fn quarters_of_an_hour_become_days_and_months() {
+        let quarter = |text: &str| {
+            let at = chrono::NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap();
+            super::super::super::date::local(at, &chrono::Local).unwrap().to_string()
+        };
+        let quarters = ["2026-11-20 00:00", "2026-11-20 23:45", "2026-11-21 00:00", "2026-12-01 00:00"].map(quarter);
+        let rows: Vec<Vec<&str>> = quarters.iter().map(|quarter| vec![quarter.as_str()]).collect();
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        let jobs = |by| {
+            let rows = summary(&[by], &rows).rows.into_iter();
+            rows.map(|(of, sums)| format!("{} {}", of[0], sums.jobs)).collect::<Vec<_>>()
+        };
+        assert_eq!(jobs(By::Day), ["2026-11-20 6", "2026-11-21 3", "2026-12-01 3"]);
+        assert_eq!(jobs(By::Month), ["2026-11 9", "2026-12 3"]);
+    }
+
+    #[test]
+    fn programs_get_the_same_figures_in_csv_and_in_json() {
+        let summary = summary(&[By::Account], &[&["a,b"]]);
+        let expected = "account,jobs,failed,attempts,cpu_seconds,core_seconds,charged_core_seconds,gpu_seconds,\
+                        walltime_seconds,cpu_efficiency,mem_efficiency,mean_wait_seconds\n\
+                        \"a,b\",3,1,4,5400.0,7200.0,3600.0,1.0,3600.0,0.75,0.25,22.5\n";
+        assert_eq!(summary.csv(), expected);
+        let preamble = Preamble { timestamp: Wall(0), version: "1", server: "head" };
+        let document = summary.document(&preamble, None, Some(Wall(7)));
+        let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+        assert_eq!((&document["from"], &document["to"]), (&serde_json::Value::Null, &7.into()));
+        let row = &document["Accounts"][0];
+        assert_eq!((&row["account"], &row["mean_wait_seconds"]), (&"a,b".into(), &22.5.into()), "{document}");
+        assert_eq!(document["Total"]["charged_core_seconds"], 3600.0);
+    }
+}

@@ -1,0 +1,365 @@
+//! A command of `qmgr`: `set queue gpu,cpu enabled = True, max_run = "[u:PBS_GENERIC=4]"`.
+
+use crate::model::amendment::{Edit, Key, Op, Target, known};
+use crate::model::limit::pbs;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    Create,
+    Delete,
+    Set,
+    Unset,
+    List,
+    Print,
+    Active,
+    Import,
+    Export,
+    Help,
+    Quit,
+    History,
+}
+
+/// By any beginning of their names, the first that begins so.
+const WORDS: [(&str, Word); 13] = [
+    ("create", Word::Create),
+    ("delete", Word::Delete),
+    ("set", Word::Set),
+    ("unset", Word::Unset),
+    ("list", Word::List),
+    ("print", Word::Print),
+    ("active", Word::Active),
+    ("import", Word::Import),
+    ("export", Word::Export),
+    ("help", Word::Help),
+    ("quit", Word::Quit),
+    ("exit", Word::Quit),
+    ("history", Word::History),
+];
+
+/// A kind of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Object {
+    Server,
+    Queue,
+    Node,
+    Resource,
+    Sched,
+    Hook,
+}
+
+const OBJECTS: [(&str, Object); 7] = [
+    ("server", Object::Server),
+    ("queue", Object::Queue),
+    ("node", Object::Node),
+    ("resource", Object::Resource),
+    ("sched", Object::Sched),
+    ("hook", Object::Hook),
+    ("pbshook", Object::Hook),
+];
+
+impl Object {
+    /// As it is written; with a capital letter at the head of a list.
+    pub fn name(self) -> &'static str {
+        OBJECTS.iter().find(|(_, object)| *object == self).map_or("", |(name, _)| name)
+    }
+
+    /// The object of this kind and name.
+    pub fn target(self, name: &str) -> Target {
+        let name = name.to_string();
+        match self {
+            Object::Server | Object::Hook => Target::Server,
+            Object::Sched => Target::Sched,
+            Object::Queue => Target::Queue(name),
+            Object::Node => Target::Node(name),
+            Object::Resource => Target::Resource(name),
+        }
+    }
+}
+
+/// A command, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub word: Word,
+    /// What it is about; None for `quit` and `help`.
+    pub object: Option<Object>,
+    /// Of which names; none for those that are active, or for all.
+    pub names: Vec<String>,
+    /// Attributes with values, or to be shown or unset.
+    pub edits: Vec<Edit>,
+    /// What `help` is asked about.
+    pub rest: String,
+}
+
+/// What is wrong with a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// At this character.
+    Syntax(usize),
+    /// There is no such command.
+    Operation(String),
+    /// It is about no object.
+    NoObject,
+    /// It is about what there is not.
+    Object(String),
+}
+
+/// Reads a command.
+pub fn read(text: &str) -> Result<Command, Fault> {
+    let mut reader = Reader { text, at: 0 };
+    let word = reader.word();
+    let known = WORDS.iter().find(|(name, _)| name.starts_with(&*word.to_ascii_lowercase()) && !word.is_empty());
+    let Some(&(_, verb)) = known else { return Err(Fault::Operation(word.to_string())) };
+    let none = Command { word: verb, object: None, names: Vec::new(), edits: Vec::new(), rest: String::new() };
+    if matches!(verb, Word::Help | Word::Quit | Word::History) {
+        return Ok(Command { rest: reader.rest().to_string(), ..none });
+    }
+    let object = reader.object()?;
+    let names = reader.names(verb, object)?;
+    let edits = match verb {
+        Word::Import | Word::Export => Vec::new(),
+        Word::Create | Word::Set => reader.settings(object)?,
+        Word::Delete | Word::Active if !reader.rest().is_empty() => return Err(reader.fault()),
+        _ => reader.attributes(object, verb)?,
+    };
+    let is_empty = edits.is_empty() && matches!(verb, Word::Set | Word::Unset);
+    if is_empty {
+        return Err(Fault::Syntax(text.len()));
+    }
+    Ok(Command { object: Some(object), names, edits, ..none })
+}
+
+/// A place in a command.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn fault(&self) -> Fault {
+        Fault::Syntax(self.text[..self.at].chars().count())
+    }
+
+    /// What is still to be read, behind blanks.
+    fn rest(&mut self) -> &'t str {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        &self.text[self.at..]
+    }
+
+    /// Up to a character that ends words.
+    fn until(&mut self, ends: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let length = rest.find(ends).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    fn word(&mut self) -> &'t str {
+        self.until(char::is_whitespace)
+    }
+
+    fn takes(&mut self, what: &str) -> bool {
+        let is_there = self.rest().starts_with(what);
+        self.at += if is_there { what.len() } else { 0 };
+        is_there
+    }
+
+    fn object(&mut self) -> Result<Object, Fault> {
+        let word = self.until(|c| c.is_whitespace() || c == '@');
+        let name = word.to_ascii_lowercase();
+        let known = OBJECTS.iter().find(|(known, _)| known.starts_with(&*name) || name == format!("{known}s"));
+        match known {
+            _ if word.is_empty() => Err(Fault::NoObject),
+            Some((_, object)) => Ok(*object),
+            None => Err(Fault::Object(word.to_string())),
+        }
+    }
+
+    /// Names stand where no attribute does. The server's are those of servers.
+    fn names(&mut self, verb: Word, object: Object) -> Result<Vec<String>, Fault> {
+        let start = self.at;
+        let word = self.until(|c| c.is_whitespace() || "=+".contains(c));
+        let takes_values = matches!(verb, Word::Set | Word::Create);
+        let is_value = takes_values && ["=", "+=", "-="].iter().any(|op| self.rest().starts_with(op));
+        let attribute = word.split([',', '.']).next().unwrap_or_default();
+        let is_attribute = match object {
+            Object::Server | Object::Sched => known(&object.target(""), attribute).is_some() || is_value,
+            _ => is_value,
+        };
+        if word.is_empty() || is_attribute {
+            self.at = start;
+            return Ok(Vec::new());
+        }
+        let mut all = word.to_string();
+        while all.ends_with(',') || self.rest().starts_with(',') {
+            self.takes(",");
+            let more = self.word();
+            if more.is_empty() {
+                return Err(self.fault());
+            }
+            all = format!("{},{more}", all.trim_end_matches(','));
+        }
+        Ok(all.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect())
+    }
+
+    /// `attribute[.resource] op value`, apart by commas.
+    fn settings(&mut self, object: Object) -> Result<Vec<Edit>, Fault> {
+        let mut edits = Vec::new();
+        while !self.rest().is_empty() {
+            let key = self.key()?;
+            let op = self.op()?;
+            let at = {
+                self.rest();
+                self.at
+            };
+            let value = self.value(&key, object)?;
+            check(object, &key, &value, &self.text[at..]).map_err(|offset| self.fault_at(at + offset))?;
+            edits.push(Edit { key, op, value });
+            if !self.takes(",") && !self.rest().is_empty() {
+                return Err(self.fault());
+            }
+        }
+        Ok(edits)
+    }
+
+    fn fault_at(&self, at: usize) -> Fault {
+        Fault::Syntax(self.text.get(..at).unwrap_or(self.text).chars().count())
+    }
+
+    /// Names of attributes, apart by commas.
+    fn attributes(&mut self, object: Object, verb: Word) -> Result<Vec<Edit>, Fault> {
+        let mut edits = Vec::new();
+        while !self.rest().is_empty() {
+            let at = self.at;
+            let key = self.key()?;
+            let is_known = known(&object.target(""), &key.attribute).is_some();
+            if verb == Word::Unset && object == Object::Server && !is_known {
+                return Err(self.fault_at(at));
+            }
+            edits.push(Edit { key, op: Op::Set, value: String::new() });
+            if !self.takes(",") && !self.rest().is_empty() {
+                return Err(self.fault());
+            }
+        }
+        Ok(edits)
+    }
+
+    fn key(&mut self) -> Result<Key, Fault> {
+        let word = self.until(|c| c.is_whitespace() || ",=".contains(c));
+        let name = word.trim_end_matches(['+', '-']);
+        self.at -= word.len() - name.len();
+        if name.is_empty() {
+            return Err(self.fault());
+        }
+        let (attribute, resource) = match name.split_once('.') {
+            Some((attribute, resource)) => (attribute, Some(resource.to_string())),
+            None => (name, None),
+        };
+        Ok(Key { attribute: attribute.to_string(), resource })
+    }
+
+    fn op(&mut self) -> Result<Op, Fault> {
+        let ops = [("+=", Op::Add), ("-=", Op::Remove), ("=", Op::Set)];
+        let known = ops.into_iter().find(|(sign, _)| self.takes(sign)).map(|(_, op)| op);
+        known.ok_or_else(|| self.fault())
+    }
+
+    /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
+    fn value(&mut self, key: &Key, object: Object) -> Result<String, Fault> {
+        let rest = self.rest();
+        if let Some(quote) = rest.chars().next().filter(|c| "\"'".contains(*c)) {
+            let Some(length) = rest[1..].find(quote) else {
+                self.at = self.text.len();
+                return Err(self.fault());
+            };
+            self.at += length + 2;
+            return Ok(rest[1..=length].to_string());
+        }
+        if known(&object.target(""), &key.attribute).is_some_and(|known| known.is_limit) {
+            return Ok(self.entries());
+        }
+        let value = self.until(|c| c.is_whitespace() || c == ',').to_string();
+        if value.is_empty() { Err(self.fault()) } else { Ok(value) }
+    }
+
+    fn entries(&mut self) -> String {
+        let rest = self.rest();
+        let mut length = 0;
+        for (place, c) in rest.char_indices() {
+            let goes_on = c != ',' || rest[place + 1..].trim_start().starts_with('[');
+            if !goes_on || (c.is_whitespace() && !rest[place..].trim_start().starts_with('[')) {
+                break;
+            }
+            length = place + c.len_utf8();
+        }
+        self.at += length;
+        rest[..length].to_string()
+    }
+}
+
+/// What PBS's `qmgr` finds wrong by itself, and at which character of the value: attributes that no server
+/// has, limits that name nobody. `text` is the value as it was written.
+fn check(object: Object, key: &Key, value: &str, text: &str) -> Result<(), usize> {
+    let known = known(&object.target(""), &key.attribute);
+    let is_strange = object == Object::Server && known.is_none();
+    let is_limit = known.is_some_and(|known| known.is_limit);
+    match is_strange || (is_limit && pbs::parse(value).is_none()) {
+        false => Ok(()),
+        // There PBS stops reading a name that cannot be one.
+        true if text.trim_start_matches(['"', '\'']).starts_with("[o:") => Err(5),
+        true => Err(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        let command = read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        let edit = |edit: &Edit| format!("{} {:?} {}", edit.key, edit.op, edit.value);
+        let edits: Vec<String> = command.edits.iter().map(edit).collect();
+        format!("{:?} {:?} {} | {}", command.word, command.object, command.names.join("+"), edits.join("; "))
+    }
+
+    #[test]
+    fn commands_are_read_by_the_beginnings_of_their_words() {
+        assert_eq!(told("s q q9 e=t"), "Set Some(Queue) q9 | e Set t");
+        assert_eq!(told("c n n1"), "Create Some(Node) n1 | ");
+        assert_eq!(told("l sc"), "List Some(Sched)  | ");
+        assert_eq!(told("p s"), "Print Some(Server)  | ");
+        assert_eq!(told("exit"), "Quit None  | ");
+    }
+
+    #[test]
+    fn values_stand_in_quotes_or_up_to_a_comma() {
+        let text = "set queue a,b comment = \"x, y\",enabled=t , Priority -= 5";
+        assert_eq!(told(text), "Set Some(Queue) a+b | comment Set x, y; enabled Set t; Priority Remove 5");
+        let limit = "set server max_run_res.ncpus += [u:a=1], [g:b=2], scheduling = True";
+        assert_eq!(told(limit), "Set Some(Server)  | max_run_res.ncpus Add [u:a=1], [g:b=2]; scheduling Set True");
+        assert_eq!(told("unset server max_run,comment"), "Unset Some(Server)  | max_run Set ; comment Set ");
+        assert_eq!(told("list queue @default enabled"), "List Some(Queue) @default | enabled Set ");
+        assert_eq!(told("set server managers += bob@*"), "Set Some(Server)  | managers Add bob@*");
+    }
+
+    #[test]
+    fn faults_are_where_pbs_finds_them() {
+        let fault = |text: &str| read(text).unwrap_err();
+        for (text, at) in [
+            ("set queue", 9),
+            ("set queue workq enabled", 23),
+            ("set server foo=1", 15),
+            ("set queue q9 max_run=4", 21),
+            ("set queue q9 max_run=\"[o:alice=3]\"", 26),
+            ("list queue workq \\n started", 20),
+            ("set queue q comment = \"open", 27),
+        ] {
+            assert_eq!(fault(text), Fault::Syntax(at), "{text}");
+        }
+        assert_eq!(fault("foo"), Fault::Operation("foo".into()));
+        assert_eq!(fault(""), Fault::Operation(String::new()));
+        assert_eq!((fault("set"), fault("list job")), (Fault::NoObject, Fault::Object("job".into())));
+        assert_eq!(told("set queue q9 max_run=\"[u:PBS_GENERIC=x]\"").matches("=x").count(), 1);
+    }
+}

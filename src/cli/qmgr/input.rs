@@ -1,0 +1,78 @@
+//! Commands out of what is typed or read: lines that go on, several on one line, remarks.
+
+/// Takes lines and gives commands.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// What goes on in the next line.
+    begun: String,
+}
+
+impl Input {
+    /// Takes a line; the commands that end with it. A line that ends in `\` goes on in the next.
+    pub fn take(&mut self, line: &str) -> Vec<String> {
+        match line.strip_suffix('\\') {
+            Some(begun) => {
+                self.begun.push_str(begun);
+                Vec::new()
+            }
+            None => commands(&format!("{}{line}", std::mem::take(&mut self.begun))),
+        }
+    }
+
+    /// Whether a command goes on.
+    pub fn goes_on(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// What has begun and does not go on after all.
+    pub fn end(self) -> Vec<String> {
+        commands(&self.begun)
+    }
+}
+
+/// The commands of a line, apart by `;`; what follows a `#` at the beginning of a word is a remark. In quotes
+/// both are plain characters.
+pub fn commands(line: &str) -> Vec<String> {
+    let (mut all, mut command, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('#', None) if command.ends_with(char::is_whitespace) || command.is_empty() => break,
+            (';', None) => all.push(std::mem::take(&mut command)),
+            _ => {
+                command.push(c);
+                quote = match quote {
+                    None if c == '"' || c == '\'' => Some(c),
+                    Some(open) if open == c => None,
+                    same => same,
+                };
+            }
+        }
+    }
+    all.push(command);
+    let trimmed = all.iter().map(|command| command.trim());
+    trimmed.filter(|command| !command.is_empty()).map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_commands_and_remarks() {
+        let said = commands("list server; print queue q # ; x");
+        assert_eq!(said, ["list server", "print queue q"]);
+        assert_eq!(commands("set queue q comment = \"a;b # c\""), ["set queue q comment = \"a;b # c\""]);
+        assert_eq!(commands("  # only this"), [""; 0]);
+        assert_eq!(commands("set queue q comment=a#b"), ["set queue q comment=a#b"]);
+    }
+
+    #[test]
+    fn a_line_goes_on_after_a_backslash() {
+        let mut input = Input::default();
+        assert_eq!(input.take("list queue \\"), [""; 0]);
+        assert!(input.goes_on());
+        assert_eq!(input.take("workq; list server"), ["list queue workq", "list server"]);
+        assert_eq!(input.take("quit \\"), [""; 0]);
+        assert_eq!(input.end(), ["quit"]);
+    }
+}

@@ -1,0 +1,223 @@
+//! What `list` and `print` say: `print` in commands that make the same again.
+
+use super::grammar::Object;
+use crate::cli::attributes::Attributes;
+use crate::cli::full;
+use crate::cli::nodes::{self, Format};
+use crate::cli::queues;
+use crate::cli::source::Answers;
+use crate::model::amendment::description::Line;
+use crate::model::amendment::{Key, Target, known, place};
+use crate::model::node::NodeSharing;
+use std::fmt::Write;
+
+/// All that can be shown.
+pub struct View {
+    answers: Answers,
+}
+
+/// An object with its attributes.
+pub struct Shown {
+    target: Target,
+    /// How it is called at the head of a list.
+    name: String,
+    lines: Vec<Line>,
+}
+
+/// What a node tells of itself and can be told, too.
+const OF_NODE: [&str; 3] = ["state", "resources_available", "comment"];
+
+impl View {
+    /// Of answers to questions about the server, objects, queues and nodes, put together.
+    pub fn new(answers: Answers) -> View {
+        View { answers }
+    }
+
+    /// The names of all objects of a kind.
+    pub fn names(&self, object: Object) -> Vec<String> {
+        let configured = self.answers.objects.iter().map(|described| &described.target);
+        match object {
+            Object::Node => self.answers.nodes.iter().map(|record| record.node.facts.name.clone()).collect(),
+            Object::Queue | Object::Resource => {
+                let is_one = |target: &&Target| target.kind() == object.name();
+                configured.filter(is_one).map(|target| target.name().to_string()).collect()
+            }
+            Object::Server => vec![self.answers.server.name.clone()],
+            Object::Sched => vec![SCHED.to_string()],
+            Object::Hook => Vec::new(),
+        }
+    }
+
+    /// An object; None if there is none of this name.
+    pub fn object(&self, object: Object, name: &str) -> Option<Shown> {
+        if !self.names(object).iter().any(|known| known == name) && !matches!(object, Object::Server | Object::Sched) {
+            return None;
+        }
+        let target = object.target(name);
+        let configured = match object {
+            Object::Sched => self.scheduler(),
+            _ => self.configured(&target),
+        };
+        let mut lines = self.told(&target, name);
+        lines.retain(|line| {
+            !configured.iter().any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
+        });
+        lines.extend(configured);
+        lines.sort_by_key(|line| place(&target, &line.name));
+        let name = match object {
+            Object::Server => self.answers.server.name.clone(),
+            Object::Sched => SCHED.to_string(),
+            _ => name.to_string(),
+        };
+        Some(Shown { target, name, lines })
+    }
+
+    fn configured(&self, target: &Target) -> Vec<Line> {
+        let described = self.answers.objects.iter().find(|described| described.target == *target);
+        described.map(|described| described.lines.clone()).unwrap_or_default()
+    }
+
+    /// What the server says of the scheduler.
+    fn scheduler(&self) -> Vec<Line> {
+        let is_shared = |line: &Line| ["scheduling", "scheduler_iteration"].contains(&line.name.as_str());
+        let own = |name: &str, value: &str| Line { name: name.to_string(), resource: None, value: value.to_string() };
+        let shared = self.configured(&Target::Server).into_iter().filter(is_shared);
+        [own("sched_host", &self.answers.server.host), own("state", "idle")].into_iter().chain(shared).collect()
+    }
+
+    /// What comes of the work there is, and not of the configuration.
+    fn told(&self, target: &Target, name: &str) -> Vec<Line> {
+        let server = &self.answers.server;
+        let lines = |attributes: Attributes| lines(&attributes);
+        match target {
+            Target::Queue(_) => {
+                let counted = self.answers.queues.iter().find(|counted| counted.queue.name == name);
+                let all = counted.map(|counted| lines(queues::of_queue(counted, &server.resources)));
+                only(all.unwrap_or_default(), &["total_jobs", "state_count", "resources_assigned"])
+            }
+            Target::Server => {
+                let sums = queues::assigned_in_all(&self.answers.queues);
+                let all = lines(queues::of_server(&self.answers.queues, &sums, server));
+                let own =
+                    ["server_state", "server_host", "total_jobs", "state_count", "resources_assigned", "pbs_version"];
+                only(all, &own)
+            }
+            Target::Node(_) => {
+                let record = self.answers.nodes.iter().find(|record| record.node.facts.name == name);
+                record.map(|record| lines(nodes::attributes(record, server, Format::Dsv))).unwrap_or_default()
+            }
+            Target::Resource(_) | Target::Sched => Vec::new(),
+        }
+    }
+}
+
+/// The only scheduler's name.
+pub const SCHED: &str = "default";
+
+fn lines(attributes: &Attributes) -> Vec<Line> {
+    let line = |attribute: &crate::cli::attributes::Attribute| {
+        let value = full::text(attribute)?.into_owned();
+        let resource = attribute.resource.map(str::to_string);
+        Some(Line { name: attribute.name.to_string(), resource, value })
+    };
+    attributes.0.iter().filter_map(line).collect()
+}
+
+fn only(mut lines: Vec<Line>, names: &[&str]) -> Vec<Line> {
+    lines.retain(|line| names.contains(&line.name.as_str()));
+    lines
+}
+
+impl Shown {
+    /// Leaves only these attributes, in PBS's order: the last one asked for first.
+    pub fn only(&mut self, keys: &[Key]) {
+        if keys.is_empty() {
+            return;
+        }
+        let is_meant = |line: &Line, key: &Key| {
+            key.attribute.eq_ignore_ascii_case(&line.name) && (key.resource.is_none() || key.resource == line.resource)
+        };
+        let of = |key: &Key| self.lines.iter().filter(|line| is_meant(line, key)).cloned().collect::<Vec<Line>>();
+        self.lines = keys.iter().rev().flat_map(of).collect();
+    }
+
+    /// As `list` shows it.
+    pub fn listed(&self, out: &mut String) {
+        let kind = self.target.kind();
+        let (head, tail) = kind.split_at(1);
+        let _ = writeln!(out, "{}{tail} {}", head.to_ascii_uppercase(), self.name);
+        for line in &self.lines {
+            let _ = writeln!(out, "    {} = {}", key(line), line.value);
+        }
+        out.push('\n');
+    }
+
+    /// As `print` does: what can be set.
+    pub fn printed(&self, out: &mut String) {
+        let (kind, name) = (self.target.kind(), &self.name);
+        match &self.target {
+            Target::Server => {
+                out.push_str("#\n# Set server attributes.\n#\n");
+                return self.settings(out, kind);
+            }
+            Target::Sched => {
+                let _ = writeln!(out, "#\n# Create and define scheduler {name}\n#\ncreate {kind} {name}");
+                return self.settings(out, kind);
+            }
+            _ => {}
+        }
+        let _ = writeln!(out, "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}");
+        self.settings(out, &format!("{kind} {name}"));
+    }
+
+    fn settings(&self, out: &mut String, what: &str) {
+        for line in self.lines.iter().filter(|line| self.is_settable(line)) {
+            let _ = writeln!(out, "set {what} {} = {}", key(line), quoted(&self.target, line));
+        }
+    }
+
+    fn is_settable(&self, line: &Line) -> bool {
+        let told = ["jobs", "total_jobs", "state_count", "resources_assigned", "sched_host"];
+        let told = told.into_iter().chain(["server_state", "server_host", "pbs_version", "license"]);
+        let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
+        match self.target {
+            Target::Sched => !["sched_host", "state"].contains(&line.name.as_str()),
+            Target::Node(_) if of_node.contains(&line.name.as_str()) => false,
+            Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
+            Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),
+            _ => !told.into_iter().any(|name| name == line.name),
+        }
+    }
+}
+
+fn key(line: &Line) -> String {
+    Key { attribute: line.name.clone(), resource: line.resource.clone() }.to_string()
+}
+
+/// Values with blanks or commas stand in quotes; entries of limits never have any.
+fn quoted(target: &Target, line: &Line) -> String {
+    let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
+    // Of a node's states only one can be said.
+    let is_state = matches!(target, Target::Node(_)) && line.name == "state";
+    let value = match is_state {
+        true if line.value.contains("offline") => "offline",
+        true => "free",
+        false => &line.value,
+    };
+    let is_plain = is_limit || !value.contains([' ', ',', ';', '#', '\'', '"', '\t']);
+    match (is_plain && !value.is_empty(), value.contains('"')) {
+        (true, _) => value.to_string(),
+        (false, true) => format!("'{value}'"),
+        (false, false) => format!("\"{value}\""),
+    }
+}
+
+/// The words above what is printed of a kind of objects.
+pub fn heading(object: Object) -> &'static str {
+    match object {
+        Object::Resource => "#\n# Create resources and set their properties.\n#\n",
+        Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
+        Object::Node => "#\n# Create nodes and set their properties.\n#\n",
+        Object::Server | Object::Sched | Object::Hook => "",
+    }
+}

@@ -1,0 +1,144 @@
+//! A configuration as it is with what was said laid over it.
+
+use super::{Amendment, Amendments, Being, Key, Target, attributes, forms, resources};
+use crate::model::config::Config;
+use crate::model::limit::Selector;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::resource::ResourceList;
+use std::fmt;
+
+/// Something said that does not fit the file as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Of what.
+    pub target: Target,
+    /// Which attribute; None if the object itself is not there.
+    pub key: Option<Key>,
+    /// Why not.
+    pub why: Refusal,
+}
+
+/// `queue gpu: Unknown queue`.
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{} {key}: {}", self.target, self.why),
+            None => write!(f, "{}: {}", self.target, self.why),
+        }
+    }
+}
+
+impl Config {
+    /// This with what was said laid over it, and what of that does not fit and was passed over.
+    pub fn amended(&self, amendments: &Amendments) -> (Config, Vec<Misfit>) {
+        let mut misfits = Vec::new();
+        // The default queue stays when another one becomes it.
+        let mut config = Config { queues: self.stated_queues(), ..self.clone() };
+        let mut all: Vec<&(Target, Amendment)> = amendments.all.iter().collect();
+        // Of one kind those first that were named first.
+        all.sort_by_key(|(target, _)| std::mem::discriminant(target) != std::mem::discriminant(&RESOURCE));
+        for (target, amendment) in all {
+            lay_over(&mut config, target, amendment, &mut misfits);
+        }
+        config.queues = config.stated_queues();
+        (config, misfits)
+    }
+
+    /// Whether something is said of a resource.
+    pub fn speaks_of(&self, resource: &str) -> bool {
+        let server = &self.server;
+        let lists = [&server.defaults, &server.chunk_defaults, &server.most].into_iter();
+        let of_queue = |queue: &Queue| {
+            let lists: [&ResourceList; 4] = [&queue.least, &queue.most, &queue.defaults, &queue.chunk_defaults];
+            lists.into_iter().any(|list| list.contains_key(resource))
+        };
+        let in_queues = self.queues.iter().any(of_queue);
+        let in_limits = self.limits.all.iter().any(|limit| limit.quantity.name() == resource);
+        let on_nodes = self.nodes.iter().any(|node| node.available.contains_key(resource));
+        in_queues || in_limits || on_nodes || lists.into_iter().any(|list| list.contains_key(resource))
+    }
+}
+
+const RESOURCE: Target = Target::Resource(String::new());
+
+fn lay_over(config: &mut Config, target: &Target, amendment: &Amendment, misfits: &mut Vec<Misfit>) {
+    let mut misfit = |key: Option<&Key>, why| misfits.push(Misfit { target: target.clone(), key: key.cloned(), why });
+    match amendment.being {
+        Being::Deleted => return delete(config, target),
+        Being::Created => create(config, target),
+        Being::Filed => {
+            if let Err(why) = exists(config, target) {
+                return misfit(None, why);
+            }
+        }
+    }
+    for (key, text) in in_order(target, amendment) {
+        if let Err(why) = write(config, target, key, text) {
+            misfit(Some(key), why);
+        }
+    }
+}
+
+/// What says whether something counts comes after what says what: `job_history_enable`.
+fn in_order<'a>(target: &Target, amendment: &'a Amendment) -> Vec<(&'a Key, Option<&'a str>)> {
+    let mut values: Vec<(&Key, Option<&str>)> =
+        amendment.values.iter().map(|(key, text)| (key, text.as_deref())).collect();
+    let is_switch = |key: &Key| key.attribute.ends_with("_enable");
+    values.sort_by_key(|(key, text)| (text.is_some(), is_switch(key), attributes::place(target, &key.attribute)));
+    values
+}
+
+fn write(config: &mut Config, target: &Target, key: &Key, text: Option<&str>) -> Result<(), Refusal> {
+    let attribute = attributes::find(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+    match target {
+        Target::Resource(name) => resources::write(config, name, key, text),
+        _ => forms::write(config, target, key, attribute.form, text),
+    }
+}
+
+/// Whether there is such an object; of nodes only the ledger knows.
+pub(super) fn exists(config: &Config, target: &Target) -> Result<(), Refusal> {
+    match target {
+        Target::Server | Target::Sched | Target::Node(_) => Ok(()),
+        Target::Queue(name) => {
+            let is_there = config.stated_queues().iter().any(|queue| queue.name == *name);
+            if is_there { Ok(()) } else { Err(Refusal::unknown_queue()) }
+        }
+        Target::Resource(name) => match config.resources.iter().any(|(known, _)| known == name) {
+            true => Ok(()),
+            false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
+            false => Err(Refusal::no_resource()),
+        },
+    }
+}
+
+/// A queue that was created is closed until it is opened.
+fn create(config: &mut Config, target: &Target) {
+    delete(config, target);
+    match target {
+        Target::Queue(name) => {
+            config.queues.push(Queue { enabled: false, started: false, ..Queue::named(name) });
+        }
+        Target::Resource(name) => resources::create(config, name),
+        Target::Server | Target::Sched | Target::Node(_) => {}
+    }
+}
+
+/// With what limits its jobs, and what the whole system has of it.
+fn delete(config: &mut Config, target: &Target) {
+    match target {
+        Target::Queue(name) => {
+            config.queues.retain(|queue| queue.name != *name);
+            let own = Selector::Named(name.clone());
+            config.limits.all.retain(|limit| limit.scope.queue != own);
+            config.precedence.queues.remove(name);
+        }
+        Target::Resource(name) => {
+            config.resources.retain(|(known, _)| known != name);
+            config.pools.retain(|(known, _)| known != name);
+        }
+        Target::Server | Target::Sched | Target::Node(_) => {}
+    }
+    config.kept.retain(|(known, _), _| known != target);
+}

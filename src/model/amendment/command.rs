@@ -1,0 +1,241 @@
+//! A command of `qmgr` about one object, and what was said before with that added.
+
+use super::attributes::{find, names};
+use super::{Amendments, Being, Key, Misfit, Target, apply, attributes, forms, known, resources};
+use crate::model::config::Config;
+use crate::model::limit::pbs;
+use crate::model::queue::Queue;
+use crate::model::refusal::Refusal;
+use crate::model::resource::Resources;
+use serde::{Deserialize, Serialize};
+
+/// What is to be done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Make it, with these attributes.
+    Create,
+    /// Take it away.
+    Delete,
+    /// Set attributes.
+    Set,
+    /// Unset attributes.
+    Unset,
+}
+
+/// How a value is to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Op {
+    /// `=`.
+    Set,
+    /// `+=`.
+    Add,
+    /// `-=`.
+    Remove,
+}
+
+/// An attribute to be set or unset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// Which.
+    pub key: Key,
+    /// How; of no account when it is unset.
+    pub op: Op,
+    /// To what; empty when it is unset.
+    pub value: String,
+}
+
+/// A command about one object: all of it is done, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    /// What.
+    pub verb: Verb,
+    /// To which object.
+    pub target: Target,
+    /// With which attributes.
+    pub edits: Vec<Edit>,
+}
+
+/// More than this nobody needs to say of an attribute.
+const LONGEST: usize = 16 << 10;
+
+/// So many objects may be spoken of.
+const MOST: usize = 10_000;
+
+impl Amendments {
+    /// These and a command besides, above a file. An object must be there, or must not; values must be ones
+    /// that its attributes can have.
+    pub fn with(&self, command: &Command, file: &Config) -> Result<Amendments, Refusal> {
+        let (config, _) = file.amended(self);
+        let mut next = self.clone();
+        let target = match &command.target {
+            Target::Sched => &Target::Server,
+            target => target,
+        };
+        match command.verb {
+            Verb::Create => next.create(target, &config, file)?,
+            Verb::Delete => {
+                next.delete(target, &config, file)?;
+                return Ok(next);
+            }
+            Verb::Set | Verb::Unset => apply::exists(&config, target)?,
+        }
+        for edit in &command.edits {
+            check_edit(&command.target, edit)?;
+            next.say(target, command.verb, edit, &config)?;
+        }
+        next.check(target, &command.edits, file)?;
+        let default = file.amended(&next).0.server.default_queue;
+        match config.stated_queues().iter().any(|queue| queue.name == default) {
+            true => Ok(next),
+            false => Err(Refusal::unknown_queue()),
+        }
+    }
+
+    /// The default queue that is there though nobody has spoken of it stays as it is.
+    fn create(&mut self, target: &Target, config: &Config, file: &Config) -> Result<(), Refusal> {
+        if matches!(target, Target::Queue(_)) && self.of(target).is_none() && is_unspoken(file, target) {
+            self.entry(target);
+            return Ok(());
+        }
+        let is_there = apply::exists(config, target).is_ok();
+        match target {
+            Target::Queue(name) if !Queue::is_name(name) => return Err(Refusal::bad_name()),
+            Target::Queue(_) if is_there => return Err(Refusal::queue_exists()),
+            Target::Resource(name) if is_there || resources::is_builtin(name) => return Err(Refusal::duplicate()),
+            Target::Resource(name) if !Resources::is_name(name) => return Err(Refusal::bad_name()),
+            Target::Queue(_) | Target::Resource(_) if self.all.len() >= MOST => {
+                return Err(Refusal::too_large("the objects of qmgr", MOST));
+            }
+            Target::Queue(_) | Target::Resource(_) => {}
+            Target::Node(_) => return Err(Refusal::unknown_node()),
+            Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
+        }
+        self.drop(target);
+        self.entry(target).being = Being::Created;
+        Ok(())
+    }
+
+    /// What the file has stays spoken of: it would come back with the next start.
+    fn delete(&mut self, target: &Target, config: &Config, file: &Config) -> Result<(), Refusal> {
+        apply::exists(config, target)?;
+        match target {
+            Target::Queue(name) if *name == config.server.default_queue => return Err(Refusal::busy()),
+            Target::Queue(_) | Target::Resource(_) => {}
+            Target::Node(_) => return Err(Refusal::unknown_node()),
+            Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
+        }
+        self.drop(target);
+        if apply::exists(file, target).is_ok() {
+            self.entry(target).being = Being::Deleted;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, target: &Target, verb: Verb, edit: &Edit, config: &Config) -> Result<(), Refusal> {
+        let known = known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+        let key = Key { attribute: known.name.to_string(), ..edit.key.clone() };
+        let value = match verb {
+            Verb::Unset => None,
+            _ => Some(self.combined(target, &key, edit, config)?),
+        };
+        // All resources of a list are unset together.
+        let unset: Vec<Key> = match (verb, known.of_resources && key.resource.is_none()) {
+            (Verb::Unset, true) => present(config, target, &key),
+            _ => vec![key],
+        };
+        let amendment = self.entry(target);
+        for key in unset {
+            amendment.values.insert(key, value.clone());
+        }
+        Ok(())
+    }
+
+    /// What an attribute is to be in the end; what was said earlier in the same command counts.
+    fn combined(&self, target: &Target, key: &Key, edit: &Edit, config: &Config) -> Result<String, Refusal> {
+        let known = known(target, &key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+        let illegal = || Refusal::illegal_value(&key.to_string());
+        let said = self.of(target).and_then(|amendment| amendment.values.get(key));
+        let before =
+            said.cloned().unwrap_or_else(|| Some(current(config, target, key)).filter(|text| !text.is_empty()));
+        let before = before.unwrap_or_default();
+        match edit.op {
+            Op::Set => Ok(edit.value.clone()),
+            op if known.is_limit => {
+                let read = |text: &str| if text.is_empty() { Some(Vec::new()) } else { pbs::parse(text) };
+                let (before, more) = (read(&before).unwrap_or_default(), read(&edit.value).ok_or_else(illegal)?);
+                let combine = if op == Op::Add { pbs::with } else { pbs::without };
+                Ok(pbs::written(&combine(&before, &more)))
+            }
+            op if known.is_list => {
+                let (mut all, more) = (names(&before), names(&edit.value));
+                all.retain(|name| !more.contains(name));
+                all.extend(more.into_iter().filter(|_| op == Op::Add));
+                Ok(all.join(","))
+            }
+            op => sum(&before, &edit.value, op).ok_or_else(illegal),
+        }
+    }
+
+    /// Whether the file, so amended, takes what was just said.
+    fn check(&self, target: &Target, edits: &[Edit], file: &Config) -> Result<(), Refusal> {
+        let (config, misfits) = file.amended(self);
+        let is_new = |key: &Key| edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute));
+        // Of two styles of limits the one that stands later is found to be in the way.
+        let is_mixed = |misfit: &Misfit| misfit.why == Refusal::mixed_limits();
+        let is_about =
+            |misfit: &&Misfit| misfit.target == *target && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
+        if let Some(misfit) = misfits.iter().find(is_about) {
+            return Err(misfit.why.clone());
+        }
+        let is_untyped =
+            self.of(target).is_some_and(|said| said.being == Being::Created) && !self.says_value(target, "queue_type");
+        let opens = |queue: &Queue| queue.enabled && is_untyped;
+        match forms::queue(&config, target).is_some_and(opens) {
+            true => Err(Refusal::no_queue_type()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether an attribute was given a value.
+    pub(super) fn says_value(&self, target: &Target, attribute: &str) -> bool {
+        self.of(target).is_some_and(|said| said.values.get(&Key::plain(attribute)).is_some_and(Option::is_some))
+    }
+}
+
+fn is_unspoken(file: &Config, target: &Target) -> bool {
+    file.server.default_queue == target.name() && !file.queues.iter().any(|queue| queue.name == target.name())
+}
+
+/// The attribute as it is, all its entries together.
+fn current(config: &Config, target: &Target, key: &Key) -> String {
+    let Some(attribute) = find(target, &key.attribute) else { return String::new() };
+    let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
+    values.filter(|(resource, _)| *resource == key.resource).map(|(_, text)| text).collect::<Vec<_>>().join(",")
+}
+
+fn present(config: &Config, target: &Target, key: &Key) -> Vec<Key> {
+    let Some(attribute) = find(target, &key.attribute) else { return Vec::new() };
+    let values = forms::read(config, target, attribute.name, attribute.form).into_iter();
+    values.map(|(resource, _)| Key { resource, ..key.clone() }).collect()
+}
+
+fn sum(before: &str, value: &str, op: Op) -> Option<String> {
+    let number = |text: &str| if text.is_empty() { Some(0) } else { text.trim().parse::<i64>().ok() };
+    let (before, value) = (number(before)?, number(value)?);
+    let sum = if op == Op::Add { before.checked_add(value) } else { before.checked_sub(value) };
+    sum.map(|sum| sum.to_string())
+}
+
+fn check_edit(target: &Target, edit: &Edit) -> Result<(), Refusal> {
+    let known = attributes::known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
+    if edit.value.len() > LONGEST {
+        return Err(Refusal::too_large("a value", LONGEST));
+    }
+    match (known.of_resources, &edit.key.resource) {
+        (false, Some(_)) => Err(Refusal::undefined_attribute()),
+        _ if edit.value.contains(['\n', '\r', '\0']) => Err(Refusal::illegal_value("")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,76 @@
+//! What is shown of objects: their attributes as the configuration has them, in PBS's names and order.
+
+use super::{Amendments, Being, Target, attributes, forms, resources};
+use crate::model::config::Config;
+use serde::{Deserialize, Serialize};
+
+/// A value of an attribute; one with several entries has several of these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The attribute.
+    pub name: String,
+    /// The resource, where it is a list of them.
+    pub resource: Option<String>,
+    /// The value.
+    pub value: String,
+}
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Which.
+    pub target: Target,
+    /// What is set of it.
+    pub lines: Vec<Line>,
+}
+
+/// All objects that are configured: resources and queues in the order in which they came, the server, nodes
+/// of which something is said.
+pub fn described(config: &Config, amendments: &Amendments) -> Vec<Described> {
+    let resources = config.resources.iter().map(|(name, _)| resource(config, name));
+    let queues = config.stated_queues().into_iter().map(|queue| Target::Queue(queue.name));
+    let nodes = config.nodes.iter().map(|node| Target::Node(node.name.clone()));
+    let others = queues.chain([Target::Server]).chain(nodes).map(|target| object(config, amendments, target));
+    resources.chain(others).collect()
+}
+
+fn resource(config: &Config, name: &str) -> Described {
+    let told = resources::described(config, name).into_iter().filter(|(_, text)| !text.is_empty());
+    let line = |(name, value): (&str, String)| Line { name: name.to_string(), resource: None, value };
+    Described { target: Target::Resource(name.to_string()), lines: told.map(line).collect() }
+}
+
+fn object(config: &Config, amendments: &Amendments, target: Target) -> Described {
+    let mut lines = Vec::new();
+    for attribute in attributes::all(&target) {
+        if is_unsaid(amendments, &target, attribute.name) {
+            continue;
+        }
+        for (resource, value) in forms::read(config, &target, attribute.name, attribute.form) {
+            let values = match known_limit(&target, attribute.name) {
+                true => entries(&value),
+                false => vec![value],
+            };
+            let line = |value| Line { name: attribute.name.to_string(), resource: resource.clone(), value };
+            lines.extend(values.into_iter().map(line));
+        }
+    }
+    Described { target, lines }
+}
+
+fn known_limit(target: &Target, name: &str) -> bool {
+    attributes::known(target, name).is_some_and(|known| known.is_limit)
+}
+
+fn entries(text: &str) -> Vec<String> {
+    let read = crate::model::limit::pbs::parse(text).unwrap_or_default();
+    read.iter().map(ToString::to_string).collect()
+}
+
+/// Of a queue that was created, PBS does not show whether it is open, and what it is, before that was said.
+fn is_unsaid(amendments: &Amendments, target: &Target, attribute: &str) -> bool {
+    let is_created = amendments.of(target).is_some_and(|said| said.being == Being::Created);
+    is_created && UNSAID.contains(&attribute) && !amendments.says_value(target, attribute)
+}
+
+const UNSAID: [&str; 3] = ["queue_type", "enabled", "started"];

@@ -1,0 +1,100 @@
+//! What of the limits on what is queued is used, and by which jobs: what `qstat --limits` shows (P9).
+
+use super::{Census, Entry, Party, Place};
+use crate::model::job::JobId;
+use crate::model::limit::{Key, Limit, Quantity};
+use crate::model::limit_use::{Figure, LimitUse};
+use crate::model::resource::{Definition, Resources, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What those a limit counts together have of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The limit's place among all.
+    pub place: usize,
+    /// Who they are.
+    pub whom: Key,
+    /// What they have, as the limit counts.
+    pub used: i64,
+    /// Their jobs, the first [`LimitUse::MOST`].
+    pub by: Vec<JobId>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+/// The jobs that use a limit.
+#[derive(Clone, Debug, Default)]
+struct Users {
+    by: Vec<JobId>,
+    more: u64,
+}
+
+impl Counted {
+    /// As it is told; how many wait to be considered is for the scheduler to say.
+    pub fn told(&self, limit: &Limit, resources: &Resources) -> LimitUse {
+        let figure = |amount| figure(&limit.quantity, amount, resources);
+        LimitUse {
+            place: self.place,
+            limit: limit.clone(),
+            whom: self.whom.clone(),
+            used: figure(self.used),
+            soft: limit.soft.map(figure),
+            hard: limit.hard.map(figure),
+            by: self.by.clone(),
+            more: self.more,
+            waiting: 0,
+            barred: 0,
+        }
+    }
+}
+
+fn figure(quantity: &Quantity, amount: i64, resources: &Resources) -> Figure {
+    let definition = match quantity {
+        Quantity::Resource(name) => resources.get(name),
+        _ => None,
+    };
+    let value = |definition: &Definition| Value::of_amount(definition.kind, amount).to_string();
+    Figure { amount, shown: definition.map_or_else(|| amount.to_string(), value) }
+}
+
+impl Users {
+    fn add(&mut self, jobs: &[JobId], more: u64) {
+        let named = jobs.len().min(LimitUse::MOST.saturating_sub(self.by.len()));
+        self.by.extend(&jobs[..named]);
+        self.more += more + (jobs.len() - named) as u64;
+    }
+}
+
+impl Census {
+    /// Of each limit on what is queued that anybody uses.
+    pub fn uses(&self) -> Vec<Counted> {
+        let users = self.users();
+        let counted = |((place, whom), used): (&Place, &i64)| {
+            let users = users.get(&(*place, whom)).cloned().unwrap_or_default();
+            Counted { place: *place, whom: whom.clone(), used: *used, by: users.by, more: users.more }
+        };
+        self.sums.iter().map(counted).collect()
+    }
+
+    /// Jobs of one party use the same limits: their many are gone through by party, and parties by limit.
+    fn users(&self) -> BTreeMap<(usize, &Key), Users> {
+        let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
+        for (id, Entry { party, amounts }) in &self.jobs {
+            let nobody = || vec![Users::default(); party.places.len()];
+            let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
+            let using = users.iter_mut().zip(amounts).filter(|(_, amount)| **amount > 0);
+            using.for_each(|(users, _)| users.add(&[*id], 0));
+        }
+        let mut all: BTreeMap<(usize, &Key), Users> = BTreeMap::new();
+        // In the order of their names, and not in that of the pointers.
+        for party in self.parties.values() {
+            let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
+            for ((place, whom), users) in party.places.iter().zip(users) {
+                all.entry((*place, whom)).or_default().add(&users.by, users.more);
+            }
+        }
+        all.values_mut().for_each(|users| users.by.sort_unstable());
+        all
+    }
+}

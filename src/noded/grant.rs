@@ -1,0 +1,74 @@
+//! A noded within a job of another Lanai: it offers what the job was given, and no more (F17).
+
+use super::probe::Hardware;
+use crate::model::grant::Grant;
+use crate::sys::home::Home;
+use anyhow::{Context, Result, anyhow};
+use std::io::ErrorKind;
+
+/// What this installation may offer, if it lives within a job.
+pub fn read(home: &Home) -> Result<Option<Grant>> {
+    let path = home.grant();
+    let place = || path.display().to_string();
+    match std::fs::read_to_string(&path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        // To offer the whole host instead would take what is other jobs'.
+        text => Grant::parse(&text.with_context(place)?).map(Some).map_err(|why| anyhow!(why)).with_context(place),
+    }
+}
+
+impl Hardware {
+    /// The part of it that a job was given.
+    pub fn within(self, grant: &Grant) -> Hardware {
+        let bound = !grant.cpus.is_empty();
+        let processors = match bound {
+            true => grant.cpus.clone(),
+            false => (0..grant.ncpus).filter_map(|number| u16::try_from(number).ok()).collect(),
+        };
+        Hardware {
+            processors,
+            // Where the job is bound to no processors, its own jobs are bound to none either.
+            quota: (!bound).then_some(grant.ncpus),
+            memory_kb: grant.mem_kb.unwrap_or(self.memory_kb),
+            gpus: grant.gpus.clone(),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::resource::Value;
+    use crate::noded::args::Args;
+    use crate::noded::probe;
+    use clap::Parser;
+
+    fn offered(grant: &Grant) -> crate::model::node::NodeFacts {
+        let hardware = Hardware {
+            host: "porch".into(),
+            processors: vec![0, 1, 2, 3],
+            quota: None,
+            host_processors: 8,
+            memory_kb: 4000,
+            gpus: vec![0, 1],
+        };
+        probe::nodes(&Args::try_parse_from(["noded"]).unwrap(), &hardware.within(grant)).remove(0)
+    }
+
+    #[test]
+    fn what_the_job_was_given_is_what_there_is() {
+        let node = offered(&Grant { ncpus: 2, mem_kb: Some(1000), cpus: vec![1, 3], gpus: vec![1] });
+        assert_eq!((&node.available["ncpus"], &node.available["ngpus"]), (&Value::Long(2), &Value::Long(1)));
+        assert_eq!(node.available["mem"].to_string(), "1000kb");
+        assert_eq!((node.cpus, node.gpus), (vec![1, 3], vec![1]));
+    }
+
+    #[test]
+    fn a_job_bound_to_nothing_binds_nothing() {
+        let node = offered(&Grant { ncpus: 6, ..Grant::default() });
+        assert_eq!(node.available["ncpus"], Value::Long(6));
+        assert_eq!(node.available["mem"].to_string(), "4000kb", "a job held to no memory may have the host's");
+        assert!(node.cpus.is_empty() && node.gpus.is_empty() && !node.available.contains_key("ngpus"));
+    }
+}

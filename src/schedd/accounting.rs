@@ -1,0 +1,104 @@
+//! The entries of the accounts: one for each attempt that is over, and one for a job that ends while it waits.
+//!
+//! An entry is written in the transaction of the end it tells of, beside the charge, so the accounts lack no
+//! job and have none twice. A start that failed and is tried again leaves none.
+
+use super::charging;
+use super::setup::Setup;
+use super::timers;
+use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
+use crate::model::charge::Held;
+use crate::model::event::Event;
+use crate::model::job::{Job, Run, Share};
+use crate::model::state::State;
+use crate::model::time::{ClockTable, Span, Time};
+use crate::spool::commit::Change as Row;
+use crate::spool::{Spool, SpoolError};
+
+/// What an entry is made by.
+pub struct Desk<'a> {
+    /// What is charged where.
+    pub setup: &'a Setup,
+    /// What a watch showed when.
+    pub clock: &'a ClockTable,
+    /// This moment.
+    pub now: Time,
+}
+
+impl Desk<'_> {
+    /// The row for a job's attempt that is over just now, and by which event, if by one; None if it was a start
+    /// that failed and is tried again.
+    pub fn of_attempt(&self, job: &Job, event: Option<&Event>) -> Option<Row> {
+        let run = job.life.run.as_ref().filter(|run| !run.open)?;
+        let ran = !matches!(event, Some(Event::Ended { outcome, .. }) if !outcome.how.ran());
+        if !ran && job.life.state != State::Finished {
+            return None;
+        }
+        Some(self.row(job, Some(run), charging::lasted(job, event)))
+    }
+
+    /// The row for a job that has ended just now and does not run.
+    pub fn of_waiting(&self, job: &Job) -> Row {
+        self.row(job, None, Span(0))
+    }
+
+    fn row(&self, job: &Job, run: Option<&Run>, lasted: Span) -> Row {
+        let (spec, life) = (&job.spec, &job.life);
+        let shares = run.map_or(&[][..], |run| &run.shares);
+        let held = Held::of(shares);
+        let ended = run.map_or(self.now, |run| (run.started + lasted).min(self.now));
+        let length = run.map_or(Span(0), |run| ended.since(run.started));
+        let mut used = run.map(|_| life.used).unwrap_or_default();
+        used.walltime = length;
+        let entry = Entry {
+            job: job.id,
+            attempt: run.map_or(0, |run| run.attempt),
+            name: spec.name.clone(),
+            of: parties(job),
+            stamps: self.stamps(job, run, ended),
+            end: life.exit.map(|exit| End { status: exit.status, deleted: exit.deleted }),
+            places: shares.iter().map(|share| (share.host.clone(), processors(share))).collect(),
+            asked: Asked::of(&spec.request),
+            held,
+            used,
+            core_ms: length.0.saturating_mul(held.cores.into()),
+            factor: charging::factor(self.setup, job),
+        };
+        Row::Entry(self.now, Box::new(entry))
+    }
+
+    fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
+        let wall = |time| self.clock.wall_ms(time);
+        Stamps {
+            submitted: wall(job.life.ctime),
+            eligible: job.life.etime.map(wall),
+            began: run.map(|run| wall(run.started)),
+            ended: wall(ended),
+        }
+    }
+}
+
+fn parties(job: &Job) -> Parties {
+    let spec = &job.spec;
+    Parties {
+        user: job.owner.user.clone(),
+        gid: job.owner.gid,
+        account: spec.account.clone().unwrap_or_default(),
+        project: spec.project.clone(),
+        queue: spec.queue.clone(),
+        qos: spec.qos.clone().unwrap_or_default(),
+    }
+}
+
+fn processors(share: &Share) -> u32 {
+    Held::of(std::slice::from_ref(share)).cores
+}
+
+/// Entries of what was over before this are to be taken away, if there are any that are due: so seldom that it
+/// is worth a write, and then by portions.
+pub fn stale(setup: &Setup, now: Time, spool: &Spool) -> Result<Option<Row>, SpoolError> {
+    let kept = setup.config.server.accounting;
+    let before = now - kept;
+    let is_due = spool.has_entries_before(before - timers::PURGE.min(kept))?;
+    Ok(is_due.then_some(Row::ForgetEntries(before)))
+}

@@ -1,0 +1,177 @@
+//! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the way.
+
+use super::ledger::Ledger;
+use super::requests::{Desk, Granted};
+use super::setup::Setup;
+use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
+use crate::model::job::Job;
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use std::sync::Arc;
+
+impl Desk<'_> {
+    /// Does what a command of `qmgr` says, all of it or nothing.
+    pub(super) fn amend(&mut self, command: &Command) -> Result<Granted, Refusal> {
+        self.may_amend(command)?;
+        let note = match &command.target {
+            Target::Node(name) => {
+                self.is_node(name, command.verb)?;
+                let (own, others) = apart(command);
+                self.amend_others(&Command { edits: others, ..command.clone() })?;
+                self.amend_node(name, command.verb, &own)?;
+                None
+            }
+            _ => {
+                self.nobody_needs(&command.target, command)?;
+                self.amend_others(command)?;
+                idle(command)
+            }
+        };
+        tracing::info!("{} at request of {}", told(command), self.caller.shown());
+        Ok(note.map_or(Granted::Done, Granted::Noted))
+    }
+
+    /// Managers; operators open and close queues, and take nodes out of service.
+    fn may_amend(&self, command: &Command) -> Result<(), Refusal> {
+        self.caller.must_be_privileged()?;
+        if self.caller.manager {
+            return Ok(());
+        }
+        let open: &[&str] = match &command.target {
+            Target::Queue(_) => &["enabled", "started"],
+            Target::Node(_) => &OF_NODE,
+            _ => &[],
+        };
+        let is_barred = |edit: &&Edit| !open.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
+        match (command.verb, command.edits.iter().find(is_barred)) {
+            (Verb::Create | Verb::Delete, _) => Err(Refusal::unauthorized()),
+            (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn amend_others(&mut self, command: &Command) -> Result<(), Refusal> {
+        if command.edits.is_empty() && matches!(command.verb, Verb::Set | Verb::Unset) {
+            return Ok(());
+        }
+        let setup = &self.ledger.setup;
+        let amendments = setup.amendments.with(command, &setup.file)?;
+        let next: Setup = setup.amended(Arc::new(amendments));
+        self.ledger.reconfigure(next).map_err(Refusal::spool)
+    }
+
+    fn is_node(&self, name: &str, verb: Verb) -> Result<(), Refusal> {
+        let is_there = self.ledger.node(name).is_some();
+        match verb {
+            Verb::Create if is_there => Err(Refusal::node_exists()),
+            // A node is there as soon as its noded is, and for as long as it is remembered.
+            Verb::Create => Err(Refusal::unknown_node()),
+            Verb::Delete if is_there => Err(Refusal::busy()),
+            _ if is_there => Ok(()),
+            _ => Err(Refusal::unknown_node()),
+        }
+    }
+
+    fn amend_node(&mut self, name: &str, verb: Verb, edits: &[Edit]) -> Result<(), Refusal> {
+        let is_set = verb == Verb::Set;
+        for edit in edits {
+            let (offline, comment) = match edit.key.attribute.to_ascii_lowercase().as_str() {
+                "comment" => (None, Some(if is_set { edit.value.as_str() } else { "" })),
+                _ => (Some(is_set && is_offline(edit)?), None),
+            };
+            self.mark_node(name, offline, comment)?;
+        }
+        Ok(())
+    }
+
+    /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
+    fn nobody_needs(&self, target: &Target, command: &Command) -> Result<(), Refusal> {
+        let is_taken = |is_needed: bool| if is_needed { Err(Refusal::busy()) } else { Ok(()) };
+        match (target, command.verb) {
+            (Target::Queue(name), Verb::Create) if self.ledger.reservation_queue(name).is_some() => {
+                Err(Refusal::queue_exists())
+            }
+            (Target::Queue(name), Verb::Delete) => is_taken(has_jobs(self.ledger, name)),
+            (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset) => {
+                let asks = |job: &Arc<Job>| asks_for(job, name);
+                let config = &self.ledger.setup.config;
+                is_taken(config.speaks_of(name) || self.ledger.jobs().any(asks))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the ledger has of a node, and not the configuration.
+const OF_NODE: [&str; 2] = ["state", "comment"];
+
+/// What a command says of the ledger's side of a node, and the rest.
+fn apart(command: &Command) -> (Vec<Edit>, Vec<Edit>) {
+    let is_own = |edit: &Edit| OF_NODE.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
+    command.edits.iter().cloned().partition(is_own)
+}
+
+/// A node's states that can be said: it takes no new jobs, or does.
+fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
+    match (edit.value.as_str(), edit.op) {
+        ("offline", Op::Set | Op::Add) => Ok(true),
+        ("offline", Op::Remove) | ("free", Op::Set) => Ok(false),
+        _ => Err(Refusal::illegal_value("")),
+    }
+}
+
+fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
+    ledger.jobs().any(|job| job.spec.queue == queue && job.life.state != State::Finished)
+}
+
+fn asks_for(job: &Job, resource: &str) -> bool {
+    let request = &job.spec.request;
+    let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
+    in_chunks || request.list.contains_key(resource)
+}
+
+/// What of a command is kept and shown, and has no effect.
+fn idle(command: &Command) -> Option<String> {
+    if command.verb == Verb::Unset {
+        return None;
+    }
+    let is_idle = |edit: &&Edit| known(&command.target, &edit.key.attribute).is_some_and(|known| known.is_idle);
+    let names: Vec<&str> = command.edits.iter().filter(is_idle).map(|edit| edit.key.attribute.as_str()).collect();
+    match names.is_empty() {
+        false => Some(format!("{}: kept and shown, without effect here", names.join(", "))),
+        true => uncounted(command),
+    }
+}
+
+/// A resource that PBS would count, of a type that has no amounts.
+fn uncounted(command: &Command) -> Option<String> {
+    let said = |name: &str| {
+        let edit = command.edits.iter().find(|edit| edit.key.attribute.eq_ignore_ascii_case(name));
+        edit.map(|edit| edit.value.as_str()).unwrap_or_default()
+    };
+    let is_of_resource = matches!(command.target, Target::Resource(_));
+    let is_to_count = is_of_resource && said("flag").contains(['n', 'f', 'q']);
+    let text = "is compared, and not counted: only long and size are";
+    (is_to_count && said("type") == "float").then(|| format!("{}: a float {text}", command.target.name()))
+}
+
+/// A command as the log has it.
+fn told(command: &Command) -> String {
+    let verb = match command.verb {
+        Verb::Create => "create",
+        Verb::Delete => "delete",
+        Verb::Set => "set",
+        Verb::Unset => "unset",
+    };
+    let op = |op: Op| match op {
+        Op::Set => "=",
+        Op::Add => "+=",
+        Op::Remove => "-=",
+    };
+    let edit = |edit: &Edit| match command.verb {
+        Verb::Unset => edit.key.to_string(),
+        _ => format!("{} {} {:?}", edit.key, op(edit.op), edit.value),
+    };
+    let edits: Vec<String> = command.edits.iter().map(edit).collect();
+    format!("{verb} {} {}", command.target, edits.join(", ")).trim_end().to_string()
+}

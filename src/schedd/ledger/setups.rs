@@ -1,0 +1,116 @@
+//! A configuration that becomes another while jobs wait and run: what of it the scheduler sees changes with
+//! it, and is as before if the tick cannot be written.
+
+use super::{Ledger, furnish};
+use crate::model::job::JobId;
+use crate::model::node::{Node, NodeFacts};
+use crate::model::queue::Queue;
+use crate::sched::change::Change;
+use crate::schedd::reports;
+use crate::schedd::setup::Setup;
+use crate::spool::commit::Change as Row;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What nodes last told of themselves, before anything was laid over it.
+pub(super) type Told = BTreeMap<String, NodeFacts>;
+
+impl Ledger {
+    /// From now on this holds. It is written with the tick; [`Ledger::take_setup`] tells when it is.
+    pub fn reconfigure(&mut self, setup: Setup) -> serde_json::Result<()> {
+        let facts = setup.facts_on_disk()?;
+        let before = std::mem::replace(&mut self.setup, setup);
+        self.follow(&before);
+        self.count_anew();
+        self.lay_over_nodes();
+        if before.policy.accrual != self.setup.policy.accrual {
+            self.accrue_anew();
+        }
+        let queues = self.queues();
+        self.tick.changes.extend(facts);
+        self.tick.changes.push(Row::Queues(queues));
+        self.tick.changes.push(Row::Amendments(self.setup.amendments.clone()));
+        self.tick.setup.get_or_insert_with(|| Box::new(before));
+        self.cycle_due = true;
+        Ok(())
+    }
+
+    /// How it was configured before ticks that are on disk changed that; asked once.
+    pub fn take_setup(&mut self) -> Option<Box<Setup>> {
+        self.superseded.take()
+    }
+
+    /// What the tick has changed of the configuration is on disk.
+    pub(super) fn settle_setup(&mut self, before: Option<Box<Setup>>) {
+        self.superseded = self.superseded.take().or(before);
+    }
+
+    /// The tick was not written: all is configured as before.
+    pub(super) fn roll_back_setup(&mut self, before: Option<Box<Setup>>) {
+        if let Some(before) = before {
+            tracing::error!("all is configured as before: the spool did not take the change");
+            let after = std::mem::replace(&mut self.setup, *before);
+            self.follow(&after);
+            self.count_anew();
+        }
+    }
+
+    /// What a node says of itself.
+    pub fn note_told(&mut self, facts: &NodeFacts) {
+        self.told.insert(facts.name.clone(), facts.clone());
+    }
+
+    /// Brings the scheduler's view in line with the configuration, which was another before.
+    fn follow(&mut self, before: &Setup) {
+        if before.resources != self.setup.resources {
+            return self.view_anew();
+        }
+        if before.policy != self.setup.policy {
+            self.cluster.follow(&self.setup.policy);
+        }
+        self.follow_queues(before);
+        for (name, pool) in self.setup.config.pools.iter().filter(|pool| !before.config.pools.contains(pool)) {
+            self.cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool)));
+        }
+        if before.listed() != self.setup.listed() {
+            self.cluster.make(Change::Order(self.setup.listed()));
+        }
+        let (old, new) = (&before.policy, &self.setup.policy);
+        if (old.placement.access, old.default_walltime) != (new.placement.access, new.default_walltime) {
+            let holders: Vec<JobId> = self.holders().map(|job| job.id).collect();
+            holders.into_iter().for_each(|job| self.view(job));
+        }
+    }
+
+    fn follow_queues(&mut self, before: &Setup) {
+        let queues = self.setup.queues.clone();
+        for gone in before.queues.iter().filter(|queue| !queues.iter().any(|other| other.name == queue.name)) {
+            self.cluster.make(Change::NoQueue(Cow::Borrowed(&gone.name)));
+        }
+        let is_new = |queue: &&Queue| !before.queues.contains(queue);
+        queues.iter().filter(is_new).for_each(|queue| self.cluster.make(Change::Queue(Cow::Borrowed(queue))));
+    }
+
+    /// Amounts are counted by resource: with other resources the view is made as at the start.
+    fn view_anew(&mut self) {
+        let usage = self.cluster.usage().clone();
+        self.cluster.begin_anew(&self.setup);
+        furnish(&mut self.cluster, &self.setup, self.nodes.values());
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.reschedule(id));
+        self.view_stale();
+        self.show_windows_anew();
+        self.cluster.make(Change::Usage(Cow::Owned(usage)));
+    }
+
+    fn lay_over_nodes(&mut self) {
+        let told: Vec<NodeFacts> = self.told.values().cloned().collect();
+        for facts in told {
+            let Some(node) = self.nodes.get(&facts.name).filter(|node| node.up).cloned() else { continue };
+            let facts = reports::with_overrides(self, &facts);
+            if facts != node.facts {
+                self.set_node(Node { facts, ..node });
+            }
+        }
+    }
+}

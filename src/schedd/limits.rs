@@ -1,0 +1,72 @@
+//! What `qstat --limits` tells: of limits on what runs and on what is considered the scheduler knows how
+//! much is used; of those on what is queued, which count held jobs too, whoever counts at submission.
+
+use crate::model::census::uses::Counted;
+use crate::model::limit::{Limit, Limits, Selector, Stage};
+use crate::model::limit_use::LimitUse;
+use crate::model::resource::Resources;
+use std::collections::BTreeMap;
+
+/// All of them, in their order.
+pub fn with_counted(
+    considered: Vec<LimitUse>,
+    counted: &[Counted],
+    limits: &Limits,
+    resources: &Resources,
+) -> Vec<LimitUse> {
+    let (kept, mut all): (Vec<LimitUse>, Vec<LimitUse>) =
+        considered.into_iter().partition(|one| matches!(one.limit.stage, Stage::Queued | Stage::Waiting));
+    let mut kept: BTreeMap<_, _> = kept.into_iter().map(|one| ((one.place, one.whom.clone()), one)).collect();
+    for one in counted {
+        let Some(limit) = limits.all.get(one.place) else { continue };
+        let waiting = kept.remove(&(one.place, one.whom.clone())).map_or(0, |same| same.waiting);
+        all.push(LimitUse { waiting, ..one.told(limit, resources) });
+    }
+    // A limit that names all whom it is for is told of also where it has no jobs.
+    let unused = kept.into_values().filter(|one| names_all(&one.limit));
+    all.extend(unused.map(|one| {
+        let nobody = Counted { place: one.place, whom: one.whom, ..Counted::default() };
+        nobody.told(&one.limit, resources)
+    }));
+    // What stands in the place of others to exempt somebody limits nothing.
+    all.retain(|one| one.soft.is_some() || one.hard.is_some());
+    all.sort_by(|a, b| (a.place, &a.whom).cmp(&(b.place, &b.whom)));
+    all
+}
+
+fn names_all(limit: &Limit) -> bool {
+    limit.scope.selectors().into_iter().all(|selector| *selector != Selector::Each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config::Config;
+
+    #[test]
+    fn what_is_queued_is_told_as_it_was_counted_at_submission() {
+        let text = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 2 }\nqueued = { mem = \"4gb\" }\n\
+                    [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
+        let config = Config::parse(text).unwrap();
+        let (limits, resources) = (config.policy().limits, config.resources());
+        let count =
+            |place: usize, whom: &str, used| Counted { place, whom: vec![whom.into()], used, ..Counted::default() };
+        let considered = |place, whom, used, waiting| LimitUse {
+            waiting,
+            ..count(place, whom, used).told(&limits.all[place], &resources)
+        };
+        // Of bob the scheduler knows, but not he who counts: he has just gone.
+        let known = vec![
+            considered(0, "ann", 1, 4),
+            considered(1, "ann", 1, 4),
+            considered(1, "bob", 1, 1),
+            considered(2, "night", 3, 0),
+        ];
+        let all = with_counted(known, &[count(1, "ann", 3 << 30), count(1, "cid", 1 << 30)], &limits, &resources);
+        let told =
+            |one: &LimitUse| format!("{} {} {} {}", one.limit.stage.name(), one.whom[0], one.used.shown, one.waiting);
+        let expected = ["running ann 1 4", "queued ann 3145728kb 4", "queued cid 1048576kb 0", "queued night 0 0"];
+        assert_eq!(all.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(all[1].hard.as_ref().map(|hard| hard.shown.as_str()), Some("4194304kb"));
+    }
+}

@@ -1,0 +1,136 @@
+//! The accounts, as the spool keeps them: one row for each attempt that is over, which outlives its job's.
+
+use super::{Spool, SpoolError, load};
+use crate::model::accounting::{End, Entry, Parties, Stamps};
+use crate::model::job::{JobId, Usage};
+use crate::model::time::{Span, Time};
+use rusqlite::{Row, Transaction, params};
+
+/// The table. `idx` is -1 for what is no element. Moments are milliseconds on the wall clock, but for `at`: the
+/// end by schedd's own clock, which decides how long a row is kept, for nobody sets that one. `more` is JSON.
+pub(super) const SCHEMA: &str = "CREATE TABLE accounting (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL,
+         at INTEGER NOT NULL, name TEXT NOT NULL,
+         user TEXT NOT NULL, gid INTEGER NOT NULL, account TEXT NOT NULL, project TEXT NOT NULL,
+         queue TEXT NOT NULL, qos TEXT NOT NULL,
+         submitted INTEGER NOT NULL, eligible INTEGER, began INTEGER, ended INTEGER NOT NULL,
+         status INTEGER, deleted INTEGER NOT NULL,
+         walltime INTEGER NOT NULL, cput INTEGER NOT NULL, mem_kb INTEGER NOT NULL, vmem_kb INTEGER NOT NULL,
+         ncpus INTEGER NOT NULL,
+         asked_mem_kb INTEGER, gpus INTEGER NOT NULL, core_ms INTEGER NOT NULL, factor REAL NOT NULL,
+         more TEXT NOT NULL,
+         PRIMARY KEY (job, idx, attempt)) WITHOUT ROWID;
+     CREATE INDEX accounting_at ON accounting (at);
+     CREATE INDEX accounting_ended ON accounting (ended);";
+
+/// What [`entry`] reads, in its order.
+pub(super) const COLUMNS: &str = "job, idx, attempt, name, user, gid, account, project, queue, qos,
+     submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus, core_ms, factor, more";
+
+/// At most so many rows are taken away at once.
+const PORTION: usize = 20_000;
+
+/// The most of what is added up later, so that a million such sums fit into 64 bits: 279 years of a processor.
+const MOST: i64 = (1 << 43) - 1;
+
+impl Spool {
+    /// Whether there is still an entry of what was over before.
+    pub fn has_entries_before(&self, before: Time) -> Result<bool, SpoolError> {
+        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM accounting WHERE at < ?1)")?;
+        Ok(statement.query_row([before.0], |row| row.get(0))?)
+    }
+}
+
+/// Writes the entry of an attempt that was over at that moment, unless there is one already. A job that has had
+/// an attempt before could not start before that was over.
+pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Result<(), SpoolError> {
+    let sql = "INSERT OR IGNORE INTO accounting (job, idx, attempt, at, name, user, gid, account, project, queue, qos,
+        submitted, eligible, began, ended, status, deleted, walltime, cput, mem_kb, vmem_kb, ncpus,
+        asked_mem_kb, gpus, core_ms, factor, more)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+        max(?13, coalesce((SELECT max(ended) FROM accounting WHERE job = ?1 AND idx = ?2), ?13)),
+        ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
+    let Entry { job, attempt, name, of, stamps, end, places, asked, held, used, core_ms, factor } = entry;
+    transaction.prepare_cached(sql)?.execute(params![
+        load::number(*job),
+        load::index(*job),
+        attempt,
+        at.0,
+        name,
+        of.user,
+        of.gid,
+        of.account,
+        of.project,
+        of.queue,
+        of.qos,
+        stamps.submitted,
+        stamps.eligible,
+        stamps.began,
+        stamps.ended,
+        end.map(|end| end.status),
+        end.is_some_and(|end| end.deleted),
+        used.walltime.0.min(MOST),
+        used.cput.0.min(MOST),
+        signed(used.mem_kb),
+        signed(used.vmem_kb),
+        used.ncpus,
+        asked.mem_kb.map(signed),
+        held.gpus,
+        core_ms.min(&MOST),
+        factor,
+        serde_json::to_string(&(asked, held, places))?,
+    ])?;
+    Ok(())
+}
+
+/// SQLite's integers are signed.
+fn signed(kb: u64) -> i64 {
+    i64::try_from(kb).unwrap_or(i64::MAX)
+}
+
+/// A portion of the entries of what was over before is kept no longer.
+pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), SpoolError> {
+    let sql = "DELETE FROM accounting WHERE (job, idx, attempt) IN
+        (SELECT job, idx, attempt FROM accounting WHERE at < ?1 ORDER BY at LIMIT ?2)";
+    transaction.prepare_cached(sql)?.execute((before.0, PORTION))?;
+    Ok(())
+}
+
+/// An entry from a row of [`COLUMNS`].
+pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
+    let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
+    let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;
+    let (asked, held, places) = serde_json::from_str(more)?;
+    let (status, deleted) = (row.get::<_, Option<i32>>(14)?, row.get(15)?);
+    Ok(Entry {
+        job: u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index)),
+        attempt: row.get(2)?,
+        name: row.get(3)?,
+        of: parties(row)?,
+        stamps: Stamps { submitted: row.get(10)?, eligible: row.get(11)?, began: row.get(12)?, ended: row.get(13)? },
+        end: status.map(|status| End { status, deleted }),
+        places,
+        asked,
+        held,
+        used: Usage {
+            walltime: Span(row.get(16)?),
+            cput: Span(row.get(17)?),
+            mem_kb: row.get(18)?,
+            vmem_kb: row.get(19)?,
+            ncpus: row.get(20)?,
+        },
+        core_ms: row.get(21)?,
+        factor: row.get(22)?,
+    })
+}
+
+fn parties(row: &Row) -> Result<Parties, SpoolError> {
+    Ok(Parties {
+        user: row.get(4)?,
+        gid: row.get(5)?,
+        account: row.get(6)?,
+        project: row.get(7)?,
+        queue: row.get(8)?,
+        qos: row.get(9)?,
+    })
+}

@@ -1,0 +1,180 @@
+//! A Lanai within a job of a Lanai: a private queue on what the job was given (F17).
+
+use crate::support::sandbox::{Sandbox, kill};
+use std::fs;
+
+/// An installation with one node of 4 processors, and little patience for jobs that are told to end.
+fn outer() -> Sandbox {
+    let sandbox = Sandbox::configured("[launch]\ngrace = \"1s\"\n");
+    sandbox.run("noded", &["--ncpus", "4", "--mem", "2gb", "--name", "n1"]).ok();
+    sandbox.script("inner.sh", "echo + >> steps; sleep 0.3; echo - >> steps");
+    sandbox
+}
+
+/// Submits a job of 2 processors that runs this in a queue of its own.
+#[track_caller]
+fn nest(sandbox: &Sandbox, workflow: &str) -> String {
+    sandbox.script("workflow.sh", workflow);
+    let arguments =
+        ["-V", "-N", "nest", "-l", "select=1:ncpus=2:mem=1gb", "--", "schedd", "--nested", "--", "./workflow.sh"];
+    sandbox.run("qsub", &arguments).line()
+}
+
+fn output(sandbox: &Sandbox, id: &str) -> String {
+    let number = id.split('.').next().unwrap();
+    sandbox.read(&format!("nest.o{number}")) + &sandbox.read(&format!("nest.e{number}"))
+}
+
+/// Names of the processes of the sandbox, sorted.
+fn left(sandbox: &Sandbox) -> Vec<String> {
+    let mut names: Vec<String> = sandbox.processes().into_iter().map(|(_, name)| name).collect();
+    names.sort();
+    names
+}
+
+/// Waits until the outer daemons alone are there.
+#[track_caller]
+fn until_the_outer_alone_is_left(sandbox: &Sandbox) {
+    sandbox.until("the end of all that was within the job", || {
+        (left(sandbox) == ["lanai-spawner", "noded", "schedd"]).then_some(())
+    });
+}
+
+/// The most that were under way at once, by a `+` for each begin and a `-` for each end.
+fn most(steps: &str) -> i32 {
+    let walk = steps.lines().scan(0, |under_way, step| {
+        *under_way += if step == "+" { 1 } else { -1 };
+        Some(*under_way)
+    });
+    walk.max().unwrap_or(0)
+}
+
+#[test]
+fn f17_a_nested_queue_runs_its_jobs_on_what_its_job_was_given_and_hands_on_the_status() {
+    let sandbox = outer();
+    let workflow = "for i in 1 2 3 4 5; do qsub -V inner.sh; done\n\
+                    qsub -V -l select=1:ncpus=3 inner.sh || echo too large
+\
+                    pbsnodes -aSj; qstat > inner-list; exit 7";
+    let id = nest(&sandbox, workflow);
+    sandbox.until("inner jobs", || sandbox.file("inner-list").exists().then_some(()));
+    let list = sandbox.run("qstat", &[]).ok();
+    assert_eq!(list.lines().count(), 3, "the outer queue has one job: {list}");
+    let job = sandbox.ended(&id);
+    let said = output(&sandbox, &id);
+    assert_eq!(job["Exit_status"], 7, "{said}");
+    let steps = sandbox.read("steps");
+    assert_eq!((steps.matches('+').count(), steps.matches('-').count()), (5, 5), "{steps}");
+    assert_eq!(most(&steps), 2, "{steps}");
+    assert!(said.contains("1.job1.") && said.contains("1gb") && said.contains("too large"), "{said}");
+    until_the_outer_alone_is_left(&sandbox);
+    let node = sandbox.run("pbsnodes", &["-F", "json", "n1"]).ok();
+    assert!(!node.contains("\"ncpus\":2"), "nothing is left taken: {node}");
+}
+
+#[test]
+fn f17_a_nested_queue_is_first_come_first_served_unless_a_preset_says_otherwise() {
+    let sandbox = outer();
+    sandbox.script("named.sh", "echo $PBS_JOBNAME >> order; sleep $1");
+    let submit = |name: &str, ncpus: u32, seconds: &str| {
+        format!("qsub -V -N {name} -l select=1:ncpus={ncpus} -l walltime=60 -- ./named.sh {seconds}\n")
+    };
+    let workflow = [submit("first", 1, "1"), submit("large", 2, "0"), submit("small", 1, "0")].concat();
+    sandbox.ended(&nest(&sandbox, &workflow));
+    assert_eq!(sandbox.read("order"), "first\nlarge\nsmall\n");
+    fs::remove_file(sandbox.file("order")).unwrap();
+    let nested = "schedd --nested --preset ytsaurus -- ./workflow.sh";
+    let id = sandbox.submit(&["-V", "-l", "select=1:ncpus=2"], &format!("{nested}\n"));
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    assert_eq!(sandbox.read("order"), "first\nsmall\nlarge\n");
+}
+
+#[test]
+fn f17_a_deleted_job_takes_along_all_that_runs_within_it() {
+    let sandbox = outer();
+    sandbox.script("stubborn.sh", "trap '' TERM HUP; setsid sleep 1000 & echo up >> up; sleep 1000; sleep 1000");
+    let id = nest(&sandbox, "qsub -V stubborn.sh; qsub -V -J 1-9 stubborn.sh; trap '' TERM; sleep 1000");
+    sandbox.until("two inner jobs", || {
+        (fs::read_to_string(sandbox.file("up")).unwrap_or_default().lines().count() == 2).then_some(())
+    });
+    assert!(left(&sandbox).iter().filter(|name| *name == "lanai-shepherd").count() == 3, "{:?}", left(&sandbox));
+    sandbox.run("qdel", &[&id]).ok();
+    sandbox.ended(&id);
+    until_the_outer_alone_is_left(&sandbox);
+    assert_eq!(sandbox.read("up").lines().count(), 2, "no other has started meanwhile");
+}
+
+#[test]
+fn f17_killed_daemons_of_a_nested_queue_lose_no_job_and_a_killed_keeper_leaves_none() {
+    let sandbox = outer();
+    sandbox.run("qstat", &["-B"]).ok();
+    sandbox.until("the outer daemons", || (!sandbox.pids_of("noded").is_empty()).then_some(()));
+    let known: Vec<i32> = sandbox.pids_of("schedd");
+    let id = nest(
+        &sandbox,
+        "for i in 1 2 3 4; do qsub -V inner.sh; done; touch ready; while [ ! -e go ]; do sleep 0.05; done; exit 3",
+    );
+    sandbox.until("the workflow", || sandbox.file("ready").exists().then_some(()));
+    // Killed are both that the job has, the keeper's daemon last started first.
+    let inner = sandbox.pids_of("schedd").into_iter().filter(|pid| !known.contains(pid)).max().unwrap();
+    kill(inner, 9);
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3, "{}", output(&sandbox, &id));
+    assert_eq!(sandbox.read("steps").matches('-').count(), 4);
+
+    let id = nest(&sandbox, "qsub -V -- sleep 1000; touch again; sleep 1000");
+    sandbox.until("the workflow", || sandbox.file("again").exists().then_some(()));
+    let keeper = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
+    kill(keeper, 9);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 137);
+    until_the_outer_alone_is_left(&sandbox);
+}
+
+#[test]
+fn f17_without_a_command_it_serves_who_asks_until_nobody_does_for_a_while() {
+    let sandbox = outer();
+    fs::write(sandbox.file("own.toml"), "[server]\nidle = \"2s\"\n[order]\nby = \"priority\"\n").unwrap();
+    let arguments = ["-V", "-N", "nest", "-l", "select=1:ncpus=2", "--", "schedd", "--nested", "--config", "own.toml"];
+    let id = sandbox.run("qsub", &arguments).line();
+    let export = sandbox.until("the way there", || {
+        let said = fs::read_to_string(sandbox.file("nest.o1")).unwrap_or_default();
+        said.lines().next().filter(|_| said.ends_with('\n')).map(String::from)
+    });
+    let inner = sandbox.shell(&format!("{export}\nqsub -v PATH -W block=true -- sh -c 'qstat > seen; exit 5'"));
+    assert_eq!(inner.code, 5, "{inner:?}");
+    let seen = sandbox.read("seen");
+    assert!(seen.contains("1.job1."), "a job within speaks to the queue within: {seen}");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    until_the_outer_alone_is_left(&sandbox);
+}
+
+#[test]
+fn f17_the_same_at_every_level() {
+    let sandbox = outer();
+    sandbox.script("leaf.sh", "qsub -V inner.sh; qsub -V inner.sh; pbsnodes -aSj; exit 9");
+    let id = nest(&sandbox, "qsub -V -N leaf -W block=true -l select=1:ncpus=1 -- schedd --nested -- ./leaf.sh");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 9, "{}", output(&sandbox, &id));
+    assert_eq!(most(&sandbox.read("steps")), 1);
+    let lowest = sandbox.read("leaf.o1");
+    assert!(lowest.contains("1.job1.job1."), "{lowest}");
+    until_the_outer_alone_is_left(&sandbox);
+}
+
+#[test]
+fn f17_what_cannot_be_nested_is_told_why() {
+    let sandbox = outer();
+    let outside = sandbox.run("schedd", &["--nested"]);
+    assert!(outside.code == 1 && outside.err.contains("within a job of Lanai: submit it"), "{outside:?}");
+    let id = nest(
+        &sandbox,
+        "schedd --nested -- true || echo $? > second; schedd --nested --preset flux --config f || exit 4",
+    );
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 4);
+    assert_eq!(sandbox.read("second"), "1\n");
+    let said = output(&sandbox, &id);
+    assert!(said.contains("this job has a schedd already: export LANAI_HOME="), "{said}");
+    let id =
+        sandbox.submit(&["-V"], "schedd --nested -- ./nothing; echo $? > status; schedd --nested -- /etc/passwd\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 126);
+    assert_eq!(sandbox.read("status"), "127\n");
+}

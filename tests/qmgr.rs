@@ -1,0 +1,351 @@
+//! `qmgr` against running daemons: what it says holds at once, outlives them, and can be read again.
+
+mod golden;
+
+use crate::shared::shared;
+use crate::support::people::two_people;
+use crate::support::root;
+use crate::support::sandbox::{Done, Sandbox, kill};
+use golden::{Block, blocks};
+use std::fs;
+use std::process::Stdio;
+
+/// Blocks that do not hold here, by a part of their command, and why not.
+const NOT_HELD: &[(&str, &str)] = &[
+    ("hook", "Lanai has no hooks"),
+    ("print sched", "the only scheduler has no folders, no partition and no order of preemption to tell of"),
+    ("list sched", "the same"),
+];
+
+/// Lines that are not compared, by what they begin with, and why not.
+const NOT_COMPARED: &[(&str, &str)] = &[
+    ("    resources_assigned.", "what running jobs hold is told in kb, and mpiprocs and nodect are not counted"),
+    ("    server_host = ", "the name of the machine that runs the test"),
+    ("    pbs_version = ", "the version"),
+    ("    pcpus = ", "of the machine that runs the test"),
+    ("    jobs = ", "the number of the job differs"),
+    ("    Port = ", "Lanai has no ports"),
+    ("    license", "Lanai has no licences"),
+    ("    last_", "moments"),
+    ("    power_provisioning = ", "Lanai switches no node off"),
+    ("    acl_roots = ", "of that installation, and not of Lanai's: shown once it is said"),
+    ("set server acl_roots = ", "the same"),
+    ("    log_events = ", "the same"),
+    ("set server log_events = ", "the same"),
+    ("    mail", "the same"),
+    ("set server mail", "the same"),
+    ("    resources_default.ncpus = ", "a chunk has one processor anyway"),
+    ("    default_chunk.ncpus = ", "the same"),
+    ("set server resources_default.ncpus = ", "the same"),
+    ("set server default_chunk.ncpus = ", "the same"),
+    ("    scheduler_iteration = ", "a minute here"),
+    ("set server scheduler_iteration = ", "the same"),
+    ("    flatuid = ", "users are known by the kernel here"),
+    ("set server flatuid = ", "the same"),
+    ("    node_fail_requeue = ", "jobs of a silent node stay with it"),
+    ("set server node_fail_requeue = ", "the same"),
+    ("    max_array_size = ", "none here"),
+    ("set server max_array_size = ", "the same"),
+    ("    resend_term_delay = ", "there is one protocol for ending jobs"),
+    ("set server resend_term_delay = ", "the same"),
+    ("    pbs_license", "Lanai has no licences"),
+    ("set server pbs_license", "the same"),
+    ("    eligible_time_enable = ", "always on here"),
+    ("set server eligible_time_enable = ", "the same"),
+    ("    job_history_duration = ", "shown here though nobody has set it"),
+    ("set server job_history_duration = ", "the same"),
+    ("    max_concurrent_provision = ", "Lanai provisions no nodes"),
+    ("set server max_concurrent_provision = ", "the same"),
+    ("    backfill_depth = ", "shown here though nobody has set it"),
+    ("set server backfill_depth = ", "the same"),
+    ("    clear_topjob_estimates_enable = ", "promises are made anew in every cycle"),
+    ("set server clear_topjob_estimates_enable = ", "the same"),
+    ("    max_job_sequence_id = ", "numbers go on"),
+    ("set server max_job_sequence_id = ", "the same"),
+];
+
+#[test]
+fn the_blocks_of_a_real_qmgr_hold() {
+    let file = root().join("../shared/spec/pbs-transcripts/13-admin.t");
+    let Some(blocks) = blocks(&file, "print server", "qmgr") else {
+        return eprintln!("skipped: no {}", file.display());
+    };
+    let Some([person, _]) = two_people("qmgr") else { return };
+    let mut sandbox = shared("name = \"head\"\n");
+    sandbox.run("schedd", &["--stop"]).ok();
+    sandbox.set("LANAI_LOG", "info");
+    sandbox.run("noded", &["--name", "head", "--ncpus", "4", "--mem", "8gb"]).ok();
+    sandbox.run("schedd", &[]).ok();
+    for made in [
+        "ngpus type=long,flag=hn",
+        "color type=string,flag=h",
+        "big type=boolean,flag=h",
+        "fl type=float,flag=hn",
+        "sz type=size,flag=hn",
+        "lic type=long",
+        "tags type=string_array,flag=h",
+    ] {
+        sandbox.run("qmgr", &["-c", &format!("create resource {made}")]).ok();
+    }
+    let id = person.submit(&sandbox, &["-l", "select=1:ncpus=2:mem=1gb"], "sleep 600");
+    sandbox.running(&id);
+    let mut complaints = Vec::new();
+    for block in &blocks {
+        let done = match block.is_root {
+            true => sandbox.shell(&block.command),
+            false => person.shell(&sandbox, &block.command),
+        };
+        complaints.extend(differs(block, &done));
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    sandbox.run("qdel", &["-W", "force", &id]).ok();
+}
+
+fn compared(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !NOT_COMPARED.iter().any(|(begin, _)| line.starts_with(begin))).collect()
+}
+
+fn differs(block: &Block, done: &Done) -> Option<String> {
+    let is_held = (compared(&block.out), &block.err, block.code) == (compared(&done.out), &done.err, done.code);
+    let excused = NOT_HELD.iter().any(|(command, _)| block.command.contains(command));
+    if is_held || excused {
+        return None;
+    }
+    let Block { line, command, out, err, code, .. } = block;
+    Some(format!(
+        "line {line}: {command}\n--- expected {code}\n{out}{err}--- got {}\n{}{}",
+        done.code, done.out, done.err
+    ))
+}
+
+fn manage(sandbox: &Sandbox, command: &str) -> Done {
+    sandbox.run("qmgr", &["-c", command])
+}
+
+#[track_caller]
+fn refused(done: &Done, code: i32, text: &str) {
+    assert!(done.code == code && done.err.contains(text), "{code} {text:?}: {done:?}");
+}
+
+/// A little of everything that can be said.
+const SAID: &str = "\
+# resources, queues and the server
+create resource lic type = long, flag = q
+create resource colour type=string,flag=h; create resource scratch type=size,flag=hn
+create queue gpu
+set queue gpu queue_type = e
+set queue gpu Priority = 150, max_run = \"[u:PBS_GENERIC=4],[u:alice=10],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]\"
+set queue gpu max_run_soft = [u:PBS_GENERIC=2]
+set queue gpu max_run_res.mem = [u:PBS_GENERIC=8gb],[o:PBS_ALL=1tb]
+set queue gpu max_queued_res.ncpus += [u:bob=64]
+set queue gpu queued_jobs_threshold = [g:PBS_GENERIC=9]
+set queue gpu resources_max.walltime = 24:00:00
+set queue gpu resources_min.ncpus = 2, resources_default.mem = 2gb, default_chunk.colour = red
+set queue gpu acl_user_enable = True, acl_users = \"ann@*,-bob@*,+@*\", acl_group_enable = t
+set queue gpu acl_groups += phys
+set queue gpu max_array_size = 50, backfill_depth = 3, comment = \"for those, who compute\"
+set queue gpu \\
+  enabled = True, started = True
+create queue old queue_type=Execution,max_running=4,max_user_run=2,max_group_res.ncpus=8
+create queue way queue_type = Route, route_destinations = \"gpu,workq\", enabled = t, started = t
+set queue way route_retry_time = 60, route_lifetime = 3600, route_held_jobs = True
+set queue workq from_route_only = True
+set server resources_available.lic = 5
+set server managers += carol@*, max_run = [u:PBS_GENERIC=50]
+set server max_queued_res.nodect = [o:PBS_ALL=500]
+set server resources_default.ncpus = 1, default_chunk.ncpus = 1, resources_max.mem = 100gb
+set server job_history_duration = 100:00:00, scheduler_iteration = 300, backfill_depth = 4
+set server job_sort_formula = \"eligible_time * 2 + ncpus\"
+set server max_array_size = 1000, default_queue = way, log_events = 511
+";
+
+#[test]
+fn what_print_says_makes_the_same_in_an_empty_system() {
+    let (one, other) = (Sandbox::new(), Sandbox::new());
+    let said = one.run_with_input("qmgr", &["-a"], SAID);
+    assert_eq!((said.code, said.out.as_str()), (0, "Max open servers: 49\n"), "{said:?}");
+    assert_eq!(said.err, "qmgr: log_events: kept and shown, without effect here\n");
+    let printed = manage(&one, "print server").ok();
+    for line in [
+        "set queue gpu max_run = [u:alice=10]",
+        "set queue old max_user_run = 2",
+        "set queue way route_destinations = \"gpu,workq\"",
+        "set server resources_available.lic = 5",
+        "set queue gpu max_run_res.mem = [u:PBS_GENERIC=8gb]",
+        "set queue gpu comment = \"for those, who compute\"",
+    ] {
+        assert!(printed.lines().any(|known| known == line), "{line}: {printed}");
+    }
+    let again = other.run_with_input("qmgr", &["-a"], &printed);
+    assert_eq!((again.code, again.out.as_str()), (0, "Max open servers: 49\n"), "{again:?}");
+    assert_eq!(manage(&other, "print server").ok(), printed);
+    assert_eq!(manage(&other, "list queue @default").ok(), manage(&one, "list queue @default").ok());
+
+    one.kill("schedd");
+    one.run("qstat", &[]);
+    assert_eq!(manage(&one, "print server").ok(), printed, "it outlives schedd");
+    let checked = one.run("schedd", &["--check"]).ok();
+    let remark =
+        |line: &str| checked.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
+    assert_eq!((remark("priority = 150"), remark("default_queue")), (Some("qmgr"), Some("qmgr")), "{checked}");
+    assert_eq!((remark("depth = 4"), remark("order = ")), (Some("qmgr"), Some("preset")), "{checked}");
+
+    // What holds, as a file alone: all comes out the same but what is only shown.
+    let file = Sandbox::configured(&checked.replace("login = false", ""));
+    let by_file = manage(&file, "print server").ok();
+    let telling = |text: &str| text.lines().filter(|line| line.contains("max_run") && !line.contains(" old ")).count();
+    assert_eq!(telling(&by_file), telling(&printed), "{by_file}");
+}
+
+#[test]
+fn queues_are_opened_and_closed_while_jobs_wait() {
+    let sandbox = Sandbox::new();
+    manage(&sandbox, "create queue fast queue_type=e,enabled=t").ok();
+    let id = sandbox.submit(&["-q", "fast"], "true\n");
+    let comment = || sandbox.job(&id)["comment"].as_str().unwrap_or_default().to_string();
+    sandbox.until("the comment", || (comment() == "Not Running: Queue not started.").then_some(()));
+    refused(&manage(&sandbox, "delete queue fast"), 179, "Cannot delete busy object");
+    sandbox.run("qstart", &["fast"]).ok();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    sandbox.run("qdisable", &["fast"]).ok();
+    refused(&sandbox.run_with_input("qsub", &["-q", "fast"], "true\n"), 173, "Queue is not enabled");
+    refused(&sandbox.run("qstop", &["nosuch"]), 2, "qstop: Unknown queue nosuch");
+    manage(&sandbox, "delete queue fast").ok();
+    refused(&sandbox.run_with_input("qsub", &["-q", "fast"], "true\n"), 170, "Unknown queue");
+}
+
+#[test]
+fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
+    let sandbox = Sandbox::new();
+    manage(&sandbox, "set server scheduling = False").ok();
+    let ids = [sandbox.submit(&[], "true\n"), sandbox.submit(&[], "true\n")];
+    sandbox.until("noded", || sandbox.run("pbsnodes", &["-a"]).out.contains("state = free").then_some(()));
+    let why = sandbox.run("qstat", &["--why", &ids[0]]).ok();
+    assert!(why.contains("Scheduling is off"), "{why}");
+    sandbox.run("qrun", &[&ids[1]]).ok();
+    assert_eq!(sandbox.ended(&ids[1])["Exit_status"], 0);
+    assert_eq!(sandbox.state(&ids[0]), "Q");
+    manage(&sandbox, "set sched scheduling = True").ok();
+    assert_eq!(sandbox.ended(&ids[0])["Exit_status"], 0);
+}
+
+/// With another resource the scheduler's view is made anew: what runs still holds what it has, and a recording
+/// decides the same.
+#[test]
+fn a_resource_made_while_jobs_run_is_counted_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("record");
+    let sandbox = Sandbox::configured(&format!("[cycle]\nrecord = {record:?}\n"));
+    let running = sandbox.submit(&["-l", "ncpus=1"], "sleep 600\n");
+    sandbox.running(&running);
+    manage(&sandbox, "create resource lic type=long,flag=q").ok();
+    manage(&sandbox, "set server resources_available.lic=1").ok();
+    let first = sandbox.submit(&["-l", "ncpus=1", "-l", "lic=1"], "while [ ! -e go ]; do sleep 0.05; done\n");
+    sandbox.running(&first);
+    let second = sandbox.submit(&["-l", "ncpus=1", "-l", "lic=1"], "true\n");
+    let comment = || sandbox.job(&second)["comment"].as_str().unwrap_or_default().to_string();
+    sandbox.until("its comment", || comment().contains("Not Running").then_some(()));
+    refused(&manage(&sandbox, "delete resource lic"), 179, "Cannot delete busy object");
+    sandbox.run("qdel", &["-W", "force", &running]).ok();
+    manage(&sandbox, "set server resources_available.lic=2").ok();
+    assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
+    manage(&sandbox, "set server backfill_depth = 2").ok();
+    sandbox.script("../work/go", "");
+    assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
+    sandbox.run("schedd", &["--stop"]).ok();
+    let checked = sandbox.run("qsim", &["check", "--recorded", record.to_str().unwrap()]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+}
+
+#[test]
+fn a_changed_file_is_taken_over_and_a_bad_one_refused_whole() {
+    let sandbox = Sandbox::configured("[[queue]]\nname = \"fast\"\n[launch]\n");
+    let file = sandbox.home().join("lanai.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    manage(&sandbox, "set queue fast Priority = 5").ok();
+    let reload = |text: &str, awaited: &str| {
+        fs::write(&file, text).unwrap();
+        let before = sandbox.log().len();
+        kill(sandbox.pid_of("schedd").unwrap(), 1);
+        sandbox.until(awaited, || sandbox.log().get(before..).filter(|log| log.contains(awaited)).map(str::to_string))
+    };
+    let said = reload(
+        &format!("{text}\n[[queue]]\nname = \"slow\"\nstarted = false\n[cycle]\npoll_interval = \"7s\"\n"),
+        "reloaded:",
+    );
+    assert!(
+        said.contains("[cycle] poll_interval = \"7s\"") && said.contains("[[queue]] slow started = false"),
+        "{said}"
+    );
+    assert!(manage(&sandbox, "list queue slow").ok().contains("started = False"));
+    assert!(manage(&sandbox, "list queue fast").ok().contains("Priority = 5"), "qmgr stands above the file");
+
+    let said = reload("[[queue]]\nname = \"slow\"\nstarted = 5\n", "not reloaded");
+    assert!(said.contains("lanai.toml: line 3: `started` in [[queue]] must be true or false"), "{said}");
+    assert!(manage(&sandbox, "list queue slow").ok().contains("started = False"));
+
+    let fixed = format!("{}\n[server]\nname = \"other\"\n", text.replace("name = \"fast\"", "name = \"quick\""));
+    let said = reload(&fixed, "reloaded:");
+    assert!(said.contains("[server] name: stays as it was") && said.contains("no [[queue]] slow"), "{said}");
+    assert!(said.contains("queue fast: Unknown queue"), "{said}");
+    refused(&manage(&sandbox, "list queue fast"), 1, "Unknown queue");
+    let checked = sandbox.run("schedd", &["--check"]).ok();
+    assert!(
+        checked.contains("# warning: what qmgr has said does not fit, and does not count: queue fast: Unknown queue")
+    );
+    reload(&text, "reloaded:");
+    assert!(manage(&sandbox, "list queue fast").ok().contains("Priority = 5"), "it counts again");
+}
+
+#[test]
+fn operators_open_queues_and_managers_say_the_rest() {
+    let Some([ann, bob]) = two_people("say") else { return };
+    let sandbox = shared(&format!("operators = [\"{}\"]\n", ann.name));
+    let say = |person: &crate::support::people::Person, command: &str| person.run(&sandbox, "qmgr", &["-c", command]);
+    say(&ann, "set queue workq started = True").ok();
+    refused(
+        &say(&ann, "set queue workq max_run = [o:PBS_ALL=1]"),
+        155,
+        "read only or insufficient permission  max_run",
+    );
+    refused(&say(&ann, "create queue mine"), 159, "Unauthorized Request");
+    refused(&say(&bob, "set queue workq started = True"), 159, "Unauthorized Request");
+    manage(&sandbox, &format!("set server managers += {}@*", bob.name)).ok();
+    say(&bob, "create queue mine queue_type=e").ok();
+    manage(&sandbox, "unset server managers").ok();
+    refused(&say(&bob, "delete queue mine"), 159, "Unauthorized Request");
+    assert!(say(&bob, "list queue mine").ok().starts_with("Queue mine\n"));
+}
+
+#[test]
+fn a_node_is_taken_out_of_service_and_told_what_it_has() {
+    let sandbox = Sandbox::new();
+    sandbox.run("noded", &["--name", "n", "--ncpus", "4", "--mem", "4gb"]).ok();
+    manage(&sandbox, "list server").ok();
+    sandbox.until("the node", || sandbox.run("pbsnodes", &["n"]).out.contains("state = free").then_some(()));
+    manage(&sandbox, "set node n resources_available.ncpus = 2, comment = \"half of it\", state = offline").ok();
+    let shown = manage(&sandbox, "print node n").ok();
+    for line in ["state = offline", "resources_available.ncpus = 2", "comment = \"half of it\""] {
+        assert!(shown.contains(&format!("set node n {line}\n")), "{line}: {shown}");
+    }
+    manage(&sandbox, "set node n state = free; unset node n resources_available.ncpus").ok();
+    assert!(manage(&sandbox, "list node n").ok().contains("resources_available.ncpus = 4"));
+    refused(&manage(&sandbox, "set node n partition = p"), 181, "No support for requested service: partition");
+}
+
+#[test]
+fn what_cannot_be_read_says_so_and_a_person_is_prompted_for_nothing() {
+    let sandbox = Sandbox::new();
+    let garbage = b"list queue \xff\xfe\nset queue workq comment = \"\x01\n\xc3\x28\nquit\nlist server\n".as_slice();
+    let mut command = sandbox.command("qmgr");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), garbage).unwrap();
+    let done = crate::support::sandbox::finish(child.wait_with_output().unwrap());
+    assert_eq!((done.code, done.out.as_str()), (0, "Max open servers: 49\n"), "{done:?}");
+    assert!(
+        done.err.contains("Unknown queue")
+            && done.err.contains("Syntax error")
+            && done.err.contains("Illegal operation")
+    );
+}
