@@ -78,6 +78,8 @@ const STEPS: &[&str] = &[
          job INTEGER NOT NULL, idx INTEGER NOT NULL, at INTEGER NOT NULL, first INTEGER NOT NULL, nodes TEXT NOT NULL,
          PRIMARY KEY (job, idx)) WITHOUT ROWID;",
     super::charges::SCHEMA,
+    // Since when a verdict has been of its kind.
+    "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.
