@@ -43,7 +43,7 @@ impl Verdicts {
     /// the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
         let reasons: BTreeMap<u64, Reason> =
-            plan.verdicts.iter().map(|(class, reason)| (class.0, Reason::clone(reason))).collect();
+            plan.verdicts.iter().map(|(class, reason)| (class.0, reason.kept())).collect();
         for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {
