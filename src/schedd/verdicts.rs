@@ -44,13 +44,13 @@ impl Verdicts {
     /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is on
     /// the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
-        let since = |class: &u64, reason: &Reason| {
-            let before = self.reasons.get(class).filter(|(before, _)| before.code() == reason.code());
-            before.map_or(plan.now, |(_, since)| *since)
+        let verdict = |reason: Reason, class: u64| {
+            let before = self.reasons.get(&class).filter(|(before, _)| before.code() == reason.code());
+            let since = before.map_or(plan.now, |(_, since)| *since);
+            (reason, since)
         };
-        let told = plan.verdicts.iter().map(|(class, reason)| (class.0, Reason::clone(reason)));
-        let reasons: BTreeMap<u64, (Reason, Time)> =
-            told.map(|(class, reason)| (class, (reason.clone(), since(&class, &reason)))).collect();
+        let told = plan.verdicts.iter().map(|(class, reason)| (class.0, verdict(reason.kept(), class.0)));
+        let reasons: BTreeMap<u64, (Reason, Time)> = told.collect();
         for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {
