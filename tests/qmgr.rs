@@ -8,6 +8,7 @@ use crate::support::root;
 use crate::support::sandbox::{Done, Sandbox, kill};
 use golden::{Block, blocks};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 /// Blocks that do not hold here, by a part of their command, and why not.
@@ -71,9 +72,10 @@ fn the_blocks_of_a_real_qmgr_hold() {
         return eprintln!("skipped: no {}", file.display());
     };
     let Some([person, _]) = two_people("qmgr") else { return };
-    let mut sandbox = shared("name = \"head\"\n");
-    sandbox.run("schedd", &["--stop"]).ok();
-    sandbox.set("LANAI_LOG", "info");
+    let sandbox = Sandbox::configured("[server]\nshared = true\nname = \"head\"\n");
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
     sandbox.run("noded", &["--name", "head", "--ncpus", "4", "--mem", "8gb"]).ok();
     sandbox.run("schedd", &[]).ok();
     for made in [
@@ -229,6 +231,28 @@ fn nothing_starts_while_scheduling_is_off_but_by_qrun() {
     assert_eq!(sandbox.ended(&ids[0])["Exit_status"], 0);
 }
 
+/// A policy that becomes another is in the recording.
+#[test]
+fn a_limit_said_holds_at_once_and_a_higher_one_lets_jobs_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("record");
+    let sandbox = Sandbox::configured(&format!("[cycle]\nrecord = {record:?}\n"));
+    let first = sandbox.submit(&["-l", "ncpus=1"], "while [ ! -e go ]; do sleep 0.05; done\n");
+    sandbox.running(&first);
+    manage(&sandbox, "set queue workq max_run = [u:PBS_GENERIC=1]").ok();
+    let second = sandbox.submit(&["-l", "ncpus=1"], "true\n");
+    let comment = || sandbox.job(&second)["comment"].as_str().unwrap_or_default().to_string();
+    let words = "Not Running: User has reached queue workq running job limit.";
+    sandbox.until(words, || comment().starts_with(words).then_some(()));
+    manage(&sandbox, "set queue workq max_run = [u:PBS_GENERIC=2]").ok();
+    assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
+    sandbox.script("go", "");
+    assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
+    sandbox.run("schedd", &["--stop"]).ok();
+    let checked = sandbox.run("qsim", &["check", "--recorded", record.to_str().unwrap()]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+}
+
 /// With another resource the scheduler's view is made anew: what runs still holds what it has, and a recording
 /// decides the same.
 #[test]
@@ -250,7 +274,7 @@ fn a_resource_made_while_jobs_run_is_counted_at_once() {
     manage(&sandbox, "set server resources_available.lic=2").ok();
     assert_eq!(sandbox.ended(&second)["Exit_status"], 0);
     manage(&sandbox, "set server backfill_depth = 2").ok();
-    sandbox.script("../work/go", "");
+    sandbox.script("go", "");
     assert_eq!(sandbox.ended(&first)["Exit_status"], 0);
     sandbox.run("schedd", &["--stop"]).ok();
     let checked = sandbox.run("qsim", &["check", "--recorded", record.to_str().unwrap()]);

@@ -83,6 +83,14 @@ fn run() -> Result<u8, Failure> {
     }
 }
 
+/// What of objects is shown, and how.
+struct Look {
+    /// These attributes; all, if there are none.
+    keys: Vec<Key>,
+    /// As commands, and not as a list.
+    is_printed: bool,
+}
+
 /// What a qmgr has at hand.
 struct Session<'a> {
     args: &'a Args,
@@ -248,7 +256,7 @@ impl<'a> Session<'a> {
     fn show(&mut self, command: &Command) -> Result<u8, Failure> {
         let (Some(object), view) = (command.object, self.view()?) else { return Ok(0) };
         let is_printed = command.word == Word::Print;
-        let keys: Vec<Key> = command.edits.iter().map(|edit| edit.key.clone()).collect();
+        let look = Look { keys: command.edits.iter().map(|edit| edit.key.clone()).collect(), is_printed };
         let mut names = self.names(command, object, Some(&view));
         let mut out = String::new();
         if names.is_empty() && object == Object::Resource {
@@ -261,13 +269,13 @@ impl<'a> Session<'a> {
             self.complain(&format!("No Active {}{tail}s, nothing done.\n", head.to_ascii_uppercase()));
             return Ok(0);
         }
-        if is_printed && object == Object::Server && keys.is_empty() {
+        if is_printed && object == Object::Server && look.keys.is_empty() {
             for kind in [Object::Resource, Object::Queue] {
                 let all = view.names(kind);
-                self.shown(&view, kind, &all, &keys, true, &mut out);
+                self.shown(&view, kind, &all, &look, &mut out);
             }
         }
-        let code = self.shown(&view, object, &names, &keys, is_printed, &mut out);
+        let code = self.shown(&view, object, &names, &look, &mut out);
         exit::print(out)?;
         self.told(code)
     }
@@ -283,12 +291,11 @@ impl<'a> Session<'a> {
         view: &View,
         object: Object,
         names: &[String],
-        keys: &[Key],
-        is_printed: bool,
+        look: &Look,
         out: &mut String,
     ) -> Vec<(String, Refusal)> {
         let mut failures = Vec::new();
-        if is_printed && !names.is_empty() {
+        if look.is_printed && !names.is_empty() {
             out.push_str(show::heading(object));
         }
         for name in names {
@@ -296,8 +303,8 @@ impl<'a> Session<'a> {
                 failures.push((name.clone(), unknown(object)));
                 continue;
             };
-            shown.only(keys);
-            if is_printed { shown.printed(out) } else { shown.listed(out) }
+            shown.only(&look.keys);
+            if look.is_printed { shown.printed(out) } else { shown.listed(out) }
         }
         failures
     }

@@ -135,7 +135,7 @@ impl Size {
 
     /// So many bytes, in the largest unit of which there is a whole number.
     pub fn exactly(bytes: u64) -> Size {
-        let fits = |scale: &u8| bytes > 0 && bytes % 1024u64.pow(u32::from(*scale)) == 0;
+        let fits = |scale: &u8| bytes > 0 && bytes.is_multiple_of(1024u64.pow(u32::from(*scale)));
         let scale = (0..=5).rev().find(fits).unwrap_or(0);
         Size { count: bytes / 1024u64.pow(u32::from(scale)), scale, words: false }
     }

@@ -197,7 +197,6 @@ impl State {
 /// A line of a recording: all that its cycles went by, and what came of each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(clippy::large_enum_variant, reason = "one is held at a time")]
 pub enum Entry<'a> {
     /// A schedd has begun: with an empty view, and this policy.
     Begin {

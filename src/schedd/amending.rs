@@ -34,6 +34,11 @@ impl Desk<'_> {
     /// Managers; operators open and close queues, and take nodes out of service.
     fn may_amend(&self, command: &Command) -> Result<(), Refusal> {
         self.caller.must_be_privileged()?;
+        // Whoever names the program that schedd starts is schedd's user.
+        let is_program = |edit: &&Edit| edit.key.attribute.eq_ignore_ascii_case("mailer");
+        if let Some(edit) = command.edits.iter().find(is_program).filter(|_| !self.caller.is_ourselves()) {
+            return Err(Refusal::read_only(&edit.key.to_string()));
+        }
         if self.caller.manager {
             return Ok(());
         }
@@ -92,7 +97,9 @@ impl Desk<'_> {
                 Err(Refusal::queue_exists())
             }
             (Target::Queue(name), Verb::Delete) => is_taken(has_jobs(self.ledger, name)),
-            (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset) => {
+            (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
+                if self.ledger.setup.config.has_own_resource(name) =>
+            {
                 let asks = |job: &Arc<Job>| asks_for(job, name);
                 let config = &self.ledger.setup.config;
                 is_taken(config.speaks_of(name) || self.ledger.jobs().any(asks))

@@ -49,13 +49,17 @@ impl Callers {
 }
 
 impl Caller {
+    /// Root, or schedd's own user.
+    pub fn is_ourselves(&self) -> bool {
+        let uid = self.owner.uid;
+        uid == 0 || uid == nix::unistd::geteuid().as_raw()
+    }
+
     /// Grants what the configuration does, and nothing else.
     pub fn authorize(&mut self, setup: &Setup) {
         let is_listed = |people: &[Person]| people.iter().any(|person| person.is(&self.owner.user, &setup.host));
-        let uid = self.owner.uid;
-        let ourselves = uid == 0 || uid == nix::unistd::geteuid().as_raw();
         let server = &setup.config.server;
-        let manager = ourselves || is_listed(&server.managers);
+        let manager = self.is_ourselves() || is_listed(&server.managers);
         self.privileged = manager || is_listed(&server.operators);
         self.manager = manager;
     }

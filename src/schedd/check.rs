@@ -25,11 +25,14 @@ pub fn check(home: Home, as_json: bool) -> Result<()> {
     let text = setup::text(&home)?;
     let file = home.config.display().to_string();
     let of_file = Config::parse(&text).with_context(|| file.clone())?;
-    let amendments = said(&home)?;
+    let (amendments, unread) = match said(&home) {
+        Ok(amendments) => (amendments, None),
+        Err(error) => (Amendments::default(), Some(format!("what qmgr has said is not told, since {error:#}"))),
+    };
     let (config, misfits) = of_file.amended(&amendments);
     let settings = resolved(&config, &text, &amendments);
     let misfits = misfits.iter().map(|misfit| format!("what qmgr has said does not fit, and does not count: {misfit}"));
-    let warnings = cautions(&config, &settings).into_iter().chain(misfits).collect();
+    let warnings = cautions(&config, &settings).into_iter().chain(misfits).chain(unread).collect();
     let found = Found { file, settings, warnings };
     let said = match as_json {
         true => format!("{}\n", serde_json::to_string_pretty(&found)?),
@@ -49,7 +52,7 @@ fn said(home: &Home) -> Result<Amendments> {
         Ok(reader) => Ok(reader.map(|reader| reader.amendments()).transpose()?.unwrap_or_default()),
         // It was made before qmgr could say anything.
         Err(SpoolError::Older { .. }) => Ok(Amendments::default()),
-        Err(error) => Err(error).with_context(|| format!("what qmgr has said cannot be read: {}", file.display())),
+        Err(error) => Err(error).with_context(|| format!("it cannot be read: {}", file.display())),
     }
 }
 

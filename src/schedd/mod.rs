@@ -166,6 +166,8 @@ pub struct Schedd {
     postman: Postman,
     chooser: Chooser,
     signals: Signals,
+    /// What a file read anew has changed, until that is on disk.
+    reloaded: Option<String>,
     /// Jobs whose node could not be told.
     untold: BTreeSet<JobId>,
     /// What waits for the next tick.
@@ -212,6 +214,7 @@ impl Schedd {
             postman: Postman::new(&ledger.setup),
             chooser: Chooser::new(&ledger.setup.policy.placement),
             clients: Clients::default(),
+            reloaded: None,
             untold: BTreeSet::new(),
             inbox: Vec::new(),
             next_cycle: None,

@@ -30,8 +30,8 @@ impl Schedd {
             tracing::warn!("what qmgr has said does not fit {}: {misfit}", next.home.config.display());
         }
         match self.ledger.reconfigure(next) {
-            Ok(()) if changed.is_empty() => tracing::info!("reloaded: nothing has changed"),
-            Ok(()) => tracing::info!("reloaded: {}", changed.join(", ")),
+            Ok(()) if changed.is_empty() => self.reloaded = Some("nothing has changed".to_string()),
+            Ok(()) => self.reloaded = Some(changed.join(", ")),
             Err(error) => tracing::error!("not reloaded, all stays as it was: {error}"),
         }
     }
@@ -39,6 +39,9 @@ impl Schedd {
     /// Once another configuration is on disk, the parts of schedd that went by the one before follow it.
     pub(super) fn take_up_setup(&mut self) {
         let Some(before) = self.ledger.take_setup() else { return };
+        if let Some(changed) = self.reloaded.take() {
+            tracing::info!("reloaded: {changed}");
+        }
         let now = monotonic();
         let setup = &self.ledger.setup;
         self.clients.authorize(setup);

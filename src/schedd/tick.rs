@@ -129,6 +129,7 @@ impl Schedd {
                 Ok(self.ledger.settle())
             }
             Err(error) => {
+                self.reloaded = None;
                 self.ledger.roll_back();
                 Err(error)
             }

@@ -131,6 +131,17 @@ mod tests {
     }
 
     #[test]
+    fn another_policy_counts_from_its_line_on() {
+        let text = recording();
+        let walltime =
+            |seconds| Policy { default_walltime: crate::model::time::Span::seconds(seconds), ..Policy::default() };
+        let policy = serde_json::to_string(&Entry::Policy(Cow::Owned(walltime(60)))).unwrap();
+        let last = text.lines().last().unwrap();
+        let replayed = replay(format!("{text}{policy}\n{last}\n").as_bytes()).unwrap();
+        assert_eq!((replayed.cycles, replayed.difference), (2, None));
+    }
+
+    #[test]
     fn a_line_that_a_killed_schedd_left_half_ends_its_part_of_the_recording() {
         let text = recording();
         let half = &text[..text.len() - 9];

@@ -45,6 +45,11 @@ impl Config {
         (config, misfits)
     }
 
+    /// Whether a resource is the site's own.
+    pub fn has_own_resource(&self, name: &str) -> bool {
+        self.resources.iter().any(|(known, _)| known == name)
+    }
+
     /// Whether something is said of a resource.
     pub fn speaks_of(&self, resource: &str) -> bool {
         let server = &self.server;
@@ -105,7 +110,7 @@ pub(super) fn exists(config: &Config, target: &Target) -> Result<(), Refusal> {
             let is_there = config.stated_queues().iter().any(|queue| queue.name == *name);
             if is_there { Ok(()) } else { Err(Refusal::unknown_queue()) }
         }
-        Target::Resource(name) => match config.resources.iter().any(|(known, _)| known == name) {
+        Target::Resource(name) => match config.has_own_resource(name) {
             true => Ok(()),
             false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
             false => Err(Refusal::no_resource()),

@@ -1,3 +1,5 @@
+//! What is said in the language of `qmgr`, and what becomes of the configuration.
+
 use super::*;
 use crate::model::config::Config;
 use crate::model::limit::Stage;

@@ -89,12 +89,18 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         qualities: quality::qualities(&root, qualities)?,
         kept: BTreeMap::new(),
     };
+    read_with_resources(&mut config, &root)?;
+    Ok(config)
+}
+
+/// What speaks of resources, once all are known.
+fn read_with_resources(config: &mut Config, root: &Section) -> Result<(), ConfigError> {
     let resources = config.resources();
     config.server =
         root.section("server")?.map(|section| server(&section, &resources)).transpose()?.unwrap_or_default();
-    config.queues = each(&root, "queue", |section| queue::queue(section, &resources))?;
-    queue::check_routes(&root, &config.queues())?;
-    config.limits = limits::limits(&root, &resources)?;
+    config.queues = each(root, "queue", |section| queue::queue(section, &resources))?;
+    queue::check_routes(root, &config.queues())?;
+    config.limits = limits::limits(root, &resources)?;
     config.limits_of_file = config.limits.all.clone().into();
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
@@ -106,8 +112,8 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         let priorities = &mut config.precedence.components.priorities.qos;
         priorities.entry(quality.name.clone()).or_insert(quality.priority as f64);
     }
-    config.nodes = each(&root, "node", |section| node(section, &resources))?;
-    Ok(config)
+    config.nodes = each(root, "node", |section| node(section, &resources))?;
+    Ok(())
 }
 
 /// Reads every `[[kind]]`; no two may have the same name.
