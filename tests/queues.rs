@@ -157,3 +157,31 @@ fn what_can_never_run_is_refused_with_the_nearest_that_fits() {
     let id = sandbox.run("qsub", &["-h", "-l", &nearest, "job.sh"]).line();
     assert!(sandbox.job(&id)["Resource_List"]["select"].as_str().is_some_and(|select| nearest.ends_with(select)));
 }
+
+/// P24: a job that was possible when it came says since when it is not any more, also after a restart.
+#[test]
+fn a_job_that_the_cluster_has_become_too_small_for_says_since_when() {
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    let with = |ncpus: u32| format!("[launch]\nlogin = false\n[[node]]\nname = \"{node}\"\nncpus = {ncpus}\n");
+    let sandbox = Sandbox::configured(&with(8));
+    let first = sandbox.submit(&["-l", "ncpus=8"], "sleep 600\n");
+    sandbox.running(&first);
+    let waits = sandbox.submit(&["-l", "ncpus=8"], "true\n");
+    let comment = || sandbox.job(&waits)["comment"].as_str().unwrap_or_default().to_string();
+    sandbox.until("it to wait", || comment().starts_with("Not Running: Insuff").then_some(()));
+    let shrinks = || {
+        sandbox.run("schedd", &["--stop"]).ok();
+        std::fs::write(sandbox.home().join("lanai.toml"), with(4)).unwrap();
+        sandbox.run("schedd", &[]).ok();
+    };
+    // Longer after its submission than a first verdict may come.
+    std::thread::sleep(std::time::Duration::from_secs(11));
+    shrinks();
+    let words = "Can Never Run: Insufficient amount of resource: ncpus (R: 8 A: 4 T: 4), since ";
+    let said = sandbox.until("it to say so", || Some(comment()).filter(|comment| comment.starts_with(words)));
+    shrinks();
+    sandbox.until("it to say the same", || (comment() == said).then_some(()));
+    let why = sandbox.run("qstat", &["--why", &waits]).ok();
+    assert!(why.contains("It can never start on this system as it is, since "), "{why}");
+}

@@ -21,7 +21,10 @@ pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
             Cow::Owned(format!("{comment}{}", ending(job)))
         }
         (Some(comment), _) => Cow::Borrowed(comment),
-        (None, Some(reason)) if job.life.state == State::Queued => Cow::Owned(reason.to_string()),
+        (None, Some(reason)) if job.life.state == State::Queued => {
+            let since = record.never_since.map(|since| format!(", since {}", when::ctime(clock.wall(since))));
+            Cow::Owned(format!("{reason}{}", since.unwrap_or_default()))
+        }
         (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
         (None, _) => by_state(job, clock),
     }
@@ -192,6 +195,13 @@ mod tests {
         assert!(shown(&record).starts_with("Not Running: "));
         record.reason = Some(Reason::QueueStopped);
         assert_eq!(shown(&record), "Not Running: Queue not started.");
+        record.reason = Some(Reason::NeverNodes { requested: 2, total: 1 });
+        record.never_since = Some(example::SUBMITTED);
+        let since = when::ctime(example::server().clock.wall(example::SUBMITTED));
+        assert_eq!(
+            shown(&record),
+            format!("Can Never Run: Not enough total nodes available (R: 2 T: 1), since {since}")
+        );
         record.job.life.state = State::Held;
         record.job.life.holds = crate::model::state::Holds::USER;
         assert_eq!(shown(&record), "Job held: u");

@@ -277,4 +277,37 @@ mod tests {
         let both = sums.and(Sums { mem_used: 1.0, mem_asked: 8.0, core_ms: 2, ..Sums::default() });
         assert_eq!((both.cpu_efficiency(), both.mem_efficiency()), (Some(0.5), Some(0.125)));
     }
+
+    #[test]
+    fn sums_are_added_up_in_every_part() {
+        let sums = Sums {
+            jobs: 1,
+            failed: 2,
+            attempts: 3,
+            cput_ms: 4,
+            core_ms: 5,
+            charged_ms: 6.0,
+            gpu_ms: 7,
+            walltime_ms: 8,
+            mem_used: 9.0,
+            mem_asked: 10.0,
+            wait_ms: 11,
+            waits: 12,
+        };
+        let twice = Sums {
+            jobs: 2,
+            failed: 4,
+            attempts: 6,
+            cput_ms: 8,
+            core_ms: 10,
+            charged_ms: 12.0,
+            gpu_ms: 14,
+            walltime_ms: 16,
+            mem_used: 18.0,
+            mem_asked: 20.0,
+            wait_ms: 22,
+            waits: 24,
+        };
+        assert_eq!(sums.and(sums), twice);
+    }
 }

@@ -45,8 +45,6 @@ pub struct Entered {
     pub spec: Spec,
     /// What is to be said of that.
     pub notes: Vec<String>,
-    /// Whether it has come to where it may run: else it waits in a routing queue.
-    pub is_there: bool,
 }
 
 impl Entrance<'_> {
@@ -58,13 +56,13 @@ impl Entrance<'_> {
         // A job that no destination could ever take is not let in, whether it is passed on now or not.
         match self.pass_on(spec, queue)? {
             Some(entered) if queue.started && route.passes(standing) => Ok(entered),
-            _ => Ok(Entered { is_there: false, ..self.settle(own)? }),
+            _ => self.settle(own),
         }
     }
 
     fn settle(&self, spec: Spec) -> Result<Entered, Refusal> {
         let notes = (self.room)(&spec)?;
-        Ok(Entered { spec, notes, is_there: true })
+        Ok(Entered { spec, notes })
     }
 
     fn find(&self, name: &str) -> Result<&Queue, Refusal> {

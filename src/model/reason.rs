@@ -304,6 +304,16 @@ impl Reason {
         matches!(self, Reason::Limited(excess) if excess.stage == limit::Stage::Idle)
     }
 
+    /// As it is kept: without who uses a limit, which changes all the time and is found out on demand.
+    pub fn kept(&self) -> Reason {
+        match self {
+            Reason::Limited(excess) => {
+                Reason::Limited(Box::new(Excess { by: Vec::new(), more: 0, ..Excess::clone(excess) }))
+            }
+            other => other.clone(),
+        }
+    }
+
     /// The stage that refuses for this reason.
     pub fn stage(&self) -> Stage {
         codes::stage_of(&self.code())
@@ -534,6 +544,15 @@ pub(crate) mod tests {
         assert_eq!(names.len(), 199 * 52);
         let is_of_list = all().into_iter().filter(Reason::is_of_list).map(|reason| reason.code().into_owned());
         assert_eq!(is_of_list.collect::<Vec<_>>(), ["idle_limit"]);
+    }
+
+    #[test]
+    fn who_uses_a_limit_is_not_kept_and_all_else_is() {
+        for reason in all() {
+            let is_same = reason.kept() == reason;
+            assert_eq!(is_same, !matches!(reason, Reason::Limited(_)), "{reason:?}");
+            assert_eq!((reason.kept().to_string(), reason.kept().code()), (reason.to_string(), reason.code()));
+        }
     }
 
     /// Reasons are kept in the spool as JSON.

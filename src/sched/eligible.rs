@@ -35,7 +35,7 @@ struct Few {
 impl Eligible {
     /// Why a job of a class is not considered; None if it is.
     pub fn refusal(&self, class: ClassId, job: JobId) -> Option<&Arc<Reason>> {
-        self.0.get(&class).filter(|some| !some.jobs.contains(&job)).map(|some| &some.why)
+        self.0.get(&class).filter(|few| !few.jobs.contains(&job)).map(|few| &few.why)
     }
 
     /// Whether of a class not all are.
@@ -51,7 +51,7 @@ impl Eligible {
 
     /// Those that are, of classes of which not all are.
     pub fn jobs(&self) -> impl Iterator<Item = (ClassId, JobId)> + '_ {
-        self.0.iter().flat_map(|(class, some)| some.jobs.iter().map(|job| (*class, *job)))
+        self.0.iter().flat_map(|(class, few)| few.jobs.iter().map(|job| (*class, *job)))
     }
 }
 
@@ -103,12 +103,12 @@ pub(super) fn tell(plan: &mut Plan, names: impl Fn(ClassId) -> Option<[ClassId; 
     let said: BTreeMap<ClassId, Arc<Reason>> = plan.verdicts.iter().rev().cloned().collect();
     let started: BTreeSet<JobId> = plan.starts.iter().map(|start| start.job).collect();
     plan.verdicts.retain(|(class, _)| !eligible.0.contains_key(class));
-    for (class, some) in &eligible.0 {
+    for (class, few) in &eligible.0 {
         let of_class = names(*class).and_then(|names| names.iter().find_map(|name| said.get(name)));
-        let waiting = some.jobs.iter().filter(|job| !started.contains(job));
+        let waiting = few.jobs.iter().filter(|job| !started.contains(job));
         let own = |job: &JobId| Some((ClassId(reason::own_name(*job)), of_class?.clone()));
         plan.verdicts.extend(waiting.filter_map(own));
-        plan.verdicts.push((*class, some.why.clone()));
+        plan.verdicts.push((*class, few.why.clone()));
     }
     // Who starts makes way on the list, for others that may find room.
     if !plan.starts.is_empty() {

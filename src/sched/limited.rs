@@ -9,7 +9,7 @@ use super::shape::ClassId;
 use super::snapshot::State;
 use crate::model::accrual::{Eligibility, Limit};
 use crate::model::job::JobId;
-use crate::model::reason::{self, Reason};
+use crate::model::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl State {
         let listed: BTreeSet<(ClassId, JobId)> =
             plan.eligible.jobs().filter(|(_, job)| self.jobs.contains_key(job)).collect();
         let left = std::mem::replace(&mut self.limited.listed, listed);
-        // Such a limit is told of a class, never of all that ask for the same.
+        // Such a limit is told of a class, or of one job, never of all that ask for the same.
         let limits = plan.verdicts.iter().filter_map(|(class, reason)| Some((*class, Limit::of(reason)?)));
         let classes: BTreeMap<ClassId, Limit> = limits.collect();
         let before = std::mem::replace(&mut self.limited.classes, classes);
@@ -51,16 +51,12 @@ impl State {
         let changed = known.into_iter().filter(|class| before.get(class) != now.get(class));
         let of_changed = changed.flat_map(|class| self.jobs_in(class).map(move |job| (job, class)));
         let of_new = new.into_iter().filter_map(|job| Some((job, self.class_of(job)?)));
-        // What is said of who is on a list is said of that job alone.
         let listed = self.limited.listed.iter().chain(&left).map(|(class, job)| (*job, *class));
         let still = listed.filter(|(job, class)| self.class_of(*job) == Some(*class));
         let all: BTreeMap<JobId, ClassId> = of_changed.chain(of_new).chain(still).collect();
-        let own: BTreeMap<ClassId, &Reason> = match plan.eligible.jobs().next() {
-            Some(_) => plan.verdicts.iter().map(|(whom, reason)| (*whom, &**reason)).collect(),
-            None => BTreeMap::new(),
-        };
         let limit = |job, class| match self.limited.listed.contains(&(class, job)) {
-            true => own.get(&ClassId(reason::own_name(job))).and_then(|reason| Limit::of(reason)),
+            // What is said of who is on a list is said of that job alone.
+            true => now.get(&ClassId(reason::own_name(job))).copied(),
             false => now.get(&class).copied(),
         };
         all.into_iter().map(|(job, class)| (job, limit(job, class))).collect()

@@ -14,7 +14,7 @@ use crate::model::request;
 use crate::model::resource::{Resources, Value};
 use crate::model::select::{Chunk, Request};
 use crate::model::time::Time;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,12 +41,15 @@ impl fmt::Display for Never {
 /// So many requests are remembered at most.
 const MOST: usize = 10_000;
 
-/// Requests of users that could run on the nodes there are: most submissions ask for what others have asked for.
+/// Of requests in more parts than this the nearest is not looked for: that nobody keeps others waiting with.
+const MOST_PARTS: usize = 16;
+
+/// What is known of requests of users on the nodes there are: most submissions ask for what others have asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Possible {
     /// As of this edition of the cluster.
     edition: u64,
-    known: BTreeSet<(ClassId, u32)>,
+    known: BTreeMap<(ClassId, u32), Option<Never>>,
 }
 
 impl Possible {
@@ -59,16 +62,10 @@ impl Possible {
     ) -> Option<Never> {
         let (request, edition) = ((ClassId::of_request(job), job.owner.uid), state.cluster.edition());
         if self.edition != edition || self.known.len() >= MOST {
-            *self = Possible { edition, known: BTreeSet::new() };
+            *self = Possible { edition, known: BTreeMap::new() };
         }
-        if self.known.contains(&request) {
-            return None;
-        }
-        let never = never(state, policy, resources, job, now);
-        if never.is_none() {
-            self.known.insert(request);
-        }
-        never
+        let never = || never(state, policy, resources, job, now);
+        self.known.entry(request).or_insert_with(never).clone()
     }
 }
 
@@ -102,25 +99,25 @@ fn lesser(
     resources: &Resources,
     fits: impl Fn(&Request) -> bool,
 ) -> Option<String> {
-    let chunks: Vec<Chunk> = request
-        .select
-        .chunks
-        .iter()
-        .enumerate()
-        .map(|(place, chunk)| cut(vacant, shape, place, chunk))
-        .collect::<Option<_>>()?;
-    let with = |part: f64| {
-        let fewer = |chunk: &Chunk| Chunk { count: ((f64::from(chunk.count) * part) as u32).max(1), ..chunk.clone() };
+    let asked = &request.select.chunks;
+    if asked.len() > MOST_PARTS {
+        return None;
+    }
+    let cut = |(place, chunk)| cut(vacant, shape, place, chunk);
+    let chunks: Vec<Chunk> = asked.iter().enumerate().map(cut).collect::<Option<_>>()?;
+    let most = chunks.iter().map(|chunk| chunk.count).max()?;
+    let with = |part: u32| {
+        let count = |of: u32| (u64::from(of) * u64::from(part) / u64::from(most)).max(1) as u32;
+        let fewer = |chunk: &Chunk| Chunk { count: count(chunk.count), ..chunk.clone() };
         let text = request::spelled(&chunks.iter().map(fewer).collect::<Vec<_>>());
         let altered = request.alter(&[("select".to_string(), text.clone())], resources).ok()?;
         fits(&altered).then_some(text)
     };
-    let most = chunks.iter().map(|chunk| chunk.count).max()?;
     let (mut least, mut beyond) = (1, most + 1);
-    let mut found = with(1.0 / f64::from(most))?;
+    let mut found = with(1)?;
     while beyond - least > 1 {
         let middle = least + (beyond - least) / 2;
-        match with(f64::from(middle) / f64::from(most)) {
+        match with(middle) {
             Some(text) => (found, least) = (text, middle),
             None => beyond = middle,
         }

@@ -9,7 +9,7 @@ use super::timers;
 use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
 use crate::model::charge::Held;
 use crate::model::event::Event;
-use crate::model::job::{Job, Run, Share};
+use crate::model::job::{Job, Run, Share, Usage};
 use crate::model::state::State;
 use crate::model::time::{ClockTable, Span, Time};
 use crate::spool::commit::Change as Row;
@@ -34,7 +34,7 @@ impl Desk<'_> {
         if !ran && job.life.state != State::Finished {
             return None;
         }
-        Some(self.row(job, Some(run), charging::lasted(job, event)))
+        Some(self.row(job, Some((run, used(job, event))), charging::lasted(job, event)))
     }
 
     /// The row for a job that has ended just now and does not run.
@@ -42,25 +42,23 @@ impl Desk<'_> {
         self.row(job, None, Span(0))
     }
 
-    fn row(&self, job: &Job, run: Option<&Run>, lasted: Span) -> Row {
-        let (spec, life) = (&job.spec, &job.life);
+    fn row(&self, job: &Job, attempt: Option<(&Run, Usage)>, lasted: Span) -> Row {
+        let (spec, run) = (&job.spec, attempt.map(|(run, _)| run));
         let shares = run.map_or(&[][..], |run| &run.shares);
         let held = Held::of(shares);
         let ended = run.map_or(self.now, |run| (run.started + lasted).min(self.now));
         let length = run.map_or(Span(0), |run| ended.since(run.started));
-        let mut used = run.map(|_| life.used).unwrap_or_default();
-        used.walltime = length;
         let entry = Entry {
             job: job.id,
             attempt: run.map_or(0, |run| run.attempt),
             name: spec.name.clone(),
             of: parties(job),
             stamps: self.stamps(job, run, ended),
-            end: life.exit.map(|exit| End { status: exit.status, deleted: exit.deleted }),
+            end: job.life.exit.map(|exit| End { status: exit.status, deleted: exit.deleted }),
             places: shares.iter().map(|share| (share.host.clone(), processors(share))).collect(),
             asked: Asked::of(&spec.request),
             held,
-            used,
+            used: Usage { walltime: length, ..attempt.map(|(_, used)| used).unwrap_or_default() },
             core_ms: length.0.saturating_mul(held.cores.into()),
             factor: charging::factor(self.setup, job),
         };
@@ -69,12 +67,28 @@ impl Desk<'_> {
 
     fn stamps(&self, job: &Job, run: Option<&Run>, ended: Time) -> Stamps {
         let wall = |time| self.clock.wall_ms(time);
+        // No step of the wall clock is taken for waiting.
+        let eligible = |since: Time| run.map_or(wall(since), |run| wall(run.started) - run.started.since(since).0);
         Stamps {
             submitted: wall(job.life.ctime),
-            eligible: job.life.etime.map(wall),
+            eligible: job.life.etime.map(eligible),
             began: run.map(|run| wall(run.started)),
             ended: wall(ended),
         }
+    }
+}
+
+/// What an attempt used: what its nodes told last, or its end. A job that was declared over before has taken in
+/// nothing since.
+fn used(job: &Job, event: Option<&Event>) -> Usage {
+    let (known, Some(Event::Ended { outcome, .. })) = (job.life.used, event) else { return job.life.used };
+    let told = outcome.used;
+    Usage {
+        walltime: known.walltime.max(told.walltime),
+        cput: known.cput.max(told.cput),
+        mem_kb: known.mem_kb.max(told.mem_kb),
+        vmem_kb: known.vmem_kb.max(told.vmem_kb),
+        ncpus: known.ncpus.max(told.ncpus),
     }
 }
 

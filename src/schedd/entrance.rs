@@ -42,7 +42,7 @@ impl Desk<'_> {
         spec: &Spec,
         standing: State,
     ) -> Result<Entered, Refusal> {
-        let mut entered = match self.ledger.reservation_queue(&spec.queue) {
+        let entered = match self.ledger.reservation_queue(&spec.queue) {
             Some(reservation) => {
                 self.may_enter(reservation)?;
                 let queue = self.ledger.queue(&spec.queue).ok_or_else(Refusal::unknown_queue)?;
@@ -51,19 +51,16 @@ impl Desk<'_> {
                 }
                 let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
                 let notes = self.ledger.room_for(comer, owner, &spec)?;
-                Entered { spec, notes, is_there: true }
+                Entered { spec, notes }
             }
             None => enter(self.ledger, comer, owner, spec, standing)?,
         };
         if entered.spec.reservation.as_ref().is_some_and(|name| !self.is_reservation(name)) {
             return Err(Refusal::unknown_reservation());
         }
-        entered.notes.dedup();
         Ok(entered)
     }
-}
 
-impl Desk<'_> {
     /// Holds an altered job against what its queue takes; it gets what goes without saying there (M27, F4). One
     /// that runs is there already.
     pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<(), Refusal> {

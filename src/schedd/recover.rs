@@ -8,7 +8,9 @@ use super::setup::Setup;
 use super::timers;
 use crate::model::job::JobId;
 use crate::model::promise::Promise;
+use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
+use crate::model::time::Time;
 use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
 use crate::spool::{self, Spool};
@@ -27,7 +29,7 @@ pub struct Recovered {
     /// One more than the last schedd's.
     pub epoch: u64,
     /// Classes with a verdict on disk, to be found wrong or right by the first cycle.
-    pub verdicts: Vec<u64>,
+    pub verdicts: BTreeMap<u64, (Reason, Time)>,
     /// The nodes to be waited for.
     pub settling: Settling,
     /// The starts promised.

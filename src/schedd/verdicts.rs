@@ -11,7 +11,7 @@ use crate::model::job::JobId;
 use crate::model::member::Member;
 use crate::model::promise::Promise;
 use crate::model::reason::Reason;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 use crate::sched::plan::Plan;
 use crate::spool::commit::Change;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The verdicts of the latest cycle, and which of them the spool does not have yet.
 #[derive(Default)]
 pub struct Verdicts {
-    reasons: BTreeMap<u64, Reason>,
+    /// Each with since when it has been of its kind.
+    reasons: BTreeMap<u64, (Reason, Time)>,
     unwritten: BTreeSet<u64>,
     promises: Promises,
     fair_shares: FairShares,
@@ -28,11 +29,12 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// `written` are the classes the spool has a verdict of, from an earlier schedd: forgotten
+    /// `written` are the verdicts the spool has of classes, from an earlier schedd: forgotten
     /// unless a cycle says so again. `promises` are those it made.
-    pub fn new(written: Vec<u64>, promises: BTreeMap<JobId, Promise>) -> Verdicts {
+    pub fn new(written: BTreeMap<u64, (Reason, Time)>, promises: BTreeMap<JobId, Promise>) -> Verdicts {
         Verdicts {
-            unwritten: written.into_iter().collect(),
+            unwritten: written.keys().copied().collect(),
+            reasons: written,
             promises: Promises::new(promises),
             due: Some(Span(0)),
             ..Verdicts::default()
@@ -42,12 +44,18 @@ impl Verdicts {
     /// Takes in what a cycle has found; `waits` tells whether a job is still a candidate, `now` is on
     /// the clock that no step moves.
     pub fn take_in(&mut self, plan: &Plan, waits: impl Fn(JobId) -> bool, now: Span) {
-        let reasons: BTreeMap<u64, Reason> =
-            plan.verdicts.iter().map(|(class, reason)| (class.0, Reason::clone(reason))).collect();
+        let verdict = |reason: Reason, class: u64| {
+            let before = self.reasons.get(&class).filter(|(before, _)| before.code() == reason.code());
+            let since = before.map_or(plan.now, |(_, since)| *since);
+            (reason, since)
+        };
+        let told = plan.verdicts.iter().map(|(class, reason)| (class.0, verdict(reason.kept(), class.0)));
+        let reasons: BTreeMap<u64, (Reason, Time)> = told.collect();
         for class in self.reasons.keys().chain(reasons.keys()).copied().collect::<BTreeSet<_>>() {
             let (old, new) = (self.reasons.get(&class), reasons.get(&class));
             if old != new {
-                let same_kind = old.map(Reason::code) == new.map(Reason::code);
+                let code = |verdict: &(Reason, Time)| verdict.0.code().into_owned();
+                let same_kind = old.map(code) == new.map(code);
                 self.unwritten.insert(class);
                 self.by(now + if same_kind { FIGURES } else { SOON });
             }

@@ -144,6 +144,7 @@ impl World {
 
     fn set_queues(&mut self) {
         self.queues = self.config.queues();
+        self.possible = Possible::default();
         self.census = Census::new(&self.policy.limits, self.policy.default_walltime);
         for queue in &self.queues {
             self.state.make(&Change::Queue(Cow::Borrowed(queue)));

@@ -55,7 +55,7 @@ pub enum Change {
     /// A bond between jobs, new or changed.
     Tie(Tie, bonds::Standing),
     /// Why the jobs of a class do not start.
-    Verdict(u64, Option<Reason>),
+    Verdict(u64, Option<(Reason, Time)>),
     /// The start promised to a job, or that none is any more.
     Promise(JobId, Option<Promise>),
     /// What an attempt that is over is charged; once it is written, that stands.
@@ -261,11 +261,11 @@ fn write_event(transaction: &Transaction, at: Time, job: JobId, event: &Event) -
     Ok(())
 }
 
-fn write_verdict(transaction: &Transaction, class: u64, reason: Option<&Reason>) -> Result<(), SpoolError> {
-    match reason {
-        Some(reason) => {
-            let sql = "INSERT OR REPLACE INTO verdict (class, reason) VALUES (?1, ?2)";
-            transaction.prepare_cached(sql)?.execute(params![signed(class), json(reason)?])?;
+fn write_verdict(transaction: &Transaction, class: u64, verdict: Option<&(Reason, Time)>) -> Result<(), SpoolError> {
+    match verdict {
+        Some((reason, since)) => {
+            let sql = "INSERT OR REPLACE INTO verdict (class, reason, since) VALUES (?1, ?2, ?3)";
+            transaction.prepare_cached(sql)?.execute(params![signed(class), json(reason)?, since.0])?;
         }
         None => {
             transaction.prepare_cached("DELETE FROM verdict WHERE class = ?1")?.execute([signed(class)])?;

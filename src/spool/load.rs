@@ -5,6 +5,7 @@ use crate::model::array::{Elements, Standing};
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Spec};
 use crate::model::node::Node;
 use crate::model::promise::Promise;
+use crate::model::reason::Reason;
 use crate::model::time::{ClockTable, Time};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -64,11 +65,15 @@ impl Spool {
         meta(&self.connection, key)
     }
 
-    /// The classes that have a verdict.
-    pub fn verdicts(&self) -> Result<Vec<u64>, SpoolError> {
-        let mut statement = self.connection.prepare("SELECT class FROM verdict")?;
-        let classes = statement.query_map([], |row| row.get::<_, i64>(0))?.collect::<Result<Vec<_>, _>>()?;
-        Ok(classes.into_iter().map(|class| class as u64).collect())
+    /// The verdicts by class, each with since when it has been of its kind.
+    pub fn verdicts(&self) -> Result<BTreeMap<u64, (Reason, Time)>, SpoolError> {
+        let mut statement = self.connection.prepare("SELECT class, reason, since FROM verdict")?;
+        let row = |row: &rusqlite::Row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?));
+        let rows = statement.query_map([], row)?.collect::<Result<Vec<_>, _>>()?;
+        let read = |(class, reason, since): (i64, String, i64)| {
+            Ok((class as u64, (serde_json::from_str(&reason)?, Time(since))))
+        };
+        rows.into_iter().map(read).collect()
     }
 
     /// The starts promised.

@@ -81,6 +81,8 @@ const STEPS: &[&str] = &[
     super::amendments::SCHEMA,
     super::charges::FACTORS,
     super::accounting::SCHEMA,
+    // Since when a verdict has been of its kind.
+    "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -443,6 +443,8 @@ pub struct Record {
     pub job: Job,
     /// Why it does not start, for a queued job.
     pub reason: Option<Reason>,
+    /// Since when it can never start, if it could before.
+    pub never_since: Option<Time>,
     /// The start promised to it.
     pub promise: Option<Promise>,
     /// Of an array: elements that have begun and wait to be started again.

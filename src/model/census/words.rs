@@ -32,30 +32,33 @@ impl Excess<'_> {
         format!("warning: above a soft limit: {} ({})", self.text(), self.count())
     }
 
-    /// `would exceed queue workq's per-user limit` and its like.
     fn text(&self) -> String {
         let is_of_queue = self.limit.scope.queue != Selector::All;
         let place = if is_of_queue { format!("queue {}", self.queue) } else { "complex".to_string() };
-        let each = self.each();
-        match (&self.limit.quantity, each.is_empty()) {
-            (Quantity::Jobs, true) => {
-                let (waiting, named) = (self.waiting(" in 'Q' state"), self.named(" for "));
+        if self.limit.quantity == Quantity::Jobs { self.of_jobs(&place) } else { self.of_amount(&place) }
+    }
+
+    /// `would exceed queue workq's per-user limit` and its like.
+    fn of_jobs(&self, place: &str) -> String {
+        match self.each() {
+            each if each.is_empty() => {
+                let (waiting, named) = (self.waiting(" in 'Q' state"), self.named());
+                let named = if named.is_empty() { named } else { format!(" for {named}") };
                 format!("Maximum number of jobs{waiting}{named} already in {place}")
             }
-            (Quantity::Jobs, false) => {
-                format!("would exceed {place}'s {each} limit{}", self.waiting(" of jobs in 'Q' state"))
-            }
-            (other, is_nobody) => {
-                let whose = if is_nobody { self.named("") } else { each };
-                let whose = match whose.as_str() {
-                    "" => String::new(),
-                    whose if is_nobody => format!("{whose}'s "),
-                    whose => format!("{whose} "),
-                };
-                let waiting = self.waiting(" for jobs in 'Q' state");
-                format!("would exceed {whose}limit on resource {} in {place}{waiting}", other.name())
-            }
+            each => format!("would exceed {place}'s {each} limit{}", self.waiting(" of jobs in 'Q' state")),
         }
+    }
+
+    /// `would exceed user ann's limit on resource mem in complex` and its like.
+    fn of_amount(&self, place: &str) -> String {
+        let whose = match (self.each(), self.named()) {
+            (each, _) if !each.is_empty() => format!("{each} "),
+            (_, named) if !named.is_empty() => format!("{named}'s "),
+            _ => String::new(),
+        };
+        let (resource, waiting) = (self.limit.quantity.name(), self.waiting(" for jobs in 'Q' state"));
+        format!("would exceed {whose}limit on resource {resource} in {place}{waiting}")
     }
 
     /// `per-user`, if the limit is one for each.
@@ -65,14 +68,13 @@ impl Excess<'_> {
         kinds.map(|(kind, _)| format!("per-{kind}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// `user ann`, behind `before`, if the limit is one for somebody.
-    fn named(&self, before: &str) -> String {
+    /// `user ann`, if the limit is one for somebody.
+    fn named(&self) -> String {
         let named = self.kinds().into_iter().filter_map(|(kind, selector)| match selector {
             Selector::Named(name) => Some(format!("{kind} {name}")),
             _ => None,
         });
-        let named = named.collect::<Vec<_>>().join(" ");
-        if named.is_empty() { named } else { format!("{before}{named}") }
+        named.collect::<Vec<_>>().join(" ")
     }
 
     fn kinds(&self) -> [(&'static str, &Selector); 5] {

@@ -28,11 +28,6 @@ impl Defaults {
         self
     }
 
-    /// Whether everything must be said.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.chunk.is_empty()
-    }
-
     /// What every chunk has that does not say.
     pub(super) fn chunk(&self) -> &ResourceList {
         &self.chunk

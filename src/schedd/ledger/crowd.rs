@@ -7,6 +7,7 @@ use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
+use crate::sched::nearest::Possible;
 use crate::schedd::entrance::{Comer, subject};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,11 +89,15 @@ impl Ledger {
 
     /// Whether something may become of a job by routing: that it is passed on, or has waited for that too long.
     fn is_routed(&self, job: &Job) -> bool {
-        self.setup.queue(&job.spec.queue).is_some_and(|queue| queue.routes(job.life.state))
+        // Elements go where their array goes.
+        let queue = self.setup.queue(&job.spec.queue).filter(|_| job.id.index().is_none());
+        queue.is_some_and(|queue| queue.routes(job.life.state))
     }
 
-    /// Counts all jobs anew: limits or queues are others than before.
+    /// Counts all jobs anew, and forgets what was found out of requests: limits, queues or the policy are others
+    /// than before.
     pub fn count_anew(&mut self) {
+        self.possible = Possible::default();
         self.census = Census::new(&self.setup.policy.limits, self.setup.policy.default_walltime);
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {

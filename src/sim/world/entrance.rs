@@ -24,7 +24,7 @@ impl World {
             Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
             Some(_) => {
                 let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
-                Ok(Entered { notes: self.leave_for(id, owner, &spec)?, spec, is_there: true })
+                Ok(Entered { notes: self.leave_for(id, owner, &spec)?, spec })
             }
             None => self.at_the_door(id, owner, |entrance| entrance.enter(spec, standing)),
         }
@@ -94,7 +94,9 @@ impl World {
             let subject = self.subject(&Credentials::of(job));
             self.census.count(job, |_| subject);
         }
-        let routes = |job: &Job| self.queues.iter().any(|q| q.name == job.spec.queue && q.routes(job.life.state));
+        let is_element = id.index().is_some();
+        let routes =
+            |job: &Job| !is_element && self.queues.iter().any(|q| q.name == job.spec.queue && q.routes(job.life.state));
         match routes(job) {
             true => drop(self.routed.insert(id, self.now)),
             false => drop(self.routed.remove(&id)),

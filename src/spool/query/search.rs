@@ -11,7 +11,7 @@ use crate::model::promise::Promise;
 use crate::model::reason::{self, Reason};
 use crate::model::state::State;
 use crate::model::text::Text;
-use crate::model::time::Span;
+use crate::model::time::{Span, Time};
 use crate::wire::message::{Answer, Arrays, Detail, Filter, History, Record, Row};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 use std::collections::BTreeMap;
@@ -226,7 +226,11 @@ impl Search<'_> {
 
     fn record(&mut self, mut job: Job, kin: Kin) -> Result<Record, SpoolError> {
         let queued = job.life.state == State::Queued;
-        let reason = if queued { self.waits.reason(self.connection, kin, job.id)? } else { None };
+        let (reason, since) = if queued { self.waits.reason(self.connection, kin, job.id)? } else { None }.unzip();
+        let never_since = since.filter(|since| {
+            let could = job.life.etime.is_some_and(|eligible| since.since(eligible) > LATER);
+            could && reason.as_ref().is_some_and(Reason::is_never)
+        });
         let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
         let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
         let environ = match self.detail {
@@ -239,7 +243,7 @@ impl Search<'_> {
         let waiting_again = if job.id.is_array() { waiting_again(self.connection, job.id)? } else { 0 };
         let tied = self.waits.tied && job.id.index().is_none();
         let links = if tied { ties::links(self.connection, job.id)? } else { Vec::new() };
-        Ok(Record { job, reason, promise, waiting_again, environ, links })
+        Ok(Record { job, reason, never_since, promise, waiting_again, environ, links })
     }
 
     fn flush_full(&mut self, each: Each) -> Result<(), SpoolError> {
@@ -276,13 +280,16 @@ pub(super) fn texts_of(job: &Job) -> usize {
     serde_json::to_string(&job.spec).map_or(0, |text| text.len())
 }
 
+/// A verdict that comes so long after its job was free to start is not the first one.
+const LATER: Span = Span::seconds(10);
+
 /// With whom a job shares its verdict: its class, and those that ask for the same.
 pub(super) type Kin = (Option<i64>, Option<i64>);
 
 /// Why queued jobs wait, and until when: the former is one for all jobs of a class.
 struct Waits {
     promises: BTreeMap<JobId, Promise>,
-    reasons: BTreeMap<i64, Option<Reason>>,
+    reasons: BTreeMap<i64, Option<(Reason, Time)>>,
     /// Whether any job is bound to another.
     tied: bool,
 }
@@ -297,23 +304,23 @@ impl Waits {
         }
     }
 
-    /// The verdict of its class, else that of all that ask for the same; where only some of a class are
-    /// considered, its own if it is one of them.
-    fn reason(&mut self, connection: &Connection, kin: Kin, job: JobId) -> Result<Option<Reason>, SpoolError> {
+    /// The verdict of its class, else that of all that ask for the same, and since when; where only some of a
+    /// class are considered, its own if it is one of them.
+    fn reason(&mut self, connection: &Connection, kin: Kin, job: JobId) -> Result<Option<(Reason, Time)>, SpoolError> {
         for whom in [kin.0, kin.1].into_iter().flatten() {
             match self.verdict(connection, whom)? {
-                Some(reason) if reason.is_of_list() => {
+                Some(found) if found.0.is_of_list() => {
                     let own = verdict(connection, reason::own_name(job) as i64)?;
-                    return Ok(own.or(Some(reason)));
+                    return Ok(own.or(Some(found)));
                 }
-                Some(reason) => return Ok(Some(reason)),
+                Some(found) => return Ok(Some(found)),
                 None => (),
             }
         }
         Ok(None)
     }
 
-    fn verdict(&mut self, connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
+    fn verdict(&mut self, connection: &Connection, class: i64) -> Result<Option<(Reason, Time)>, SpoolError> {
         if let Some(known) = self.reasons.get(&class) {
             return Ok(known.clone());
         }
@@ -333,8 +340,9 @@ fn withhold(job: &mut Job) {
     }
 }
 
-fn verdict(connection: &Connection, class: i64) -> Result<Option<Reason>, SpoolError> {
-    let mut statement = connection.prepare_cached("SELECT reason FROM verdict WHERE class = ?1")?;
-    let text: Option<String> = statement.query_row([class], |row| row.get(0)).optional()?;
-    Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
+fn verdict(connection: &Connection, class: i64) -> Result<Option<(Reason, Time)>, SpoolError> {
+    let mut statement = connection.prepare_cached("SELECT reason, since FROM verdict WHERE class = ?1")?;
+    let pair = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, i64)> = statement.query_row([class], pair).optional()?;
+    Ok(found.map(|(text, since)| serde_json::from_str(&text).map(|reason| (reason, Time(since)))).transpose()?)
 }

@@ -11,7 +11,9 @@ impl View<'_> {
     /// A reason as a sentence.
     pub fn plain(&self, reason: &Reason) -> String {
         if reason.is_never() {
-            return format!("It can never start on this system as it is: {}.", never(reason));
+            let since = self.found.record.never_since.map(|since| format!(", since {}", self.moment(since)));
+            let since = since.unwrap_or_default();
+            return format!("It can never start on this system as it is{since}: {}.", never(reason));
         }
         match reason {
             Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::ArrayLimit { .. } => short(reason),
