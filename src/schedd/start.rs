@@ -47,7 +47,7 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["foreground", "check"])]
     stop: bool,
     /// Read the configuration, say whether it is good, and print what holds: every key of policy and cycle
-    /// with its value and where that comes from, the preset or a line of the file.
+    /// with its value and where that comes from: the preset, a line of the file, or qmgr.
     #[arg(long, conflicts_with = "foreground")]
     check: bool,
     /// Within a job: serve a private queue on what the job was given, until COMMAND and the jobs it submits are over,

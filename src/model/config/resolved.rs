@@ -420,7 +420,7 @@ mod tests {
             |line: &str| again.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
         assert_eq!((remark("priority = 5"), remark("factor = 0.5")), (Some("qmgr"), Some("line 12")), "{again}");
         assert_eq!((remark("running_soft"), remark("total = 3")), (Some("line 17"), Some("line 6")), "{again}");
-        assert_eq!((remark("user = \"bob\""), remark("idle")), (Some("qmgr"), Some("line 20")), "{again}");
+        assert_eq!((remark("user = \"bob\""), remark("idle = {")), (Some("qmgr"), Some("line 20")), "{again}");
         let queue = KEYS.iter().find(|(section, _)| *section == "queue").unwrap().1;
         let all = objects::keys_of_queue();
         assert_eq!(all, queue, "no key of a queue is forgotten");
