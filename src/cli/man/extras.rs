@@ -536,14 +536,7 @@ pub(super) const EXTRAS: &[Extra] = &[
         ],
     },
     nested::NESTED,
-    Extra {
-        on: Programs(&["schedd"]),
-        heading: "EXAMPLES",
-        parts: &[
-            Example("What runs here, and where its files are:", &["schedd --status"]),
-            Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
-        ],
-    },
+    nested::EXAMPLES,
     amending::GRAMMAR,
     amending::OBJECTS,
     amending::STATUS,

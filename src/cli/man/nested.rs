@@ -1,4 +1,4 @@
-//! What schedd's page says of a queue within a job.
+//! What schedd's page says of a queue within a job, and its examples.
 
 use super::extras::Extra;
 use super::extras::On::Programs;
@@ -44,5 +44,15 @@ pub(super) const NESTED: Extra = Extra {
             "where sweep.sh is:",
             &["#!/bin/sh", "for seed in $(seq 20); do qsub -V -l select=1:ncpus=1 -- ./run $seed; done"],
         ),
+    ],
+};
+
+/// What else is asked of schedd.
+pub(super) const EXAMPLES: Extra = Extra {
+    on: Programs(&["schedd"]),
+    heading: "EXAMPLES",
+    parts: &[
+        Example("What runs here, and where its files are:", &["schedd --status"]),
+        Example("Leave; running jobs go on, and the next command starts schedd again:", &["schedd --stop"]),
     ],
 };
