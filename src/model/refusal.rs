@@ -282,6 +282,11 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: {what} of more than {most} bytes"))
     }
 
+    /// There would be more of something than there may be.
+    pub fn more_than(most: usize, what: &str) -> Refusal {
+        Refusal::new(15014, format!("Illegal attribute or resource value: more than {most} {what}"))
+    }
+
     /// The terminal of a running job cannot be reached now.
     pub fn no_terminal(why: &str) -> Refusal {
         Refusal::by_node(why)

@@ -6,19 +6,25 @@ use super::setup::Setup;
 use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
 use crate::model::job::Job;
 use crate::model::refusal::Refusal;
+use crate::model::reservation::Reservation;
+use crate::model::select::Request;
 use crate::model::state::State;
 use std::sync::Arc;
 
 impl Desk<'_> {
     /// Does what a command of `qmgr` says, all of it or nothing.
     pub(super) fn amend(&mut self, command: &Command) -> Result<Granted, Refusal> {
+        command.check_size()?;
         self.may_amend(command)?;
         let note = match &command.target {
             Target::Node(name) => {
                 self.is_node(name, command.verb)?;
                 let (own, others) = apart(command);
+                let marks = own.iter().map(|edit| mark(command.verb, edit)).collect::<Result<Vec<_>, _>>()?;
                 self.amend_others(&Command { edits: others, ..command.clone() })?;
-                self.amend_node(name, command.verb, &own)?;
+                for (offline, comment) in marks {
+                    self.mark_node(name, offline, comment)?;
+                }
                 None
             }
             _ => {
@@ -77,18 +83,6 @@ impl Desk<'_> {
         }
     }
 
-    fn amend_node(&mut self, name: &str, verb: Verb, edits: &[Edit]) -> Result<(), Refusal> {
-        let is_set = verb == Verb::Set;
-        for edit in edits {
-            let (offline, comment) = match edit.key.attribute.to_ascii_lowercase().as_str() {
-                "comment" => (None, Some(if is_set { edit.value.as_str() } else { "" })),
-                _ => (Some(is_set && is_offline(edit)?), None),
-            };
-            self.mark_node(name, offline, comment)?;
-        }
-        Ok(())
-    }
-
     /// A queue with jobs stays, and so does a resource of which anything is said, as it is.
     fn nobody_needs(&self, target: &Target, command: &Command) -> Result<(), Refusal> {
         let is_taken = |is_needed: bool| if is_needed { Err(Refusal::busy()) } else { Ok(()) };
@@ -100,9 +94,11 @@ impl Desk<'_> {
             (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.ledger.setup.config.has_own_resource(name) =>
             {
-                let asks = |job: &Arc<Job>| asks_for(job, name);
+                let asks = |job: &Arc<Job>| asks_for(&job.spec.request, name);
                 let config = &self.ledger.setup.config;
-                is_taken(config.speaks_of(name) || self.ledger.jobs().any(asks))
+                let reserved = |made: &Arc<Reservation>| asks_for(&made.terms.request, name);
+                let is_reserved = self.ledger.reservations().any(reserved);
+                is_taken(is_reserved || config.speaks_of(name) || self.ledger.jobs().any(asks))
             }
             _ => Ok(()),
         }
@@ -118,6 +114,15 @@ fn apart(command: &Command) -> (Vec<Edit>, Vec<Edit>) {
     command.edits.iter().cloned().partition(is_own)
 }
 
+/// What an edit says of a node: whether it is offline, its comment.
+fn mark(verb: Verb, edit: &Edit) -> Result<(Option<bool>, Option<&str>), Refusal> {
+    let is_set = verb == Verb::Set;
+    match edit.key.attribute.eq_ignore_ascii_case("comment") {
+        true => Ok((None, Some(if is_set { edit.value.as_str() } else { "" }))),
+        false => Ok((Some(is_set && is_offline(edit)?), None)),
+    }
+}
+
 /// A node's states that can be said: it takes no new jobs, or does.
 fn is_offline(edit: &Edit) -> Result<bool, Refusal> {
     match (edit.value.as_str(), edit.op) {
@@ -131,8 +136,7 @@ fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
     ledger.jobs().any(|job| job.spec.queue == queue && job.life.state != State::Finished)
 }
 
-fn asks_for(job: &Job, resource: &str) -> bool {
-    let request = &job.spec.request;
+fn asks_for(request: &Request, resource: &str) -> bool {
     let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
     in_chunks || request.list.contains_key(resource)
 }

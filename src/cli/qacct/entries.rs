@@ -7,8 +7,9 @@ use super::super::full::printable;
 use super::super::json::{Document, Preamble};
 use super::super::{place, when};
 use super::Format;
-use crate::model::accounting::Entry;
-use crate::model::job::JobId;
+use crate::model::accounting::{Asked, Entry, Parties, Stamps};
+use crate::model::charge::Held;
+use crate::model::job::{JobId, Usage};
 use crate::model::time::{Span, Wall};
 use crate::sys::user;
 use std::collections::BTreeSet;
@@ -76,11 +77,33 @@ impl<'a> Telling<'a> {
 
     /// Writes the rest.
     pub fn end(self) -> Result<(), Failure> {
-        if let Form::Json(document) = self.form {
-            self.out.write_all(&document.end())?;
+        match self.form {
+            Form::Json(document) => self.out.write_all(&document.end())?,
+            // Programs look for the names also where there is nothing.
+            Form::Csv if self.is_first => self.out.write_all(csv_head(self.server).as_bytes())?,
+            _ => {}
         }
         Ok(())
     }
+}
+
+/// The line of names, which are the same for every entry.
+fn csv_head(server: &str) -> String {
+    let nothing = Entry {
+        job: JobId::job(0),
+        attempt: 0,
+        name: String::new(),
+        of: Parties::default(),
+        stamps: Stamps::default(),
+        end: None,
+        places: Vec::new(),
+        asked: Asked::default(),
+        held: Held::default(),
+        used: Usage::default(),
+        core_ms: 0,
+        factor: 0.0,
+    };
+    cell::csv_head(&fields(&nothing, server))
 }
 
 fn line(text: &mut String, entry: &Entry, is_first: bool) {
@@ -178,4 +201,18 @@ pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
         ("mem_efficiency", Cell::or_nothing(entry.mem_efficiency(), Cell::Part)),
         ("walltime_efficiency", Cell::or_nothing(entry.time_efficiency(), Cell::Part)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{example, sheet};
+    use super::*;
+
+    #[test]
+    fn a_table_of_nothing_still_has_its_names() {
+        let (server, mut out) = (example::server(), Vec::new());
+        Telling::begin(Format::Csv, true, &sheet::preamble(&server, Wall(0)), &mut out).end().unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("job,attempt,name,user,") && text.lines().count() == 1, "{text}");
+    }
 }

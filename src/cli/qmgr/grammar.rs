@@ -129,6 +129,8 @@ pub fn read(text: &str) -> Result<Command, Fault> {
     Ok(Command { object: Some(object), names, edits, ..none })
 }
 
+const QUOTES: [char; 2] = ['"', '\''];
+
 /// A place in a command.
 struct Reader<'t> {
     text: &'t str,
@@ -265,16 +267,25 @@ impl<'t> Reader<'t> {
         known.ok_or_else(|| self.fault())
     }
 
-    /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
-    fn value(&mut self, key: &Key, object: Object) -> Result<String, Fault> {
-        let rest = self.rest();
-        if let Some(quote) = rest.chars().next().filter(|c| "\"'".contains(*c)) {
-            let Some(length) = rest[1..].find(quote) else {
+    /// Pieces in quotes, one right after the other.
+    fn quoted(&mut self) -> Result<String, Fault> {
+        let mut value = String::new();
+        while let Some(quote) = self.text[self.at..].chars().next().filter(|c| QUOTES.contains(c)) {
+            let rest = &self.text[self.at + 1..];
+            let Some(length) = rest.find(quote) else {
                 self.at = self.text.len();
                 return Err(self.fault());
             };
+            value.push_str(&rest[..length]);
             self.at += length + 2;
-            return Ok(rest[1..=length].to_string());
+        }
+        Ok(value)
+    }
+
+    /// In quotes, or up to a comma or a blank; entries of a limit go on behind their commas.
+    fn value(&mut self, key: &Key, object: Object) -> Result<String, Fault> {
+        if self.rest().starts_with(QUOTES) {
+            return self.quoted();
         }
         if known(&object.target(""), &key.attribute).is_some_and(|known| known.is_limit) {
             return Ok(self.entries());

@@ -2,13 +2,14 @@
 
 use super::grammar::Object;
 use crate::cli::attributes::Attributes;
-use crate::cli::full;
+use crate::cli::full::{self, printable};
 use crate::cli::nodes::{self, Format};
 use crate::cli::queues;
 use crate::cli::source::Answers;
 use crate::model::amendment::description::Line;
 use crate::model::amendment::{Key, Target, known, place};
 use crate::model::node::NodeSharing;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// All that can be shown.
@@ -147,7 +148,7 @@ impl Shown {
         let (head, tail) = kind.split_at(1);
         let _ = writeln!(out, "{}{tail} {}", head.to_ascii_uppercase(), self.name);
         for line in &self.lines {
-            let _ = writeln!(out, "    {} = {}", key(line), line.value);
+            let _ = writeln!(out, "    {} = {}", key(line), printable(&line.value));
         }
         out.push('\n');
     }
@@ -194,21 +195,30 @@ fn key(line: &Line) -> String {
     Key { attribute: line.name.clone(), resource: line.resource.clone() }.to_string()
 }
 
-/// Values with blanks or commas stand in quotes; entries of limits never have any.
+/// A value as it is read again.
 fn quoted(target: &Target, line: &Line) -> String {
     let is_limit = known(target, &line.name).is_some_and(|known| known.is_limit);
     // Of a node's states only one can be said.
     let is_state = matches!(target, Target::Node(_)) && line.name == "state";
     let value = match is_state {
-        true if line.value.contains("offline") => "offline",
-        true => "free",
-        false => &line.value,
+        true if line.value.contains("offline") => Cow::Borrowed("offline"),
+        true => Cow::Borrowed("free"),
+        // What would end the line could be a command to whoever reads it.
+        false => printable(&line.value),
     };
-    let is_plain = is_limit || !value.contains([' ', ',', ';', '#', '\'', '"', '\t']);
-    match (is_plain && !value.is_empty(), value.contains('"')) {
-        (true, _) => value.to_string(),
-        (false, true) => format!("'{value}'"),
-        (false, false) => format!("\"{value}\""),
+    let is_odd = |c: char| c.is_whitespace() || ";#\\'\"".contains(c) || (c == ',' && !is_limit);
+    if value.is_empty() || value.contains(is_odd) { in_quotes(&value) } else { value.into_owned() }
+}
+
+/// In the quotes that the text has not; with both, piece by piece.
+fn in_quotes(text: &str) -> String {
+    match (text.contains('"'), text.contains('\'')) {
+        (false, _) => format!("\"{text}\""),
+        (true, false) => format!("'{text}'"),
+        (true, true) => {
+            let pieces: Vec<String> = text.split('"').map(|piece| format!("\"{piece}\"")).collect();
+            pieces.join("'\"'")
+        }
     }
 }
 
@@ -219,5 +229,43 @@ pub fn heading(object: Object) -> &'static str {
         Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
         Object::Node => "#\n# Create nodes and set their properties.\n#\n",
         Object::Server | Object::Sched | Object::Hook => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::grammar;
+    use super::super::input::commands;
+    use super::*;
+
+    /// What `print` says of a value, and that value when what it says is read.
+    fn again(name: &str, value: &str) -> (String, String) {
+        let line = Line { name: name.into(), resource: None, value: value.into() };
+        let target = Target::Queue("gpu".into());
+        let mut out = String::new();
+        Shown { target, name: "gpu".into(), lines: vec![line] }.printed(&mut out);
+        let said = out.lines().last().unwrap().to_string();
+        assert!(!said.ends_with('\\') && out.lines().count() == 5, "{out}");
+        let [command] = commands(&said).try_into().unwrap_or_else(|all| panic!("{said}: {all:?}"));
+        let read = grammar::read(&command).unwrap_or_else(|fault| panic!("{said}: {fault:?}"));
+        (said, read.edits[0].value.clone())
+    }
+
+    #[test]
+    fn whatever_a_value_is_it_is_read_again_as_it_was() {
+        for value in
+            ["", "plain", "a b", "a,b", "a;b", "# a", "it's", "\"a\"", "it's \"a\"; b", "'\"", "end\\", "a\u{a0}b"]
+        {
+            assert_eq!(again("comment", value).1, value);
+        }
+        for value in ["[u:a=1]", "[u:a;b=1]", "[u:a#b=1]", "[u:it's=1]", "[g:\"domain users\"=4]", "[g:\"it's a\"=4]"] {
+            assert_eq!(again("max_run", value).1, value);
+        }
+        assert_eq!(again("max_run", "[u:a=1]").0, "set queue gpu max_run = [u:a=1]", "as PBS prints it");
+    }
+
+    #[test]
+    fn no_value_can_smuggle_a_command_in() {
+        assert_eq!(again("comment", "x\ndelete queue workq #").1, "x\\ndelete queue workq #");
     }
 }

@@ -60,8 +60,10 @@ impl Config {
         };
         let in_queues = self.queues.iter().any(of_queue);
         let in_limits = self.limits.all.iter().any(|limit| limit.quantity.name() == resource);
+        let formula = self.precedence.formula.as_ref();
+        let in_formula = formula.is_some_and(|formula| formula.names().contains(resource));
         let on_nodes = self.nodes.iter().any(|node| node.available.contains_key(resource));
-        in_queues || in_limits || on_nodes || lists.into_iter().any(|list| list.contains_key(resource))
+        in_queues || in_limits || in_formula || on_nodes || lists.into_iter().any(|list| list.contains_key(resource))
     }
 }
 

@@ -58,15 +58,41 @@ pub struct Command {
 }
 
 /// More than this nobody needs to say of an attribute.
-const LONGEST: usize = 16 << 10;
+const LONGEST: usize = 64 << 10;
+
+/// So many attributes a command may name.
+const MOST_EDITS: usize = 1000;
 
 /// So many objects may be spoken of.
 const MOST: usize = 10_000;
+
+impl Command {
+    /// Whether it is of a bearable size.
+    pub fn check_size(&self) -> Result<(), Refusal> {
+        match self.edits.len() > MOST_EDITS {
+            true => Err(Refusal::more_than(MOST_EDITS, "attributes in one command")),
+            false => self.edits.iter().try_for_each(|edit| {
+                let key = [Some(&edit.key.attribute), edit.key.resource.as_ref(), Some(&edit.value)];
+                key.into_iter().flatten().try_for_each(|text| check_text(text))
+            }),
+        }
+    }
+}
+
+/// A value is a line, and no long one.
+fn check_text(text: &str) -> Result<(), Refusal> {
+    match text.contains(|c: char| c.is_control() && c != '\t') {
+        _ if text.len() > LONGEST => Err(Refusal::too_large("a value", LONGEST)),
+        true => Err(Refusal::illegal_value("")),
+        false => Ok(()),
+    }
+}
 
 impl Amendments {
     /// These and a command besides, above a file. An object must be there, or must not; values must be ones
     /// that its attributes can have.
     pub fn with(&self, command: &Command, file: &Config) -> Result<Amendments, Refusal> {
+        command.check_size()?;
         let (config, _) = file.amended(self);
         let mut next = self.clone();
         let target = match &command.target {
@@ -106,7 +132,7 @@ impl Amendments {
             Target::Resource(name) if is_there || resources::is_builtin(name) => return Err(Refusal::duplicate()),
             Target::Resource(name) if !Resources::is_name(name) => return Err(Refusal::bad_name()),
             Target::Queue(_) | Target::Resource(_) if self.all.len() >= MOST => {
-                return Err(Refusal::too_large("the objects of qmgr", MOST));
+                return Err(Refusal::more_than(MOST, "objects of qmgr"));
             }
             Target::Queue(_) | Target::Resource(_) => {}
             Target::Node(_) => return Err(Refusal::unknown_node()),
@@ -140,6 +166,8 @@ impl Amendments {
             Verb::Unset => None,
             _ => Some(self.combined(target, &key, edit, config)?),
         };
+        // What is added up command by command grows, too.
+        value.as_deref().map_or(Ok(()), check_text)?;
         // All resources of a list are unset together.
         let unset: Vec<Key> = match (verb, known.of_resources && key.resource.is_none()) {
             (Verb::Unset, true) => present(config, target, &key),
@@ -230,12 +258,8 @@ fn sum(before: &str, value: &str, op: Op) -> Option<String> {
 
 fn check_edit(target: &Target, edit: &Edit) -> Result<(), Refusal> {
     let known = attributes::known(target, &edit.key.attribute).ok_or_else(Refusal::undefined_attribute)?;
-    if edit.value.len() > LONGEST {
-        return Err(Refusal::too_large("a value", LONGEST));
-    }
     match (known.of_resources, &edit.key.resource) {
         (false, Some(_)) => Err(Refusal::undefined_attribute()),
-        _ if edit.value.contains(['\n', '\r', '\0']) => Err(Refusal::illegal_value("")),
         _ => Ok(()),
     }
 }

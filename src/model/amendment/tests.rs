@@ -227,3 +227,35 @@ fn a_node_of_which_the_file_says_nothing_gets_no_place_in_the_order_of_the_nodes
     let refused = site.set(Target::Node("a".to_string()), &["resources_available.host=x"]);
     assert_eq!(refused.unwrap_err().code, 15003);
 }
+
+#[test]
+fn what_grows_command_by_command_has_an_end() {
+    let mut site = Site::of("");
+    let entry = |number: usize| format!("[u:a-user-of-a-long-name-{number:0>60}=1]");
+    let entries: Vec<String> = (0..720).map(entry).collect();
+    site.set(Target::Server, &[&format!("max_run={}", entries.join(","))]).unwrap();
+    let refused = (720..770).map(|number| site.set(Target::Server, &[&format!("max_run+={}", entry(number))]));
+    let refused = refused.last().unwrap().err();
+    assert!(refused.unwrap().text.contains("a value of more than 65536 bytes"));
+    let many: Vec<&str> = vec!["comment=x"; 1001];
+    let refused = site.set(Target::Server, &many).unwrap_err();
+    assert!(refused.text.ends_with("more than 1000 attributes in one command"), "{refused}");
+    assert!(site.set(Target::Server, &["comment=a\u{1b}[2Jb"]).is_err(), "no value plays with a terminal");
+}
+
+#[test]
+fn a_resource_of_which_the_formula_speaks_is_needed() {
+    let mut site = Site::of("");
+    site.say(Verb::Create, Target::Resource("gold".into()), &["type=long"]).unwrap();
+    assert!(!site.config().speaks_of("gold"));
+    site.set(Target::Server, &["job_sort_formula=gold * 2"]).unwrap();
+    assert!(site.config().speaks_of("gold"));
+}
+
+#[test]
+fn a_group_whose_name_has_a_blank_is_limited_and_told_of() {
+    let mut site = Site::of("[[limit]]\ngroup = \"domain users\"\nrunning = { jobs = 3 }\n");
+    assert!(site.told(&Target::Server).iter().any(|line| line.contains("[g:\"domain users\"=3]")));
+    site.set(Target::Server, &["max_run+=[g:\"domain users\"=5]"]).unwrap();
+    assert_eq!(site.config().limits.all.iter().map(|limit| limit.hard).collect::<Vec<_>>(), [Some(5)]);
+}

@@ -1,6 +1,7 @@
 //! Limits as PBS writes them: `[u:PBS_GENERIC=4],[g:phys=20],[p:pool=5],[o:PBS_ALL=100]`.
 
 use super::{Scope, Selector};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The name that stands for each user, group or project without an entry of its own.
@@ -43,11 +44,13 @@ impl Whom {
         }
     }
 
-    /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue.
+    /// Whom a scope is for, if PBS's language can say it: one credential at most, beside the queue, and by no
+    /// name in which there are quotes.
     pub fn of(scope: &Scope) -> Option<Whom> {
         let Scope { user, group, project, account, qos, .. } = scope;
         let all = Selector::All;
-        if *account != all || *qos != all {
+        let is_odd = |whose: &&Selector| matches!(whose, Selector::Named(name) if name.contains(|c: char| c == '"' || c.is_control()));
+        if *account != all || *qos != all || [user, group, project].iter().any(is_odd) {
             return None;
         }
         match (*user == all, *group == all, *project == all) {
@@ -88,7 +91,10 @@ impl fmt::Display for Whom {
             Selector::Each => EACH,
             Selector::Named(name) => name,
         };
-        write!(f, "{letter}:{name}")
+        match name.contains(|c: char| c.is_whitespace() || "[],=".contains(c)) {
+            true => write!(f, "{letter}:\"{name}\""),
+            false => write!(f, "{letter}:{name}"),
+        }
     }
 }
 
@@ -98,14 +104,17 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Reads entries, separated by commas; blanks count nothing. None for what is malformed, or names somebody
-/// twice.
+/// Reads entries, separated by commas; blanks count nothing but in quotes, where every sign is plain. None for
+/// what is malformed, or names somebody twice.
 pub fn parse(text: &str) -> Option<Vec<Entry>> {
-    let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
-    let mut entries: Vec<Entry> = Vec::new();
-    for one in text.strip_suffix(']')?.split("],") {
-        let entry = entry(one.strip_prefix('[')?)?;
-        if entries.iter().any(|known| known.whom == entry.whom) {
+    let letters = letters(text)?;
+    let mut ones: Vec<&[Letter]> = letters.split(|letter| *letter == sign(']')).collect();
+    ones.pop().filter(|rest| rest.is_empty() && !ones.is_empty())?;
+    let (mut entries, mut known) = (Vec::new(), BTreeSet::new());
+    for (place, one) in ones.into_iter().enumerate() {
+        let one = if place == 0 { one } else { one.strip_prefix(&[sign(',')])? };
+        let entry = entry(one.strip_prefix(&[sign('[')])?)?;
+        if !known.insert(entry.whom.clone()) {
             return None;
         }
         entries.push(entry);
@@ -113,12 +122,35 @@ pub fn parse(text: &str) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-fn entry(text: &str) -> Option<Entry> {
-    let (whom, amount) = text.rsplit_once('=')?;
-    let (letter, name) = whom.split_once(':')?;
-    let is_plain = |text: &str| !text.is_empty() && !text.contains(['[', ']', ',', '=']);
-    let entry = Entry { whom: Whom::read(letter, name)?, amount: amount.to_string() };
-    (is_plain(name) && is_plain(amount)).then_some(entry)
+/// A character, and whether it stands in quotes.
+type Letter = (char, bool);
+
+const fn sign(c: char) -> Letter {
+    (c, false)
+}
+
+/// The characters that count; None if a quote stays open.
+fn letters(text: &str) -> Option<Vec<Letter>> {
+    let (mut all, mut is_quoted) = (Vec::new(), false);
+    for c in text.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            c if is_quoted || !c.is_whitespace() => all.push((c, is_quoted)),
+            _ => {}
+        }
+    }
+    (!is_quoted).then_some(all)
+}
+
+fn entry(letters: &[Letter]) -> Option<Entry> {
+    let equals = letters.iter().rposition(|letter| *letter == sign('='))?;
+    let colon = letters.iter().position(|letter| *letter == sign(':'))?;
+    let plain = |part: &[Letter]| {
+        let is_plain = !part.is_empty() && !part.iter().any(|letter| ['[', ',', '='].map(sign).contains(letter));
+        is_plain.then(|| part.iter().map(|(c, _)| *c).collect::<String>())
+    };
+    let (kind, name) = (plain(letters.get(..colon)?)?, plain(letters.get(colon + 1..equals)?)?);
+    Some(Entry { whom: Whom::read(&kind, &name)?, amount: plain(&letters[equals + 1..])? })
 }
 
 /// As text that [`parse`] reads.
@@ -129,10 +161,15 @@ pub fn written(entries: &[Entry]) -> String {
 /// `+=`: entries besides, or in the place of those for the same.
 pub fn with(entries: &[Entry], more: &[Entry]) -> Vec<Entry> {
     let mut all = entries.to_vec();
+    let mut places: BTreeMap<Whom, usize> =
+        (0..).zip(entries).map(|(place, entry)| (entry.whom.clone(), place)).collect();
     for entry in more {
-        match all.iter_mut().find(|known| known.whom == entry.whom) {
-            Some(known) => known.amount.clone_from(&entry.amount),
-            None => all.push(entry.clone()),
+        match places.get(&entry.whom) {
+            Some(place) => all[*place].amount.clone_from(&entry.amount),
+            None => {
+                places.insert(entry.whom.clone(), all.len());
+                all.push(entry.clone());
+            }
         }
     }
     all
@@ -167,6 +204,16 @@ mod tests {
         let bad = ["", "4", "[u:a]", "[x:a=1]", "[o:alice=3]", "[o:PBS_GENERIC=1]", "[u:PBS_ALL=1]", "[u:=1]", "u:a=1"];
         let more = ["[u:a=1][u:b=2]", "[u:a=1],[u:a=2]", "[u:a=]", "[u:a=1", "[[u:a=1]]", "[u:a=1],"];
         assert_eq!(bad.into_iter().chain(more).filter_map(told).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn names_with_blanks_and_signs_stand_in_quotes() {
+        let text = "[g:\"domain users\"=4],[u:\"a,b]=\"=2],[p:x;y=1]";
+        assert_eq!(told(text).as_deref(), Some(text));
+        assert_eq!(parse(text).unwrap()[0].whom, Whom::Group(Selector::Named("domain users".into())));
+        assert_eq!((told("[u:\"a=1]"), told("[u:\"\"=1]")), (None, None));
+        let quoted = Scope { user: Selector::Named("a\"b".into()), ..Scope::default() };
+        assert_eq!(Whom::of(&quoted), None);
     }
 
     #[test]
