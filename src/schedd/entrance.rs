@@ -109,7 +109,24 @@ pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce
 
 /// The names by which limits know jobs; of the group only where they tell groups apart.
 pub fn subject(policy: &Policy, who: &Credentials, heeds_groups: bool) -> Subject {
-    let group = if heeds_groups { user::group_name(who.gid) } else { String::new() };
+    // One that a limit names goes by that name, whatever else it is called: so it does where it runs.
+    let named = || policy.limits.groups.get(&who.gid).cloned();
+    let group = if heeds_groups { named().unwrap_or_else(|| user::group_name(who.gid)) } else { String::new() };
     let accounts = Lineages::new(&policy.fair_share.accounts).of(&who.user, who.account.as_deref());
     Subject::new(who, group, accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I19: a number may have several names, and no system knows this one.
+    #[test]
+    fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
+        let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);
+        let who = Credentials { user, gid: 3_999_999_999, project, account: None, qos: None, queue };
+        let mut policy = Policy::default();
+        policy.limits.groups.insert(who.gid, "staff".to_string());
+        assert_eq!(subject(&policy, &who, true).names[2], ["staff"]);
+    }
 }
