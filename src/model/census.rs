@@ -27,7 +27,8 @@ const STAGES: [Stage; 2] = [Stage::Queued, Stage::Waiting];
 pub struct Census {
     limits: Limits,
     default_walltime: Span,
-    sums: BTreeMap<Place, i64>,
+    /// So wide that no number of jobs overflows: what was added is taken away again to the last.
+    sums: BTreeMap<Place, i128>,
     parties: BTreeMap<Credentials, Arc<Party>>,
     jobs: BTreeMap<JobId, Entry>,
 }
@@ -47,6 +48,48 @@ struct Party {
 struct Entry {
     party: Arc<Party>,
     amounts: Vec<i64>,
+    times: Times,
+}
+
+/// For how many jobs one counts: as many as its elements are.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// Of those that are not over.
+    all: i64,
+    /// Of those that wait.
+    waiting: i64,
+}
+
+impl Times {
+    /// As a job stands.
+    fn of(job: &Job) -> Times {
+        let state = job.life.state;
+        let Some(elements) = &job.elements else {
+            return Times { all: 1, waiting: (state == State::Queued).into() };
+        };
+        let counts = elements.counts();
+        let may_start = matches!(state, State::Queued | State::Begun);
+        let waiting = if may_start { counts.waiting } else { 0 };
+        Times { all: i64::from(counts.waiting) + i64::from(counts.begun), waiting: waiting.into() }
+    }
+
+    /// Of one that is yet to come.
+    fn of_new(spec: &Spec) -> Times {
+        let all = spec.array.map_or(1, |indices| indices.count()).into();
+        Times { all, waiting: all }
+    }
+
+    fn at(self, stage: Stage) -> i64 {
+        if stage == Stage::Waiting { self.waiting } else { self.all }
+    }
+}
+
+impl Entry {
+    /// What it adds at a place.
+    fn amount(&self, place: &Place) -> i64 {
+        let known = self.party.places.iter().zip(&self.amounts);
+        known.into_iter().find(|(known, _)| *known == place).map_or(0, |(_, amount)| *amount)
+    }
 }
 
 impl Census {
@@ -73,25 +116,26 @@ impl Census {
         if self.is_idle() || job.id.index().is_some() {
             return;
         }
-        self.forget(job.id);
         if job.life.state == State::Finished {
-            return;
+            return self.forget(job.id);
         }
-        let party = self.party(job, subject);
-        let amounts: Vec<i64> =
-            party.places.iter().map(|(place, _)| self.amount(&self.limits.all[*place], job)).collect();
+        // Before the job leaves it: a party that is dropped is looked up anew.
+        let (party, times) = (self.party(job, subject), Times::of(job));
+        self.forget(job.id);
+        let amount = |(place, _): &Place| self.amount(&self.limits.all[*place], &job.spec.request, times);
+        let amounts: Vec<i64> = party.places.iter().map(amount).collect();
         for (place, amount) in party.places.iter().zip(&amounts) {
-            *self.sums.entry(place.clone()).or_default() += amount;
+            *self.sums.entry(place.clone()).or_default() += i128::from(*amount);
         }
-        self.jobs.insert(job.id, Entry { party, amounts });
+        self.jobs.insert(job.id, Entry { party, amounts, times });
     }
 
     /// Counts a job no more.
     pub fn forget(&mut self, id: JobId) {
-        let Some(Entry { party, amounts }) = self.jobs.remove(&id) else { return };
+        let Some(Entry { party, amounts, .. }) = self.jobs.remove(&id) else { return };
         for (place, amount) in party.places.iter().zip(amounts) {
             let Some(sum) = self.sums.get_mut(place) else { continue };
-            *sum -= amount;
+            *sum -= i128::from(amount);
             if *sum == 0 {
                 self.sums.remove(place);
             }
@@ -117,18 +161,14 @@ impl Census {
         STAGES.into_iter().flat_map(|stage| self.limits.concerning(subject, stage)).collect()
     }
 
-    /// What a job as it stands adds to what a limit counts.
-    fn amount(&self, limit: &Limit, job: &Job) -> i64 {
-        let (all, waiting) = match &job.elements {
-            None => (1, u32::from(job.life.state == State::Queued)),
-            Some(elements) => {
-                let counts = elements.counts();
-                let may_start = matches!(job.life.state, State::Queued | State::Begun);
-                (counts.waiting + counts.begun, if may_start { counts.waiting } else { 0 })
-            }
-        };
-        let times = if limit.stage == Stage::Waiting { waiting } else { all };
-        self.of_one(&limit.quantity, &job.spec.request).saturating_mul(times.into())
+    /// What so many jobs of a request add to what a limit counts.
+    fn amount(&self, limit: &Limit, request: &Request, times: Times) -> i64 {
+        self.of_one(&limit.quantity, request).saturating_mul(times.at(limit.stage))
+    }
+
+    /// What there is at a place.
+    fn sum(&self, place: &Place) -> i64 {
+        self.sums.get(place).map_or(0, |sum| i64::try_from(*sum).unwrap_or(i64::MAX))
     }
 
     /// What one job of a request counts.
@@ -147,7 +187,8 @@ impl Census {
     }
 
     /// Refuses a job that would be one too many in the queue it names, with PBS's words and the count; tells of
-    /// soft limits that it passes. `id`: one that is there already, and comes from another queue.
+    /// soft limits that it passes. `id`: one that is there already, and comes from another queue, or asks for
+    /// something else than before: it is held against limits only where it would add to what it adds now.
     pub fn admit(
         &self,
         id: Option<JobId>,
@@ -159,13 +200,13 @@ impl Census {
             return Ok(Vec::new());
         }
         let known = id.and_then(|id| self.jobs.get(&id));
-        let is_counted = |place: &Place| known.is_some_and(|entry| entry.party.places.contains(place));
-        let times = i64::from(spec.array.map_or(1, |indices| indices.count()));
+        let times = known.map_or_else(|| Times::of_new(spec), |entry| entry.times);
         let mut notes = Vec::new();
-        for place in self.concerning(subject).into_iter().filter(|place| !is_counted(place)) {
+        for place in self.concerning(subject) {
             let limit = &self.limits.all[place.0];
-            let more = self.of_one(&limit.quantity, &spec.request).saturating_mul(times);
-            let there = self.sums.get(&place).copied().unwrap_or(0);
+            let before = known.map_or(0, |entry| entry.amount(&place));
+            let more = self.amount(limit, &spec.request, times).saturating_sub(before);
+            let there = self.sum(&place);
             let is_over = |most: Option<i64>| most.filter(|most| more > 0 && there.saturating_add(more) > *most);
             let told = |most| words::Excess { limit, key: &place.1, there, more, most, queue: &spec.queue, resources };
             if let Some(most) = is_over(limit.hard) {

@@ -206,6 +206,22 @@ impl Limits {
         Subject::new(who, group, accounts)
     }
 
+    /// The same, where one that names somebody and has a soft limit alone keeps the hard one of each: what lets
+    /// somebody start later, or not, lets nobody have more (X16).
+    pub fn with_hard_of_each(mut self) -> Limits {
+        let hard: Vec<Option<i64>> =
+            self.all.iter().map(|limit| limit.hard.or_else(|| self.hard_of_each(limit))).collect();
+        self.all.iter_mut().zip(hard).for_each(|(limit, hard)| limit.hard = hard);
+        self
+    }
+
+    fn hard_of_each(&self, limit: &Limit) -> Option<i64> {
+        let replaced = |other: &&Limit| !limit.overrides && other.hard.is_some() && limit.outranks(other);
+        let all: Vec<&Limit> = self.all.iter().filter(replaced).collect();
+        let nearest = all.iter().find(|other| !all.iter().any(|finer| finer.outranks(other)));
+        nearest.and_then(|other| other.hard)
+    }
+
     /// Whether any is about a stage.
     pub fn concern(&self, stage: Stage) -> bool {
         self.all.iter().any(|limit| limit.stage == stage)
@@ -235,6 +251,11 @@ impl Limits {
 
 /// Whom a scope counts a subject for; nobody if it does not concern it.
 fn keys(scope: &Scope, subject: &Subject) -> Vec<Key> {
+    // Where many are named by many limits, most limits are for somebody else.
+    let is_else = |(selector, names): (&Selector, &Vec<String>)| matches!(selector, Selector::Named(name) if !names.contains(name));
+    if scope.selectors().into_iter().zip(&subject.names).any(is_else) {
+        return Vec::new();
+    }
     let mut keys: Vec<Key> = vec![Vec::new()];
     for (selector, names) in scope.selectors().into_iter().zip(&subject.names) {
         let meant: Vec<&String> = match selector {
@@ -321,6 +342,23 @@ mod tests {
             found.into_iter().map(|(place, key)| (limits.all[place].hard.unwrap(), key.join("/"))).collect::<Vec<_>>()
         };
         assert_eq!((hard(50), hard(51)), (vec![(2, "staff".to_string())], vec![(4, "51".to_string())]));
+    }
+
+    /// X16: in PBS `max_run` and `max_run_soft` name whom they are for, each by itself.
+    #[test]
+    fn who_is_named_by_a_soft_limit_alone_keeps_the_hard_one_of_each() {
+        let user = |user| Scope { user, ..Scope::default() };
+        let soft = |scope| Limit { soft: Some(2), hard: None, ..jobs(scope, 0) };
+        let (each, ann) = (jobs(user(Selector::Each), 4), soft(user(named("ann"))));
+        let high = Limit { overrides: true, ..soft(Scope { qos: named("high"), ..Scope::default() }) };
+        let other = soft(Scope { queue: named("batch"), ..Scope::default() });
+        let limits = Limits { all: vec![ann, each, other, high], ..Limits::default() }.with_hard_of_each();
+        let hard: Vec<_> = limits.all.iter().map(|limit| limit.hard).collect();
+        assert_eq!(hard, [Some(4), Some(4), None, None]);
+        let queue = |queue, hard| jobs(Scope { queue, ..user(Selector::Each) }, hard);
+        let finest = soft(Scope { queue: named("batch"), ..user(named("ann")) });
+        let all = vec![finest, queue(Selector::Each, 7), queue(named("batch"), 3)];
+        assert_eq!(Limits { all, ..Limits::default() }.with_hard_of_each().all[0].hard, Some(3));
     }
 
     /// Y24.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 /// The accounts of a site, as jobs ask for them.
 #[derive(Clone, Debug, Default)]
 pub struct Lineages<'a> {
-    parents: BTreeMap<&'a str, &'a str>,
+    /// Every account, with the one it is part of.
+    parents: BTreeMap<&'a str, Option<&'a str>>,
     /// The first account that lists a user.
     homes: BTreeMap<&'a str, &'a str>,
 }
@@ -17,7 +18,7 @@ impl<'a> Lineages<'a> {
     pub fn new(accounts: &'a [Account]) -> Lineages<'a> {
         let mut lineages = Lineages::default();
         for account in accounts {
-            lineages.parents.extend(account.parent.as_deref().map(|parent| (account.name.as_str(), parent)));
+            lineages.parents.insert(&account.name, account.parent.as_deref());
             for (user, _) in account.users.iter().flatten() {
                 lineages.homes.entry(user).or_insert(&account.name);
             }
@@ -29,8 +30,19 @@ impl<'a> Lineages<'a> {
     /// its own it is of the first that lists the user; the root is the whole system, and not among them.
     pub fn of(&self, user: &str, asked: Option<&str>) -> Vec<String> {
         let own = asked.or_else(|| self.homes.get(user).copied());
-        let line = std::iter::successors(own, |account| self.parents.get(account).copied());
+        let line = std::iter::successors(own, |account| self.above(account));
         line.filter(|account| *account != ROOT_NAME).take(DEEPEST).map(str::to_string).collect()
+    }
+
+    /// What an account is part of. One that is not configured may be a user's under a default account (Y25).
+    fn above<'b>(&self, account: &'b str) -> Option<&'b str>
+    where
+        'a: 'b,
+    {
+        match self.parents.get(account) {
+            Some(parent) => *parent,
+            None => account.rsplit_once('/').map(|(above, _)| above).filter(|above| self.parents.contains_key(above)),
+        }
     }
 }
 
@@ -58,5 +70,14 @@ mod tests {
         );
         assert_eq!(lineages.of("zoe", Some("elsewhere")), ["elsewhere"]);
         assert_eq!((lineages.of("zoe", None), lineages.of("cid", None)), (vec![], vec![]));
+    }
+
+    /// Y25: jobs of who has a pool of his own are also those of the account it lies in.
+    #[test]
+    fn a_users_own_account_is_part_of_the_default_account() {
+        let accounts = [account("physics", None, &[]), account("optics", Some("physics"), &[])];
+        let lineages = Lineages::new(&accounts);
+        assert_eq!(lineages.of("ann", Some("optics/ann")), ["optics/ann", "optics", "physics"]);
+        assert_eq!(lineages.of("ann", Some("nowhere/ann")), ["nowhere/ann"]);
     }
 }

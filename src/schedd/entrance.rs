@@ -7,6 +7,7 @@ use crate::model::credentials::Credentials;
 use crate::model::entrance::{Entered, Entrance, Visitor};
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::limit::Subject;
+use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
 use crate::model::quality::Asker;
 use crate::model::refusal::Refusal;
@@ -19,7 +20,7 @@ use std::cell::OnceCell;
 pub enum Comer {
     /// A new one.
     New,
-    /// One that is there, and comes from another queue.
+    /// One that is there, and comes from another queue or is altered.
     Known(JobId),
     /// One for which another leaves.
     InPlaceOfAnother,
@@ -61,15 +62,18 @@ impl Desk<'_> {
         Ok(entered)
     }
 
-    /// Holds an altered job against what its queue takes; it gets what goes without saying there (M27, F4). One
-    /// that runs is there already.
-    pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<(), Refusal> {
-        let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
-        let queue = self.ledger.setup.queue(&after.queue);
-        match queue.filter(|_| !is_as_before && before.life.state != State::Running) {
-            Some(queue) => through(self.ledger, Comer::New, &before.owner, |entrance| entrance.fit(after, queue)),
-            None => Ok(()),
+    /// Holds an altered job against what its queue takes and against limits on what is queued; it gets what goes
+    /// without saying there (M27, F4, I19). One that runs is there already. What is to be said besides.
+    pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
+        if before.life.state == State::Running {
+            return Ok(Vec::new());
         }
+        let (comer, owner) = (Comer::Known(before.id), &before.owner);
+        let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
+        if let Some(queue) = self.ledger.setup.queue(&after.queue).filter(|_| !is_as_before) {
+            through(self.ledger, comer, owner, |entrance| entrance.fit(after, queue))?;
+        }
+        self.ledger.room_for(comer, owner, after)
     }
 
     /// Refuses a queue in which a job may not have the quality of service that it may have where it is (M27).
@@ -105,7 +109,24 @@ pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce
 
 /// The names by which limits know jobs; of the group only where they tell groups apart.
 pub fn subject(policy: &Policy, who: &Credentials, heeds_groups: bool) -> Subject {
-    let group = if heeds_groups { user::group_name(who.gid) } else { String::new() };
-    let account = who.account.as_deref().or_else(|| policy.fair_share.account_of(&who.user));
-    Subject::new(who, group, account.map(|account| policy.fair_share.line(account)).unwrap_or_default())
+    // One that a limit names goes by that name, whatever else it is called: so it does where it runs.
+    let named = || policy.limits.groups.get(&who.gid).cloned();
+    let group = if heeds_groups { named().unwrap_or_else(|| user::group_name(who.gid)) } else { String::new() };
+    let accounts = Lineages::new(&policy.fair_share.accounts).of(&who.user, who.account.as_deref());
+    Subject::new(who, group, accounts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I19: a number may have several names, and no system knows this one.
+    #[test]
+    fn a_group_is_known_at_the_door_by_the_name_that_limits_have_for_it() {
+        let [user, project, queue] = ["ann", "none", "batch"].map(str::to_string);
+        let who = Credentials { user, gid: 3_999_999_999, project, account: None, qos: None, queue };
+        let mut policy = Policy::default();
+        policy.limits.groups.insert(who.gid, "staff".to_string());
+        assert_eq!(subject(&policy, &who, true).names[2], ["staff"]);
+    }
 }

@@ -174,6 +174,39 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     assert_eq!(moved("night").unwrap_err().code, 15142);
 }
 
+/// I19: a job that is altered is held against limits as one that is submitted.
+#[test]
+fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
+    let limits = "[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n[[limit]]\nproject = \"p\"\nqueued = { jobs = 0 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(2, "ann", "select=1:ncpus=1 array=1-4");
+    let altered = |id, words: &str, project: &str| {
+        let mut job = crowd.job(id, "ann", words);
+        Arc::make_mut(&mut job.spec).project = project.to_string();
+        let asked = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+        asked.map_err(|refusal| refusal.text.to_string())
+    };
+    assert_eq!(altered(1, "select=1:ncpus=4", ""), Ok(vec![]));
+    let too_much = "would exceed per-user limit on resource ncpus in complex (ann: 6 of 8, and 3 more)";
+    assert_eq!(altered(1, "select=1:ncpus=5", ""), Err(too_much.to_string()));
+    assert!(altered(2, "select=1:ncpus=2 array=1-4", "").unwrap_err().contains("6 of 8, and 4 more"));
+    assert!(altered(1, "select=1:ncpus=1", "p").unwrap_err().contains("project p"));
+    let crowd = crowd.with(3, "ann", "select=1:ncpus=90");
+    let job = crowd.job(1, "ann", "select=1:ncpus=1");
+    let less = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+    assert_eq!(less.unwrap(), Vec::<String>::new(), "who asks for less exceeds nothing");
+}
+
+/// Numbers of jobs that ask for all there could ever be.
+#[test]
+fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
+    let huge = "select=1:ncpus=1000000 walltime=9000000000000000 array=1-9";
+    let limits = "[[limit]]\nqueued_soft = { ncpus = 1, procseconds = 1 }\n";
+    let mut crowd = (1..5).fold(crowd(limits), |crowd, id| crowd.with(id, "ann", huge));
+    assert!(crowd.says("ann", "select=1:ncpus=1").contains("above a soft limit"));
+    (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
+    assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+}
+
 /// P9: held jobs count too, an array for its elements, and many are not all named.
 #[test]
 fn what_is_used_is_told_with_the_jobs_that_use_it() {

@@ -70,17 +70,18 @@ impl Census {
     /// Of each limit on what is queued that anybody uses.
     pub fn uses(&self) -> Vec<Counted> {
         let users = self.users();
-        let counted = |((place, whom), used): (&Place, &i64)| {
+        let counted = |of: &Place| {
+            let (place, whom) = of;
             let users = users.get(&(*place, whom)).cloned().unwrap_or_default();
-            Counted { place: *place, whom: whom.clone(), used: *used, by: users.by, more: users.more }
+            Counted { place: *place, whom: whom.clone(), used: self.sum(of), by: users.by, more: users.more }
         };
-        self.sums.iter().map(counted).collect()
+        self.sums.keys().map(counted).collect()
     }
 
     /// Jobs of one party use the same limits: their many are gone through by party, and parties by limit.
     fn users(&self) -> BTreeMap<(usize, &Key), Users> {
         let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
-        for (id, Entry { party, amounts }) in &self.jobs {
+        for (id, Entry { party, amounts, .. }) in &self.jobs {
             let nobody = || vec![Users::default(); party.places.len()];
             let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
             let using = users.iter_mut().zip(amounts).filter(|(_, amount)| **amount > 0);

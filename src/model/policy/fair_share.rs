@@ -1,7 +1,7 @@
 //! `[fairshare]`: how what somebody has used makes their jobs go later.
 
 use super::Preset;
-use crate::model::account::{self, Account};
+use crate::model::account::Account;
 use serde::{Deserialize, Serialize};
 
 /// `[fairshare]`, and the accounts it is about.
@@ -34,18 +34,6 @@ impl FairShare {
     pub fn default_for(&self, user: &str) -> Option<String> {
         let parent = self.default_account.as_deref().filter(|_| self.account_of(user).is_none())?;
         Some(format!("{parent}/{user}"))
-    }
-
-    /// An account and all above it, the own one first.
-    pub fn line(&self, account: &str) -> Vec<String> {
-        let known = |name: &str| self.accounts.iter().find(|account| account.name == name);
-        let above = |name: &String| match known(name) {
-            Some(account) => account.parent.clone(),
-            None => name.rsplit_once('/').map(|(above, _)| above.to_string()).filter(|above| known(above).is_some()),
-        };
-        let line = std::iter::successors(Some(account.to_string()), above);
-        // A tree is no deeper; its parents do not go round in a circle.
-        line.take(account::DEEPEST).collect()
     }
 
     /// What a preset sets.
@@ -115,19 +103,15 @@ named! {
 mod tests {
     use super::*;
 
-    /// Y24, Y25.
+    /// Y25.
     #[test]
-    fn an_account_lies_below_others_and_so_does_one_that_a_user_has_without_asking() {
-        let account = |name: &str, parent: &str| Account {
-            name: name.to_string(),
-            parent: Some(parent.to_string()).filter(|parent| !parent.is_empty()),
-            ..Account::default()
-        };
-        let accounts = vec![account("all", ""), account("research", "all")];
-        let policy = FairShare { accounts, default_account: Some("research".to_string()), ..FairShare::default() };
-        let own = policy.default_for("ann").unwrap();
-        assert_eq!(policy.line(&own), ["research/ann", "research", "all"]);
-        assert_eq!(policy.line("x/y"), ["x/y"]);
+    fn who_is_listed_nowhere_has_an_account_below_the_default_one() {
+        let users = Some([("bob".to_string(), crate::model::account::Shares::default())].into());
+        let research = Account { name: "research".to_string(), users, ..Account::default() };
+        let default_account = Some("research".to_string());
+        let policy = FairShare { accounts: vec![research], default_account, ..FairShare::default() };
+        assert_eq!(policy.default_for("ann").as_deref(), Some("research/ann"));
+        assert_eq!(policy.default_for("bob"), None);
     }
 
     #[test]

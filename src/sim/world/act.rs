@@ -148,7 +148,8 @@ impl World {
         let rights = Rights { privileged, running: job.life.state == State::Running };
         let context = self.context(&job.owner, rights, &is_member);
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
-        self.fit_again(&job, &mut after.spec)?;
+        let above = self.fit_again(&job, &mut after.spec)?;
+        after.notes.extend(above);
         let bonds = self.grant(&after.depend)?;
         self.notes.insert(id, after.notes);
         let now = self.now;

@@ -6,6 +6,7 @@ use crate::model::entrance::{Entered, Entrance, Turn, Visitor};
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::limit::Subject;
+use crate::model::lineage::Lineages;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
@@ -30,14 +31,19 @@ impl World {
         }
     }
 
-    /// An altered job gets what goes without saying in its queue, and is held against that queue's bounds.
-    pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<(), Refusal> {
+    /// An altered job gets what goes without saying in its queue, and is held against that queue's bounds and
+    /// against limits on what is queued.
+    pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
+        if before.life.state == State::Running {
+            return Ok(Vec::new());
+        }
+        let (id, owner) = (Some(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
         let queue = self.queues.iter().find(|queue| queue.name == after.queue);
-        match queue.filter(|_| !is_as_before && before.life.state != State::Running) {
-            Some(queue) => self.at_the_door(None, &before.owner, |entrance| entrance.fit(after, queue)),
-            None => Ok(()),
+        if let Some(queue) = queue.filter(|_| !is_as_before) {
+            self.at_the_door(id, owner, |entrance| entrance.fit(after, queue))?;
         }
+        self.leave_for(id, owner, after)
     }
 
     fn at_the_door<T>(&self, id: Option<JobId>, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
@@ -57,9 +63,7 @@ impl World {
     }
 
     fn subject(&self, who: &Credentials) -> Subject {
-        let shares = &self.policy.fair_share;
-        let account = who.account.as_deref().or_else(|| shares.account_of(&who.user));
-        let accounts = account.map(|account| shares.line(account)).unwrap_or_default();
+        let accounts = Lineages::new(&self.policy.fair_share.accounts).of(&who.user, who.account.as_deref());
         Subject::new(who, self.group_name(who.gid), accounts)
     }
 
