@@ -292,6 +292,18 @@ mod tests {
         found.iter().map(|(place, key)| (limits.all[*place].hard.unwrap(), key.join("/"))).collect()
     }
 
+    #[test]
+    fn a_limit_on_something_else_or_elsewhere_stands_in_nobodys_place() {
+        let each = || Scope { user: Selector::Each, ..Scope::default() };
+        let own = || Scope { user: named("ann"), ..Scope::default() };
+        let both = |other: Limit| {
+            found(&Limits { all: vec![jobs(each(), 2), other], ..Limits::default() }, "ann", "normal").len()
+        };
+        assert_eq!(both(jobs(own(), 5)), 1);
+        assert_eq!(both(Limit { quantity: Quantity::Nodes, ..jobs(own(), 5) }), 2);
+        assert_eq!(both(jobs(Scope { queue: named("batch"), ..own() }, 5)), 2);
+    }
+
     /// M22.
     #[test]
     fn who_is_named_has_a_limit_of_his_own_in_place_of_that_of_each() {

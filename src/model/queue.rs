@@ -167,3 +167,38 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routing(held_jobs: bool, waiting_jobs: bool, lifetime: Option<Span>) -> Queue {
+        let route = Route { held_jobs, waiting_jobs, lifetime, ..Route::default() };
+        Queue { route: Some(route), ..Queue::named("in") }
+    }
+
+    /// As queued, held, waiting and running jobs fare.
+    fn leave(queue: &Queue) -> [bool; 4] {
+        [State::Queued, State::Held, State::Waiting, State::Running].map(|standing| queue.routes(standing))
+    }
+
+    #[test]
+    fn who_leaves_a_routing_queue_is_as_it_says() {
+        assert_eq!(leave(&Queue::named("run")), [false; 4]);
+        assert_eq!(leave(&routing(false, false, None)), [true, false, false, false]);
+        assert_eq!(leave(&routing(true, false, None)), [true, true, false, false]);
+        assert_eq!(leave(&routing(false, true, None)), [true, false, true, false]);
+        let stopped = |lifetime| Queue { started: false, ..routing(true, true, lifetime) };
+        assert_eq!(leave(&stopped(None)), [false; 4]);
+        assert_eq!(leave(&stopped(Some(Span::seconds(60)))), [true, true, true, false], "its time runs out");
+    }
+
+    #[test]
+    fn a_queue_comes_over_the_wire_as_it_is_and_an_older_spool_is_understood() {
+        let queue = Queue { charge: 0.25, ..Queue::named("cheap") };
+        let frame = postcard::to_stdvec(&queue).unwrap();
+        assert_eq!(postcard::from_bytes::<Queue>(&frame).unwrap(), queue);
+        let charge = |text: &str| charged(&mut serde_json::Deserializer::from_str(text)).unwrap();
+        assert_eq!(["false", "true", "0.5"].map(charge), [0.0, 1.0, 0.5]);
+    }
+}

@@ -178,11 +178,25 @@ mod tests {
         assert_eq!(nearest("1:ncpus=8:mem=32gb").as_deref(), Some("-l select=1:ncpus=8:mem=16gb"));
         assert_eq!(nearest("9:ncpus=4").as_deref(), Some("-l select=5:ncpus=4"));
         assert_eq!(nearest("7:ncpus=9").as_deref(), Some("-l select=2:ncpus=8"));
+        assert_eq!(nearest("2:ncpus=9").as_deref(), Some("-l select=2:ncpus=8"), "all of them, only smaller");
+        assert_eq!(nearest("1:ncpus=9+9:ncpus=4").as_deref(), Some("-l select=1:ncpus=8+3:ncpus=4"));
         assert_eq!(
             said(&scene, &[("ncpus", "9")]).unwrap(),
             "it can never run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 20); the nearest that fits is -l \
              select=1:ncpus=8"
         );
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
+        let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));
+        let mut possible = Possible::default();
+        let mut says = |scene: &Scene| {
+            let job = scene.job(1, "select=1:ncpus=4");
+            possible.never((&scene.state, &scene.policy, &resources()), &job, Time(0)).is_some()
+        };
+        assert!(says(&small) && says(&small));
+        assert!(!says(&large), "there is a node of another kind now");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What is said in the language of `qmgr`, and what becomes of the configuration.
 
+mod values;
+
 use super::*;
 use crate::model::config::Config;
 use crate::model::limit::Stage;

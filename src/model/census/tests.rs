@@ -233,3 +233,30 @@ fn what_is_used_is_told_with_the_jobs_that_use_it() {
     assert_eq!(crowd.census.uses().into_iter().map(told).collect::<Vec<_>>(), expected);
     assert_eq!(crowd.census.uses()[1].by.len(), crate::model::limit_use::LimitUse::MOST);
 }
+
+#[test]
+fn who_asks_for_none_of_it_is_let_in_whoever_has_too_much() {
+    let crowd = crowd("[[limit]]\nqueued = { ngpus = 1 }\n").with(1, "ann", "select=1:ncpus=1:ngpus=2");
+    assert_eq!(crowd.says("bob", "select=1:ncpus=1"), "");
+    assert!(crowd.says("bob", "select=1:ncpus=1:ngpus=1").contains("2 of 1, and 1 more"));
+}
+
+#[test]
+fn elements_that_run_are_queued_too_and_one_by_itself_is_not_counted_twice() {
+    let mut crowd = crowd("[[limit]]\nqueued = { jobs = 4 }\n");
+    let mut array = crowd.job(1, "ann", "select=1:ncpus=1 array=1-4");
+    Arc::make_mut(array.elements.as_mut().unwrap()).mark(0, 1, crate::model::array::Standing::Begun);
+    crowd.census.count(&array, subject);
+    let mut element = crowd.job(1, "ann", "select=1:ncpus=1");
+    element.id = JobId::element(1, 1);
+    crowd.census.count(&element, subject);
+    assert!(crowd.says("bob", "select=1:ncpus=1").contains("(4 of 4, and 1 more)"));
+}
+
+#[test]
+fn groups_matter_where_a_limit_tells_them_apart() {
+    let heeds = |limits: &str| crowd(limits).census.heeds_groups();
+    let [of_users, of_groups] =
+        ["user", "group"].map(|who| format!("[[limit]]\n{who} = \"*\"\nqueued = {{ jobs = 4 }}\n"));
+    assert!(!heeds("") && !heeds(&of_users) && heeds(&of_groups) && heeds(&format!("{of_users}{of_groups}")));
+}

@@ -212,3 +212,14 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     assert_eq!(entered("queue=night qos=normal").reservation, None);
     assert_eq!(entered("").qos, None);
 }
+
+#[test]
+fn fractions_are_compared_and_texts_must_be_the_same() {
+    let own =
+        |name: &str, kind: &str| format!("[[resource]]\nname = \"{name}\"\ntype = \"{kind}\"\nhost_level = false\n");
+    let queue = "[[queue]]\nname = \"workq\"\nresources_max = { part = 0.5, tag = \"a\" }\n";
+    let site = site(&format!("{}{}{queue}", own("part", "float"), own("tag", "string")));
+    assert!(site.enter("part=0.5 tag=a").is_ok() && site.enter("part=0.25").is_ok());
+    assert!(site.enter("part=0.75").unwrap_err().contains("part 0.75 is more than the most, 0.5"));
+    assert!(site.enter("tag=b").unwrap_err().contains("tag b"));
+}

@@ -201,8 +201,9 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_refused() {
-        let bad = ["", "4", "[u:a]", "[x:a=1]", "[o:alice=3]", "[o:PBS_GENERIC=1]", "[u:PBS_ALL=1]", "[u:=1]", "u:a=1"];
-        let more = ["[u:a=1][u:b=2]", "[u:a=1],[u:a=2]", "[u:a=]", "[u:a=1", "[[u:a=1]]", "[u:a=1],"];
+        let bad =
+            ["", "4", "[u:a]", "[x:a=1]", "[o:alice=3]", "[o:PBS_GENERIC=1]", "[u:PBS_ALL=1]", "[u:=1]", "[o:=1]"];
+        let more = ["u:a=1", "[u:a=1][u:b=2]", "[u:a=1],[u:a=2]", "[u:a=]", "[u:a=1", "[[u:a=1]]", "[u:a=1],"];
         assert_eq!(bad.into_iter().chain(more).filter_map(told).collect::<Vec<_>>(), [""; 0]);
     }
 

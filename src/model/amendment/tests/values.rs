@@ -1,0 +1,211 @@
+//! What single attributes take, and how they are shown.
+
+use super::*;
+use crate::model::config::Config;
+use crate::model::time::Span;
+
+const REFUSED: u16 = 15014;
+
+fn refused(site: &mut Site, target: Target, edit: &str) -> u16 {
+    let refusal = site.set(target, &[edit]).expect_err(edit);
+    refusal.code
+}
+
+#[test]
+fn a_resource_is_spoken_of_wherever_it_stands() {
+    let file = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"b\"\n[[node]]\nname = \"n\"\n[[node]]\nname = \"m\"\n\
+                [[limit]]\nrunning = { jobs = 1 }\n[[limit]]\nuser = \"*\"\nrunning = { mem = \"1gb\" }\n";
+    let node = || Target::Node("n".to_string());
+    for (target, words) in [
+        (Target::Server, "resources_default.lic=1"),
+        (Target::Server, "resources_max.lic=1"),
+        (queue("b"), "resources_min.lic=1"),
+        (queue("b"), "default_chunk.lic=1"),
+        (queue("b"), "max_run_res.lic=[u:ann=1]"),
+        (node(), "resources_available.lic=1"),
+    ] {
+        let mut site = Site::of(file);
+        site.say(Verb::Create, Target::Resource("lic".to_string()), &["type=long", "flag=hn"]).unwrap();
+        assert!(!site.config().speaks_of("lic"), "before {words}");
+        site.set(target, &[words]).unwrap();
+        assert!(site.config().speaks_of("lic") && !site.config().speaks_of("ngpus"), "{words}");
+    }
+}
+
+#[test]
+fn what_is_deleted_takes_along_what_is_its_own_and_leaves_that_of_others() {
+    let limits = "[[limit]]\nqueue = \"a\"\nrunning = { jobs = 1 }\n[[limit]]\nqueue = \"b\"\nrunning = { jobs = 2 }\n";
+    let mut site = Site::of(&format!("[[queue]]\nname = \"a\"\n[[queue]]\nname = \"b\"\n{limits}"));
+    site.say(Verb::Delete, queue("a"), &[]).unwrap();
+    assert_eq!(site.config().limits.all.iter().map(|limit| limit.hard).collect::<Vec<_>>(), [Some(2)]);
+    let lic = |name: &str| Target::Resource(name.to_string());
+    site.say(Verb::Create, lic("x"), &["type=string_array", "flag=nh"]).unwrap();
+    for name in ["y", "z"] {
+        site.say(Verb::Create, lic(name), &["type=long", "flag=q"]).unwrap();
+        site.set(Target::Server, &[&format!("resources_available.{name}=5")]).unwrap();
+    }
+    assert_eq!(site.told(&lic("x")), ["type=string_array", "flag=nh"], "as it was said");
+    let totals = |site: &Site| {
+        let told = site.told(&Target::Server).into_iter();
+        told.filter(|line| line.starts_with("resources_available")).collect::<Vec<_>>()
+    };
+    assert_eq!(totals(&site), ["resources_available.y=5", "resources_available.z=5"]);
+    site.set(Target::Server, &["resources_available.z=7"]).unwrap();
+    assert_eq!(site.config().pools.iter().map(|(_, pool)| pool.total).collect::<Vec<_>>(), [5, 7]);
+}
+
+#[test]
+fn a_queue_that_is_made_is_stopped_and_what_is_said_twice_is_said_once() {
+    let mut site = Site::of("[[queue]]\nname = \"other\"\n");
+    site.say(Verb::Create, queue("workq"), &[]).unwrap();
+    site.say(Verb::Create, queue("q"), &["queue_type=e"]).unwrap();
+    let made = site.config().queues().into_iter().find(|queue| queue.name == "q").unwrap();
+    assert!(!made.enabled && !made.started);
+    site.set(queue("other"), &["priority=3"]).unwrap();
+    site.set(queue("other"), &["Priority=4"]).unwrap();
+    assert_eq!(site.said.of(&queue("other")).unwrap().values.len(), 1, "in whatever letters");
+    site.set(queue("other"), &["Priority+=2"]).unwrap();
+    site.set(queue("other"), &["Priority-=5"]).unwrap();
+    assert_eq!(site.config().queues[0].priority, 1);
+    assert_eq!(refused(&mut site, queue("other"), "Priority+=x"), REFUSED);
+    assert_eq!(site.say(Verb::Create, queue("a b"), &[]), Err(Refusal::bad_name()));
+    assert_eq!(site.say(Verb::Create, Target::Resource("a b".to_string()), &[]), Err(Refusal::bad_name()));
+}
+
+#[test]
+fn objects_and_values_have_a_most() {
+    let mut site = Site::of("");
+    let most = 16 << 10;
+    site.set(Target::Server, &[&format!("comment={}", "x".repeat(most))]).unwrap();
+    let long = site.set(Target::Server, &[&format!("comment={}", "x".repeat(most + 1))]).unwrap_err();
+    assert!(long.text.contains("16384"), "{long}");
+    assert!(site.set(Target::Server, &["comment=a\nb"]).is_err());
+    assert_eq!(site.set(queue("workq"), &["Priority.mem=1"]), Err(Refusal::undefined_attribute()));
+    site.said.all.extend((0..10_000).map(|place| (queue(&format!("q{place}")), Amendment::default())));
+    let many = site.say(Verb::Create, queue("new"), &["queue_type=e"]).unwrap_err();
+    assert!(many.text.contains("10000"), "{many}");
+}
+
+#[test]
+fn one_resource_of_a_list_is_unset_without_the_others() {
+    let mut site = Site::of("");
+    site.set(queue("workq"), &["resources_max.mem=1gb", "resources_max.ncpus=4"]).unwrap();
+    let command = |resource: Option<&str>| Command {
+        verb: Verb::Unset,
+        target: queue("workq"),
+        edits: vec![Edit {
+            key: Key { attribute: "resources_max".to_string(), resource: resource.map(str::to_string) },
+            op: Op::Set,
+            value: String::new(),
+        }],
+    };
+    site.said = site.said.with(&command(Some("mem")), &site.file).unwrap();
+    assert_eq!(site.config().queues[0].most.keys().collect::<Vec<_>>(), ["ncpus"]);
+    site.said = site.said.with(&command(None), &site.file).unwrap();
+    assert!(site.config().queues[0].most.is_empty());
+}
+
+/// What was said before and fits no more is told, and in nobody's way.
+#[test]
+fn an_old_misfit_keeps_nothing_else_from_being_said() {
+    let mut site = Site::of("[[resource]]\nname = \"lic\"\ntype = \"long\"\n");
+    site.set(queue("workq"), &["resources_max.lic=4"]).unwrap();
+    site.file = Config::parse("").unwrap();
+    site.set(queue("workq"), &["Priority=2"]).unwrap();
+    let (config, misfits) = site.file.amended(&site.said);
+    assert_eq!((config.queues[0].priority, misfits.len()), (2, 1));
+    assert!(site.set(queue("workq"), &["resources_max.lic=5"]).is_err());
+}
+
+#[test]
+fn a_type_of_a_queue_is_any_beginning_of_its_name() {
+    let mut site = Site::of("");
+    for bad in ["queue_type=x", "queue_type=", "queue_type=executions"] {
+        assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
+    }
+    site.say(Verb::Create, queue("in"), &["queue_type=Rout", "route_destinations=workq"]).unwrap();
+    site.set(queue("in"), &["route_retry_time=90", "route_lifetime=1:00:00", "acl_users=bob,ann"]).unwrap();
+    let told = site.told(&queue("in"));
+    for line in ["queue_type=Route", "route_destinations=workq", "route_retry_time=90", "route_lifetime=3600"] {
+        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+    }
+    for line in ["acl_user_enable=False", "acl_users=bob,ann"] {
+        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+    }
+    assert!(!told.iter().any(|line| line.starts_with("acl_host")), "{told:?}");
+    for bad in ["route_lifetime=abc", "route_destinations=a b", "max_array_size=0", "acl_user_enable=x"] {
+        assert_eq!(refused(&mut site, queue("in"), bad), REFUSED, "{bad}");
+    }
+    site.set(queue("in"), &["route_lifetime=0"]).unwrap();
+    let route = site.config().queues().into_iter().find_map(|queue| queue.route).unwrap();
+    assert_eq!((route.lifetime, route.retry_time), (None, Some(Span::seconds(90))));
+}
+
+#[test]
+fn the_server_shows_what_was_said_of_it() {
+    let mut site = Site::of("");
+    site.set(Target::Server, &["job_sort_formula=eligible_time * 2", "managers=bob@*,ann", "log_events=511"]).unwrap();
+    site.set(Target::Server, &["query_other_jobs=1", "job_history_duration=10:00:00", "job_history_enable=t"]).unwrap();
+    let told = site.told(&Target::Server);
+    for line in ["job_sort_formula=eligible_time * 2", "managers=bob@*,ann", "log_events=511"] {
+        assert!(told.iter().any(|known| known == line), "{line}: {told:?}");
+    }
+    assert_eq!(site.config().server.history, Span::seconds(36_000));
+    assert_eq!(refused(&mut site, Target::Server, "log_events=x"), REFUSED);
+    site.say(Verb::Unset, Target::Server, &["job_sort_formula", "log_events"]).unwrap();
+    let told = site.told(&Target::Server);
+    assert!(!told.iter().any(|line| line.starts_with("job_sort") || line.starts_with("log_events")), "{told:?}");
+    let mut none = Site::of("[server]\nhistory = \"0s\"\n");
+    none.set(Target::Server, &["job_history_enable=t"]).unwrap();
+    assert_eq!(none.config().server.history, Span::seconds(90 * 24 * 3600));
+}
+
+#[test]
+fn what_changes_nothing_is_told_from_what_does_and_lists_keep_their_order() {
+    let known = |target: &Target, name: &str| attributes::known(target, name).unwrap().is_idle;
+    assert!(known(&Target::Server, "log_events") && !known(&Target::Server, "comment"));
+    assert!(!known(&Target::Server, "managers"));
+    let place = |name: &str| attributes::place(&Target::Server, name);
+    assert!(place("scheduling") < place("managers") && place("managers") < place("log_events"));
+    assert_eq!((place("server_state"), place("nosuch")), (0, usize::MAX));
+}
+
+#[test]
+fn a_node_shows_what_is_said_of_it_and_no_other() {
+    let mut site = Site::of("[[node]]\nname = \"b\"\npriority = 3\n");
+    let node = |name: &str| Target::Node(name.to_string());
+    site.set(node("a"), &["max_running=2"]).unwrap();
+    assert_eq!(site.told(&node("a")), ["resv_enable=True", "max_running=2"]);
+    assert_eq!(site.told(&node("b")), ["Priority=3", "resv_enable=True"]);
+}
+
+#[test]
+fn what_is_below_zero_is_nobodys_and_what_has_no_flags_is_not_counted() {
+    let mut site = Site::of("");
+    let own = |name: &str| Target::Resource(name.to_string());
+    site.say(Verb::Create, own("load"), &["type=float"]).unwrap();
+    site.say(Verb::Create, own("slots"), &["type=long"]).unwrap();
+    site.say(Verb::Create, own("tag"), &["type=string", "flag=hn"]).unwrap();
+    let resources = site.config().resources();
+    let counted = ["load", "slots", "tag"].map(|name| resources.get(name).unwrap().consumable);
+    assert_eq!(counted, [false; 3]);
+    site.set(queue("workq"), &["resources_max.load=0.5", "resources_max.slots=0"]).unwrap();
+    for bad in ["resources_max.load=-0.5", "resources_max.slots=-1", "resources_max.ncpus=-1"] {
+        assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
+    }
+    for bad in [["type=size", "flag=hn"], ["type=long", "flag=h"]] {
+        assert!(site.say(Verb::Create, own("ngpus"), &bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_which_nothing_is_left_is_gone() {
+    let mut site = Site::of("");
+    site.set(queue("workq"), &["max_run=[u:ann=3]", "max_run_soft=[u:ann=2]"]).unwrap();
+    site.say(Verb::Unset, queue("workq"), &["max_run"]).unwrap();
+    let limits = site.config().limits.all;
+    assert_eq!(limits.iter().map(|limit| (limit.soft, limit.hard)).collect::<Vec<_>>(), [(Some(2), None)]);
+    site.say(Verb::Unset, queue("workq"), &["max_run_soft"]).unwrap();
+    assert!(site.config().limits.all.is_empty());
+    assert_eq!(site.set(queue("workq"), &["max_run.mem=[u:ann=3]"]), Err(Refusal::undefined_attribute()));
+}
