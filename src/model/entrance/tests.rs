@@ -185,6 +185,23 @@ fn what_waits_is_tried_again_until_its_time_is_over() {
 }
 
 #[test]
+fn nothing_leaves_a_stopped_routing_queue_and_no_held_job_any() {
+    let site = site(&format!(
+        "{ROUTES}[[queue]]\nname = \"shut\"\nstarted = false\nroute_destinations = [\"short\"]\n\
+         [[queue]]\nname = \"brief\"\nroute_destinations = [\"short\"]\n"
+    ));
+    let turn = |queue: &str, state: State| {
+        let (mut job, queues) = (waiting(&site, &format!("queue={queue}")), site.config.queues());
+        job.life.state = state;
+        let queue = queues.iter().find(|known| known.name == queue).unwrap();
+        site.at_the_door(|entrance| entrance.turn(&job, queue, Time(0)))
+    };
+    assert!(matches!(turn("brief", State::Queued), Turn::PassOn(_)));
+    let pause = Turn::Wait(Span::seconds(30));
+    assert_eq!([turn("brief", State::Held), turn("shut", State::Queued)], [pause.clone(), pause]);
+}
+
+#[test]
 fn routing_queues_that_lead_nowhere_are_refused_at_their_line() {
     let said = |text: &str| Config::parse(text).unwrap_err().to_string();
     let queue = |name: &str, to: &str| format!("[[queue]]\nname = \"{name}\"\nroute_destinations = [\"{to}\"]\n");

@@ -79,6 +79,20 @@ fn any_resource_may_be_limited() {
     assert_eq!(scene.why(3), "Not Running: would exceed overall limit on resource ncpus in complex");
 }
 
+/// M21: what starts in the same cycle becomes less, too; what is too much for an empty system stays too much.
+#[test]
+fn what_has_just_started_will_leave_room_within_a_limit_in_time() {
+    let limit = "running = { procseconds = 1000 }";
+    let scene = limited("1 x ncpus=9", &[limit]).queued(1, "select=1:ncpus=3 walltime=300");
+    let late = scene.clone().queued(2, "select=1:ncpus=1 walltime=401");
+    assert_eq!((late.starts().as_str(), late.plan().next), ("1 on n1", Some(Time(100_334))));
+    let never = scene.queued(2, "select=1:ncpus=2 walltime=501");
+    assert_eq!((never.starts().as_str(), never.plan().next), ("1 on n1", None));
+    let counted = limited("1 x ncpus=9", &["running = { ncpus = 3 }"]).queued(1, "select=1:ncpus=3 walltime=300");
+    let counted = counted.queued(2, "select=1:ncpus=1 walltime=60");
+    assert_eq!((counted.starts().as_str(), counted.plan().next), ("1 on n1", None), "it is there until it ends");
+}
+
 /// M21: nobody can tell when a job without a walltime has little left.
 #[test]
 fn where_walltimes_are_limited_a_job_without_end_is_too_much() {

@@ -75,10 +75,10 @@ fn a_queue_that_is_made_is_stopped_and_what_is_said_twice_is_said_once() {
 #[test]
 fn objects_and_values_have_a_most() {
     let mut site = Site::of("");
-    let most = 16 << 10;
+    let most = 64 << 10;
     site.set(Target::Server, &[&format!("comment={}", "x".repeat(most))]).unwrap();
     let long = site.set(Target::Server, &[&format!("comment={}", "x".repeat(most + 1))]).unwrap_err();
-    assert!(long.text.contains("16384"), "{long}");
+    assert!(long.text.contains("65536"), "{long}");
     assert!(site.set(Target::Server, &["comment=a\nb"]).is_err());
     assert_eq!(site.set(queue("workq"), &["Priority.mem=1"]), Err(Refusal::undefined_attribute()));
     site.said.all.extend((0..10_000).map(|place| (queue(&format!("q{place}")), Amendment::default())));
