@@ -16,6 +16,7 @@ pub use table::ConfigError;
 use super::amendment::{Key, Target};
 use super::charge::UsageRules;
 use super::expression::Expression;
+use super::hook::Hook;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
@@ -61,6 +62,8 @@ pub struct Config {
     pub usage: UsageRules,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
+    /// `[[hook]]`, in the order given.
+    pub hooks: Vec<Hook>,
     /// `[[reservation]]`, in the order given.
     pub reservations: Vec<ReservationConfig>,
     /// `[[dedicated]]`.
