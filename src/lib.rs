@@ -4,6 +4,7 @@
 //!
 //! * `model <- sched <- {sim, schedd}`: nouns, then pure decisions, then those who ask for them
 //! * `model <- {spool, wire} <- {schedd, noded, cli}`: nouns, then disk and sockets, then processes
+//! * `wire <- shown <- {schedd, cli}`: what is shown of a job, to people and to programs
 //! * `sys` lies under all that does I/O, and never under `model` or `sched`
 
 #![deny(missing_docs)]
@@ -17,6 +18,8 @@ pub mod sim;
 pub mod spool;
 
 pub mod wire;
+
+pub mod shown;
 
 pub mod schedd;
 

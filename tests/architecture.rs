@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wire/order.rs", &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"]),
     ("wire/message.rs", &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"]),
     ("wire/", &["sched", "spool", "schedd", "noded", "cli", "sim"]),
+    ("shown/", &["sched", "spool", "schedd", "noded", "cli", "sim", "sys"]),
     ("spool/", &["sched", "schedd", "noded", "cli", "sim"]),
     ("sys/", &["sched", "spool", "wire", "schedd", "noded", "cli", "sim"]),
     ("schedd/", &["noded", "cli", "sim"]),

@@ -122,14 +122,6 @@ pub mod gates;
 
 pub mod nodes;
 
-pub mod attributes;
-
-pub mod comment;
-
-pub mod place;
-
-pub mod when;
-
 pub mod full;
 
 pub mod dsv;
@@ -141,6 +133,11 @@ pub mod qsim;
 pub mod man;
 
 pub mod completion;
+
+use crate::shown::attributes;
+use crate::shown::comment;
+use crate::shown::place;
+use crate::shown::when;
 
 /// One program of Lanai.
 #[derive(Debug)]
@@ -187,7 +184,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,6 @@
 //! What `list` and `print` say: `print` in commands that make the same again.
 
 use super::grammar::Object;
-use crate::cli::attributes::Attributes;
 use crate::cli::full::{self, printable};
 use crate::cli::nodes::{self, Format};
 use crate::cli::queues;
@@ -9,6 +8,7 @@ use crate::cli::source::Answers;
 use crate::model::amendment::description::Line;
 use crate::model::amendment::{Key, Target, known, place};
 use crate::model::node::NodeSharing;
+use crate::shown::attributes::Attributes;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -116,7 +116,7 @@ impl View {
 pub const SCHED: &str = "default";
 
 fn lines(attributes: &Attributes) -> Vec<Line> {
-    let line = |attribute: &crate::cli::attributes::Attribute| {
+    let line = |attribute: &crate::shown::attributes::Attribute| {
         let value = full::text(attribute)?.into_owned();
         let resource = attribute.resource.map(str::to_string);
         Some(Line { name: attribute.name.to_string(), resource, value })

@@ -1,9 +1,9 @@
 //! What is displayed of jobs, in PBS's order.
 
-use super::super::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
-use super::super::full::{self, Lines};
 use super::super::when;
 use super::*;
+use crate::cli::example::{self, SUBMITTED, array, finished, queued, running, server, share, with};
+use crate::cli::full::{self, Lines};
 use crate::model::array::Standing;
 use crate::model::job::JobId;
 use crate::model::time::Span;

@@ -121,8 +121,8 @@ fn by_status(job: &Job) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::example::{self, finished, queued, running, share};
     use super::*;
+    use crate::cli::example::{self, finished, queued, running, share};
     use crate::model::depend::{Bars, Edge};
     use crate::model::job::JobId;
     use crate::model::reason::Reason;
