@@ -164,6 +164,7 @@ impl Node {
             files: Default::default(),
             groups: None,
             place: Default::default(),
+            rites: None,
         }
     }
 

@@ -81,7 +81,8 @@ pub struct JobOptions {
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
     /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if
-    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), those of
+    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads
+    /// as JSON when the job begins, ends or goes wrong), those of
     /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
     pub others: Vec<OsString>,
@@ -229,6 +230,7 @@ fn is_well_formed(name: &str, value: &str) -> bool {
         "umask" => check::umask(value).is_some(),
         "run_count" => check::run_count(value).is_some(),
         "sandbox" => check::sandbox(value),
+        "notify" => check::program(value),
         "stagein" | "stageout" => check::staging(value),
         "tolerate_node_failures" => check::tolerance(value),
         Warning::ATTRIBUTE => value.is_empty() || Warning::parse(value).is_some(),

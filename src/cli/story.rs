@@ -327,6 +327,7 @@ mod tests {
             sent: None,
             used: Usage { cput: Span(2000), ..Usage::default() },
             notes: Vec::new(),
+            unfit: None,
         };
         let lines = told(&record, vec![Event::Ended { attempt: 1, outcome }]);
         assert_eq!(lines[0], "M Ended by itself with exit code 3 (attempt 1)");

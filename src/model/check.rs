@@ -144,6 +144,11 @@ pub fn sandbox(text: &str) -> bool {
     ["PRIVATE", "HOME", "O_WORKDIR"].contains(&text)
 }
 
+/// The absolute path of a program, or nothing for none.
+pub fn program(text: &str) -> bool {
+    text.is_empty() || (text.starts_with('/') && text.len() <= 4096 && !text.contains(char::is_control))
+}
+
 /// `local@host:remote` joined by commas.
 pub fn staging(text: &str) -> bool {
     super::staging::transfers(text).is_some() && !text.contains('\0')
@@ -207,6 +212,7 @@ mod tests {
                 &["5", "5-5", "10-1", "a-b", "1-", "-3", "1-3:0", ""],
             ),
             (&sandbox, &["PRIVATE", "O_WORKDIR"], &["FOO", ""]),
+            (&program, &["/a/b", "/", ""], &["a", "~/a", "/a\0", "/a\nb"]),
             (&staging, &["a@head:b", "a@h:b,c@h:d"], &["x", "", "a@h:"]),
         ];
         for (number, (check, good, bad)) in cases.iter().enumerate() {

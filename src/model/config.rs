@@ -17,6 +17,7 @@ use super::amendment::{Key, Target};
 use super::charge::UsageRules;
 use super::expression::Expression;
 use super::hook::Hook;
+use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
@@ -123,6 +124,8 @@ pub struct ServerConfig {
     pub mailer: Option<PathBuf>,
     /// In whose name mail is sent; None for that of schedd's user.
     pub mail_from: Option<String>,
+    /// The site's program that is told of every begin, end and abort, absolute.
+    pub notify: Option<PathBuf>,
 }
 
 impl Default for ServerConfig {
@@ -146,6 +149,7 @@ impl Default for ServerConfig {
             min_uid: 1000,
             mailer: None,
             mail_from: None,
+            notify: None,
         }
     }
 }
@@ -182,6 +186,8 @@ pub struct LaunchConfig {
     pub gpu_tool: PathBuf,
     /// How often it is asked.
     pub gpu_look: Span,
+    /// What the site runs right before and after each job.
+    pub scripts: Scripts,
 }
 
 /// NVIDIA's program that tells who uses its GPUs.
@@ -200,6 +206,7 @@ impl Default for LaunchConfig {
             rules: Rules::default(),
             gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),
+            scripts: Scripts::default(),
         }
     }
 }

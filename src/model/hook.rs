@@ -4,13 +4,16 @@
 
 mod answer;
 
+pub mod rites;
+
 pub use answer::{Answer, Said};
 
 use super::time::Span;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// When hooks are asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Occasion {
     /// A job is submitted.
     QueueJob,
@@ -60,7 +63,7 @@ impl Occasion {
 }
 
 /// As whom a hook runs on a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunsAs {
     /// As the daemon that asks it: root, in a shared installation.
     #[default]
@@ -75,7 +78,7 @@ impl RunsAs {
 }
 
 /// What is done on a node besides, when a hook fails: it cannot be run, takes too long, or says nonsense.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailAction {
     /// Nothing besides.
     #[default]
@@ -91,7 +94,7 @@ impl FailAction {
 }
 
 /// A program of the site, and when it is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
     /// Its name.
     pub name: String,

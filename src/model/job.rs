@@ -452,6 +452,9 @@ pub struct Outcome {
     /// What else its owner should know: files that could not be delivered or copied.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Why its node should get no more jobs: a hook of the site has failed there.
+    #[serde(default)]
+    pub unfit: Option<String>,
 }
 
 /// What happened to an attempt.

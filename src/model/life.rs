@@ -363,7 +363,7 @@ mod tests {
     }
 
     fn ended(job: &mut Job, attempt: Attempt, how: How, sent: Option<i32>, moment: Moment) {
-        let outcome = Outcome { how, sent, used: Default::default(), notes: Vec::new() };
+        let outcome = Outcome { how, sent, used: Default::default(), notes: Vec::new(), unfit: None };
         job.apply(&Event::Ended { attempt, outcome }, moment);
     }
 

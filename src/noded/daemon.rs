@@ -8,6 +8,7 @@ use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
 use super::grant;
+use super::periodic::Periodic;
 use super::poller::{Poller, Source};
 use super::probe::{self, Hardware};
 use super::rules::Rules;
@@ -82,6 +83,9 @@ struct Daemon {
     idle_limit: Option<Span>,
     idle_since: Span,
     gpus: gpus::Watcher,
+    /// Hooks that are asked again and again; None on nodes that are only pretended.
+    periodic: Option<Periodic>,
+    host: String,
     /// What is in use of the host; None where nothing is measured.
     gauge: Option<Gauge>,
     next_round: Span,
@@ -157,6 +161,8 @@ impl Daemon {
             idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
             idle_since: now,
             gpus,
+            periodic: (!args.hollow).then(Periodic::default),
+            host: hardware.host.clone(),
             // Nodes that are only pretended have no part in what the host does.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
             next_round: Span(now.0 + ROUND.0),
@@ -199,6 +205,7 @@ impl Daemon {
                 let attempts = &self.attempts;
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
             }
+            Source::Hook(_) => self.periodic.iter_mut().for_each(|periodic| periodic.hear(&mut self.poller)),
             Source::AskerListener => self.askers.admit(&mut self.poller),
             Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
         }
@@ -319,6 +326,10 @@ impl Daemon {
             Order::Tell { job, attempt, asker, news } => {
                 self.askers.tell((job, attempt), asker, &news, &mut self.poller);
             }
+            Order::Attend { server, hooks } => {
+                let now = clock::monotonic();
+                self.periodic.iter_mut().for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
+            }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
         }
@@ -390,7 +401,8 @@ impl Daemon {
         let ends = self.attempts.next_end().map(|end| end.0);
         let gpus = self.gpus.due().map(|due| due.0);
         let askers = self.askers.next().map(|next| next.0);
-        let next = [guest, idle, ends, gpus, askers, Some(self.next_round.0)].into_iter().flatten().min();
+        let hooks = self.periodic.as_ref().and_then(Periodic::due).map(|due| due.0);
+        let next = [guest, idle, ends, gpus, askers, hooks, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -415,6 +427,7 @@ impl Daemon {
         self.gpus.keep_time(now, &mut self.poller);
         self.tell_of_gpus();
         self.askers.expire(&mut self.poller);
+        self.ask_hooks(now);
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);
@@ -441,6 +454,17 @@ impl Daemon {
         }
         if self.nodes != before {
             self.tell_of_nodes();
+        }
+    }
+
+    /// Asks the hooks that are due; what they have failed at since, schedd is told.
+    fn ask_hooks(&mut self, now: Span) {
+        let Some(periodic) = &mut self.periodic else { return };
+        periodic.keep_time(now, &self.host, &self.nodes, &mut self.poller);
+        // Without a schedd it is dropped here: what fails again is said again.
+        let unfit = periodic.take_unfit();
+        for (number, why) in self.schedd.into_iter().flat_map(|number| unfit.iter().map(move |why| (number, why))) {
+            self.send(number, &Report::Unfit { why: why.clone() });
         }
     }
 

@@ -100,6 +100,18 @@ pub fn handed_on(environ: &[u8]) -> Environment {
     entries.collect()
 }
 
+/// The same entries with some variables changed: set, or, without a value, taken out.
+pub fn changed(environ: &[u8], changes: &[(String, Option<String>)]) -> Vec<u8> {
+    let mut variables = handed_on(environ);
+    for (name, value) in changes {
+        match value {
+            Some(value) => variables.insert(name.as_bytes().to_vec(), value.as_bytes().to_vec()),
+            None => variables.remove(name.as_bytes()),
+        };
+    }
+    variables.iter().flat_map(|(name, value)| [name, &b"="[..], value, b"\0"].concat()).collect()
+}
+
 /// TORQUE's words for the size of a job: hosts, lines in the node file, lines of the first host.
 fn count_nodes(environment: &mut Environment, shares: &[Share]) {
     let hosts: BTreeSet<&str> = shares.iter().map(|share| share.host.as_str()).collect();
@@ -189,6 +201,12 @@ mod tests {
         assert_eq!(value(&environment, "junk"), None);
         assert_eq!(value(&environment, "LANAI_HOME"), Some("/l"));
         assert_eq!(value(&environment, "CUDA_VISIBLE_DEVICES"), None);
+    }
+
+    #[test]
+    fn variables_are_changed_and_taken_out() {
+        let changes = [("A".into(), Some("2=".into())), ("B".into(), None), ("C".into(), Some(String::new()))];
+        assert_eq!(changed(b"A=1\0B=x\0Z=\xff\0", &changes), b"A=2=\0C=\0Z=\xff\0");
     }
 
     #[test]

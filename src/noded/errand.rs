@@ -132,7 +132,7 @@ impl Errand<'_> {
 }
 
 /// Whether one of the signals that have come is a cancel for which the disk had no room.
-fn bare_cancel(signals: &SignalFd) -> bool {
+pub(super) fn bare_cancel(signals: &SignalFd) -> bool {
     let mut bare = false;
     while let Ok(Some(signal)) = signals.read_signal() {
         bare |= signal.ssi_signo == Signal::SIGUSR2 as u32;

@@ -441,6 +441,7 @@ mod tests {
             sent: Some(15),
             used: Usage::default(),
             notes: vec!["n".into()],
+            unfit: None,
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));

@@ -71,6 +71,10 @@ pub mod limits;
 
 pub mod errand;
 
+pub mod attendance;
+
+pub mod periodic;
+
 pub mod staging;
 
 use clap::{CommandFactory, Parser};
@@ -138,5 +142,6 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         files: Default::default(),
         groups: None,
         place: Default::default(),
+        rites: None,
     }
 }

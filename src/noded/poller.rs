@@ -31,6 +31,8 @@ pub enum Source {
     AskerListener,
     /// A connection of a process of a job.
     Asker(u64),
+    /// A hook that is asked again and again has said something, or has ended.
+    Hook(u64),
 }
 
 /// The kernel's list of what is waited for.
@@ -93,6 +95,13 @@ impl Poller {
     /// No longer waits for `fd`.
     pub fn remove(&mut self, fd: impl AsFd, source: Source) {
         let _ = self.epoll.delete(fd);
+        if let Some(token) = self.tokens.remove(&source) {
+            self.sources.remove(&token);
+        }
+    }
+
+    /// Forgets a descriptor that is closed elsewhere.
+    pub fn overlook(&mut self, source: Source) {
         if let Some(token) = self.tokens.remove(&source) {
             self.sources.remove(&token);
         }

@@ -4,10 +4,11 @@
 //! Record the attempt, see that it was not cancelled meanwhile, fork the job, watch it, end what
 //! is left of it, record the outcome: in this order, and each step only once.
 
+use super::attendance::{self, Attendance};
 use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
 use super::errand::{Done, Errand};
-use super::folder::{self, Built, Contents, Identity, Name, Trace};
+use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
@@ -15,6 +16,7 @@ use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
 use super::{limits, program, task, tmpdir};
+use crate::model::hook::Occasion;
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
@@ -22,13 +24,13 @@ use crate::model::task::node_file;
 use crate::model::text::{Text, shortened};
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
-use crate::sys::user::{self, Account};
+use crate::sys::user::Account;
 use crate::sys::{clock, packet, procfs};
 use crate::wire::message::Payload;
 use crate::wire::order::Launch;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use nix::unistd::{Gid, Pid};
+use nix::unistd::Pid;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -61,7 +63,7 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             // Only now: a failure must be heard before nothing more is expected of this launch.
             drop((building, builder));
             let mut terminal = None;
-            let (outcome, tmpdir) = herd(site, &launch, account, &built, &cookie, (&noded, &mut terminal));
+            let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
             write_outcome(&built, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
@@ -117,37 +119,76 @@ fn other_owner(site: &Site, account: &Account) -> Option<(u32, u32)> {
 /// which is left to be removed.
 fn herd(
     site: &Site,
-    launch: &Launch,
+    mut launch: Launch,
     account: Result<Account, Fault>,
     built: &Built,
     cookie: &str,
     (noded, terminal): (&OwnedFd, &mut Option<Terminal>),
 ) -> (Outcome, Option<PathBuf>) {
-    if folder::buried(&site.state, Name::of(launch)).is_some() {
+    if folder::buried(&site.state, Name::of(&launch)).is_some() {
         return (never(How::Cancelled), None);
     }
-    let account = match account {
-        Ok(account) => account,
-        Err(fault) => return (never(unable(launch, fault)), None),
+    let admitted = account.and_then(|account| Ok((attendance(site, &mut launch, &account, &built.folder)?, account)));
+    let (attendance, account) = match &admitted {
+        Ok((attendance, account)) => (attendance.as_ref(), account),
+        Err(fault) => return (never(unable(&launch, fault.clone())), None),
     };
-    let lent = task::script_tmpdir(site, launch);
-    let own = lent.is_none();
-    let make = || tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, &account));
-    let tmpdir = match lent.map_or_else(make, Ok) {
-        Ok(tmpdir) => tmpdir,
-        Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
+    let begun = attendance.and_then(|attendance| attendance.before(Occasion::ExecjobBegin, &mut launch));
+    let (mut outcome, tmpdir) = match begun {
+        Some(outcome) => (outcome, None),
+        None => Household { site, built, account, cookie, attendance }.run(&mut launch, noded, terminal),
     };
-    if launch.interactive {
-        match Terminal::open(&built.folder, other_owner(site, &account).map(|(uid, _)| uid)) {
-            Ok(made) => *terminal = Some(made),
-            Err(e) => return (never(How::NodeFault(format!("terminal: {e}"))), Some(tmpdir)),
-        }
+    // Also of a job that did not run: what was made for it goes.
+    if let Some(attendance) = attendance {
+        attendance.after(Occasion::ExecjobEnd, &launch, &mut outcome);
     }
-    let jobdir = jobdir(launch, &account, cookie);
-    let around = Around { site, launch, built, account: &account, cookie, tmpdir: &tmpdir, jobdir: &jobdir, own };
-    let outcome =
-        around.run_with_files(noded, terminal.as_mut()).unwrap_or_else(|e| never(unable(launch, not_started(&e))));
-    (outcome, Some(tmpdir).filter(|_| own))
+    (outcome, tmpdir)
+}
+
+/// What the site has done around the job, if anything.
+fn attendance<'a>(
+    site: &'a Site,
+    launch: &mut Launch,
+    account: &Account,
+    folder: &'a Folder,
+) -> Result<Option<Attendance<'a>>, Fault> {
+    let Some(rites) = launch.rites.take() else { return Ok(None) };
+    let groups = attendance::groups(site, account, launch).map_err(|e| Fault::Node(format!("groups: {e}")))?;
+    Ok(Some(Attendance { site, account: account.clone(), groups, folder, rites: *rites }))
+}
+
+/// Who a job is run for, and where.
+struct Household<'a> {
+    site: &'a Site,
+    built: &'a Built,
+    account: &'a Account,
+    cookie: &'a str,
+    attendance: Option<&'a Attendance<'a>>,
+}
+
+impl Household<'_> {
+    /// Makes what the job finds around it, and runs it.
+    fn run(&self, launch: &mut Launch, noded: &OwnedFd, terminal: &mut Option<Terminal>) -> (Outcome, Option<PathBuf>) {
+        let Household { site, built, account, cookie, attendance } = *self;
+        let lent = task::script_tmpdir(site, launch);
+        let own = lent.is_none();
+        let make = || tmpdir::make(&site.tmp, &launch.full_id, cookie, other_owner(site, account));
+        let tmpdir = match lent.map_or_else(make, Ok) {
+            Ok(tmpdir) => tmpdir,
+            Err(e) => return (never(How::NodeFault(format!("TMPDIR under {}: {e}", site.tmp.display()))), None),
+        };
+        if launch.interactive {
+            match Terminal::open(&built.folder, other_owner(site, account).map(|(uid, _)| uid)) {
+                Ok(made) => *terminal = Some(made),
+                Err(e) => return (never(How::NodeFault(format!("terminal: {e}"))), Some(tmpdir)),
+            }
+        }
+        let jobdir = jobdir(launch, account, cookie);
+        let mut around = Around { site, launch, built, account, cookie, tmpdir: &tmpdir, jobdir: &jobdir, own };
+        let ran = around.run_with_files(noded, terminal.as_mut(), attendance);
+        let outcome = ran.unwrap_or_else(|e| never(unable(around.launch, not_started(&e))));
+        (outcome, Some(tmpdir).filter(|_| own))
+    }
 }
 
 /// Where the job's files are: its owner's home folder, or, if it asked for one, a folder in it that
@@ -180,13 +221,13 @@ pub fn unable(launch: &Launch, fault: Fault) -> How {
 
 /// The outcome of a job that never ran.
 pub fn never(how: How) -> Outcome {
-    Outcome { how, sent: None, used: Default::default(), notes: Vec::new() }
+    Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None }
 }
 
 /// Everything around the job that is ready before it is forked.
 struct Around<'a> {
     site: &'a Site,
-    launch: &'a Launch,
+    launch: &'a mut Launch,
     built: &'a Built,
     account: &'a Account,
     cookie: &'a str,
@@ -198,29 +239,49 @@ struct Around<'a> {
 
 impl Around<'_> {
     /// Runs the job between what is to be done about its files before and after it.
-    fn run_with_files(&self, noded: &OwnedFd, terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
-        let files = &self.launch.files;
-        if files.come_first() {
-            self.write_trace(None);
+    fn run_with_files(
+        &mut self,
+        noded: &OwnedFd,
+        terminal: Option<&mut Terminal>,
+        attendance: Option<&Attendance>,
+    ) -> io::Result<Outcome> {
+        if let Some(outcome) = self.before()? {
+            return Ok(outcome);
         }
-        let before = match files.come_first() {
-            true => self.errand(true, |staging| staging.before())?,
-            false => Done::Well,
-        };
-        match before {
-            Done::Well => {}
-            Done::Failed(why) => return Ok(never(How::CannotStart { status: STAGE_IN_FAILED, why })),
-            Done::Cancelled => {
-                self.discard()?;
-                return Ok(never(How::Cancelled));
-            }
+        if let Some(outcome) = attendance.and_then(|attendance| self.prologue(attendance)) {
+            self.discard_private()?;
+            return Ok(outcome);
         }
-        let ran = self.run(noded, terminal);
+        let mut ran = self.run(noded, terminal);
+        if let (Some(attendance), Ok(outcome)) = (attendance, &mut ran)
+            && outcome.how.ran()
+        {
+            attendance.after(Occasion::ExecjobEpilogue, self.launch, outcome);
+            attendance.epilogue(self.launch, outcome);
+        }
         match ran {
-            Ok(outcome) if files.come_last() && outcome.how.ran() => Ok(self.after(outcome)),
-            ran if files.private => self.discard().and(ran),
-            ran => ran,
+            Ok(outcome) if self.launch.files.come_last() && outcome.how.ran() => Ok(self.after(outcome)),
+            ran => self.discard_private().and(ran),
         }
+    }
+
+    /// Copies files to it; the outcome, if that went wrong.
+    fn before(&self) -> io::Result<Option<Outcome>> {
+        if !self.launch.files.come_first() {
+            return Ok(None);
+        }
+        self.write_trace(None);
+        match self.errand(true, |staging| staging.before())? {
+            Done::Well => Ok(None),
+            Done::Failed(why) => Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why }))),
+            Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
+        }
+    }
+
+    /// Asks the site once more; the outcome, if the job is not to run.
+    fn prologue(&mut self, attendance: &Attendance) -> Option<Outcome> {
+        self.write_trace(None);
+        attendance.before(Occasion::ExecjobPrologue, self.launch).or_else(|| attendance.prologue(self.launch))
     }
 
     /// Delivers and removes files; what cannot be is said in the outcome.
@@ -236,6 +297,10 @@ impl Around<'_> {
         outcome
     }
 
+    fn discard_private(&self) -> io::Result<()> {
+        if self.launch.files.private { self.discard() } else { Ok(()) }
+    }
+
     fn discard(&self) -> io::Result<()> {
         self.errand(false, |staging| {
             staging.discard();
@@ -246,7 +311,7 @@ impl Around<'_> {
 
     /// The output that nobody wants of a job that went well.
     fn unwanted(&self) -> Vec<PathBuf> {
-        let Launch { files, output, error, join, full_id, .. } = self.launch;
+        let Launch { files, output, error, join, full_id, .. } = &*self.launch;
         let place = |path: &Text, ending| staging::output_file(&path.0, &self.account.home, full_id, ending);
         // What lies at the place of a stream that was joined to the other is none of this job's.
         let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
@@ -255,7 +320,7 @@ impl Around<'_> {
     }
 
     fn errand(&self, first: bool, work: impl FnOnce(&Staging) -> Result<(), String>) -> io::Result<Done> {
-        let groups = self.groups()?;
+        let groups = attendance::groups(self.site, self.account, self.launch)?;
         let errand = Errand {
             account: self.account,
             groups: groups.as_deref(),
@@ -267,18 +332,6 @@ impl Around<'_> {
         let home = &self.account.home;
         let staging = Staging { files: &self.launch.files, home, folder: self.jobdir, host: &self.site.host };
         errand.run(|| work(&staging))
-    }
-
-    /// All groups of an owner whom a process must become: the group it asked for, and all it had.
-    fn groups(&self) -> io::Result<Option<Vec<Gid>>> {
-        if self.account.uid == self.site.own.uid {
-            return Ok(None);
-        }
-        let mut groups = user::groups(self.account)?;
-        if self.launch.groups.is_some() {
-            groups.extend(user::named(&self.account.name)?.map(|account| Gid::from_raw(account.gid)));
-        }
-        Ok(Some(groups))
     }
 
     /// The group to take without becoming anybody.
@@ -325,7 +378,7 @@ impl Around<'_> {
         Ok(Plan {
             launch: self.launch,
             account: self.account,
-            groups: self.groups()?,
+            groups: attendance::groups(self.site, self.account, self.launch)?,
             group: self.group(),
             jobdir: self.launch.files.private.then_some(self.jobdir),
             program: program::of(self.launch, self.account, &self.site.host, &folder.script())?,

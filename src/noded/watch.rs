@@ -409,7 +409,7 @@ impl<'a> Watch<'a> {
             How::Signaled(number) if self.warned == Some(number) => self.warned,
             _ => self.sent,
         };
-        Outcome { how, sent, used, notes: self.notes }
+        Outcome { how, sent, used, notes: self.notes, unfit: None }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.

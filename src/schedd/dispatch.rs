@@ -6,13 +6,17 @@ use super::reports::first_node;
 use super::setup::Setup;
 use crate::model::bounds::{Bounds, Times};
 use crate::model::config::Workdir;
+use crate::model::hook::rites::{Rites, around_a_job};
+use crate::model::hook::{Occasion, asked};
 use crate::model::job::{Job, Program, Run, Want};
 use crate::model::staging::Files;
 use crate::model::text::Text;
+use crate::shown::data;
 use crate::spool::{Spool, SpoolError};
 use crate::wire::message::Payload;
 use crate::wire::order::{Launch, Order};
 use crate::wire::task::TaskPlace;
+use serde_json::Value;
 
 /// What the node of this job must be told, if anything, and which node that is.
 pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String, Order)>, SpoolError> {
@@ -20,7 +24,7 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
     let (id, attempt) = (job.id, run.attempt);
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
-        (Want::Run, None) => Order::Start(Box::new(launch(&ledger.setup, spool, job, run)?)),
+        (Want::Run, None) => Order::Start(Box::new(launch(ledger, spool, job, run)?)),
         _ => Order::Cancel { job: id, attempt, task: 0, grace: ledger.setup.config.launch.grace },
     };
     Ok(Some((node.to_string(), order)))
@@ -33,14 +37,31 @@ pub fn walltime(job: &Job) -> Option<(String, Order)> {
     Some((node.to_string(), order))
 }
 
-fn launch(setup: &Setup, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
+/// The hooks that nodes ask again and again.
+pub fn attend(setup: &Setup) -> Order {
+    let hooks = asked(&setup.config.hooks, Occasion::ExechostPeriodic).into_iter().cloned().collect();
+    Order::Attend { server: setup.name.clone(), hooks }
+}
+
+fn launch(ledger: &Ledger, spool: &Spool, job: &Job, run: &Run) -> Result<Launch, SpoolError> {
     let lost = || SpoolError::Io(std::io::Error::other(format!("the script or environment of job {} is gone", job.id)));
     let payload = match &job.spec.program {
         Program::Command(words) => Payload::Command(words.clone()),
         Program::Script(digest) => Payload::Script(spool.blob(*digest)?.ok_or_else(lost)?),
     };
     let environ = spool.blob(job.spec.environ)?.ok_or_else(lost)?;
-    Ok(frame(setup, job, run, payload, environ))
+    Ok(Launch { rites: rites(ledger, job), ..frame(&ledger.setup, job, run, payload, environ) })
+}
+
+/// What the site has done around a job, if anything.
+fn rites(ledger: &Ledger, job: &Job) -> Option<Box<Rites>> {
+    let config = &ledger.setup.config;
+    let (hooks, scripts) = (around_a_job(&config.hooks), config.launch.scripts.clone());
+    if hooks.is_empty() && scripts.prologue.is_none() && scripts.epilogue.is_none() {
+        return None;
+    }
+    let told = data::of_job(job, None, &ledger.facts_now());
+    Some(Box::new(Rites { hooks, scripts, server: ledger.setup.name.clone(), job: Value::Object(told).to_string() }))
 }
 
 /// How much of a resource the script's share has.
@@ -85,6 +106,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         files: Files::of(&job.spec.other),
         groups: job.spec.other.get("group_list").cloned(),
         place: TaskPlace::default(),
+        rites: None,
     }
 }
 

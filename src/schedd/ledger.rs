@@ -21,6 +21,7 @@ mod windows;
 use super::accounting::Desk;
 use super::clock::{Clock, Reading};
 use super::mail::{self, Letter};
+use super::notices::{self, Notice};
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -42,6 +43,7 @@ use crate::sched::nearest::Possible;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
 use crate::spool::commit::{Change as Row, Kin};
+use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,6 +81,7 @@ pub struct Ledger {
     superseded: Option<Box<Setup>>,
     /// What is to be mailed of ticks that are on disk.
     letters: Vec<Letter>,
+    notices: Vec<Notice>,
     cycle_due: bool,
     sweep_due: bool,
 }
@@ -95,6 +98,7 @@ struct Tick {
     /// What ended before is taken out of the history, when all else is done.
     purge: Option<Time>,
     letters: Vec<Letter>,
+    notices: Vec<Notice>,
     charges: charges::Charges,
     /// The configuration before it.
     setup: Option<Box<Setup>>,
@@ -140,6 +144,7 @@ impl Ledger {
             told: BTreeMap::new(),
             superseded: None,
             letters: Vec::new(),
+            notices: Vec::new(),
             cycle_due: true,
             sweep_due: false,
         };
@@ -163,6 +168,11 @@ impl Ledger {
     /// The clock, to be saved with the tick.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// What every display needs to know, as of now: for what programs are told.
+    pub fn facts_now(&self) -> ServerFacts {
+        ServerFacts { clock: self.clock.table().clone(), now: self.now, ..self.setup.facts() }
     }
 
     /// Whether this schedd has been there for longer than that: nodes had time to answer.
@@ -345,6 +355,7 @@ impl Ledger {
             job.life.comment = comment;
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));
+        self.note_turn(id, was, Some(&event));
         self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
@@ -499,6 +510,20 @@ impl Ledger {
     /// What is to be mailed of ticks that are on disk; asked once.
     pub fn take_letters(&mut self) -> Vec<Letter> {
         std::mem::take(&mut self.letters)
+    }
+}
+
+impl Ledger {
+    /// What programs are told of a job; `was`: how it stood before.
+    fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
+        let Some(job) = self.jobs.get(&id).cloned() else { return };
+        let notices = notices::notices(self, was, &job, event);
+        self.tick.notices.extend(notices);
+    }
+
+    /// What programs are told of ticks that are on disk; asked once.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
     }
 }
 

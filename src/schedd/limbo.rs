@@ -5,6 +5,7 @@
 use super::ledger::Ledger;
 use super::reports::first_node;
 use crate::model::event::Event;
+use crate::model::hook::rites::delay;
 use crate::model::job::{Attempt, Job, JobId, Run, Want};
 use crate::model::staging::Files;
 use crate::model::time::Span;
@@ -25,12 +26,15 @@ pub fn give_up(ledger: &mut Ledger) {
 }
 
 /// The attempt of a job that should have begun by now. A node that does not answer has perhaps begun it,
-/// and is asked for it when it answers again; files that are copied first take as long as they take.
+/// and is asked for it when it answers again; files that are copied first take as long as they take, and
+/// what the site has done first as long as it may.
 fn stuck(ledger: &Ledger, job: &Job, timeout: Span) -> Option<(JobId, Attempt)> {
     let begins = |run: &&Run| run.has_script() && run.session.is_none();
     let run = job.life.open_run().filter(begins).filter(|_| job.life.want == Want::Run)?;
     let node = ledger.node(first_node(job)?).filter(|node| node.up)?;
-    let is_late = ledger.now.since(run.started.max(node.changed)) >= timeout;
+    let config = &ledger.setup.config;
+    let patience = timeout + delay(&config.hooks, &config.launch.scripts);
+    let is_late = ledger.now.since(run.started.max(node.changed)) >= patience;
     (is_late && !Files::of(&job.spec.other).come_first()).then_some((job.id, run.attempt))
 }
 

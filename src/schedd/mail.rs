@@ -25,9 +25,9 @@ pub struct Letter {
 }
 
 /// What happened, and the letters of `-m` that ask to be told.
-struct Occasion {
-    points: &'static str,
-    what: String,
+pub(super) struct Occasion {
+    pub(super) points: &'static str,
+    pub(super) what: String,
 }
 
 /// The letter about an event, if somebody is to be told of it. `before`: the state it found the
@@ -35,10 +35,8 @@ struct Occasion {
 pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) -> Option<Letter> {
     setup.mailer.as_ref()?;
     let Occasion { points, what } = occasion(before, job, event)?;
-    let asked = job.spec.other.get("Mail_Points").map_or("a", String::as_str);
-    let told = asked.contains(|letter| points.contains(letter));
-    // Of an array's elements each only if that was asked for.
-    if !told || (job.id.index().is_some() && !asked.contains('j')) {
+    let told = points_of(job).contains(|letter| points.contains(letter));
+    if !told || !is_told_alone(job) {
         return None;
     }
     let to = recipients(setup, job);
@@ -46,7 +44,17 @@ pub fn letter(setup: &Setup, before: State, job: &Job, event: Option<&Event>) ->
     (!to.is_empty()).then(|| Letter { user: job.owner.user.clone(), to, job: job.id.full(&setup.name), what, body })
 }
 
-fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
+fn points_of(job: &Job) -> &str {
+    job.spec.other.get("Mail_Points").map_or("a", String::as_str)
+}
+
+/// Of an array's elements each is told of only if that was asked for (`-m j`).
+pub(super) fn is_told_alone(job: &Job) -> bool {
+    job.id.index().is_none() || points_of(job).contains('j')
+}
+
+/// What of an event is worth telling somebody.
+pub(super) fn occasion(before: State, job: &Job, event: Option<&Event>) -> Option<Occasion> {
     let occasion = |points, what: &str| Some(Occasion { points, what: what.to_string() });
     if let Some(Event::Launched { .. }) = event {
         return occasion("b", "Begun execution");

@@ -28,6 +28,12 @@ pub mod mail;
 
 pub mod postman;
 
+mod rounds;
+
+pub mod notices;
+
+pub mod herald;
+
 mod chooser;
 
 pub mod caller;
@@ -126,6 +132,7 @@ use checkpoints::Checkpoints;
 use chooser::Chooser;
 use clients::{Clients, Token};
 use faults::Faults;
+use herald::Herald;
 use ledger::Ledger;
 use listen::Listener;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -164,6 +171,7 @@ pub struct Schedd {
     settling: Settling,
     timers: Timers,
     postman: Postman,
+    herald: Herald,
     chooser: Chooser,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
@@ -212,6 +220,7 @@ impl Schedd {
             settling,
             timers: Timers::new(ledger.setup.config.cycle.poll_interval),
             postman: Postman::new(&ledger.setup),
+            herald: Herald::default(),
             chooser: Chooser::new(&ledger.setup.policy.placement),
             clients: Clients::default(),
             reloaded: None,
@@ -517,6 +526,7 @@ impl Schedd {
     fn leave(&mut self) {
         tracing::info!("leaving");
         self.postman.leave();
+        self.herald.leave();
         self.chooser.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();

@@ -170,6 +170,11 @@ impl Nodes {
         self.targets.get_mut(index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
+    /// Sends an order to every noded that is connected.
+    pub fn send_to_all(&mut self, order: &Order) -> Vec<News> {
+        self.targets.iter_mut().filter_map(|target| target.send(order)).collect()
+    }
+
     /// The nodes a noded presents: it may speak for no others.
     pub fn presents(&self, index: usize) -> &[String] {
         self.targets.get(index).map_or(&[], |target| &target.presents)

@@ -5,10 +5,11 @@
 //! comes faster than it takes is dropped beyond a bound, and that is logged.
 
 use super::mail::Letter;
+use super::rounds::{Fold, ROUND, Rounds};
 use super::setup::Setup;
 use crate::model::time::Span;
 use crate::sys::{clock, mailer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
 use std::thread;
@@ -20,9 +21,6 @@ const QUEUED: usize = 1024;
 const PATIENCE: Span = Span::seconds(30);
 /// How long what is still to be sent may keep schedd from leaving.
 const LAST: Duration = Duration::from_secs(2);
-/// Letters to one user in one round, and how long a round is.
-const MOST: usize = 20;
-const ROUND: Span = Span::seconds(60);
 /// Jobs named, and people told, in the letter at the end of a round.
 const NAMED: usize = 100;
 const TOLD: usize = 16;
@@ -99,12 +97,15 @@ impl Postman {
 
 impl Office {
     fn deliver(&self, inbox: &Receiver<Letter>) {
-        let mut rounds = Rounds::default();
+        let mut rounds: Rounds<Folded> = Rounds::default();
         loop {
             let now = clock::monotonic();
             let wait = rounds.next().map_or(ROUND.0, |end| end.0 - now.0).max(0);
             match inbox.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
-                Ok(letter) => rounds.take(letter, clock::monotonic()).iter().for_each(|letter| self.send(letter)),
+                Ok(letter) => {
+                    let user = letter.user.clone();
+                    rounds.take(&user, letter, clock::monotonic()).iter().for_each(|letter| self.send(letter));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -126,16 +127,6 @@ impl Office {
     }
 }
 
-/// What each user has been sent lately.
-#[derive(Default)]
-struct Rounds(BTreeMap<String, Round>);
-
-struct Round {
-    end: Span,
-    sent: usize,
-    folded: Folded,
-}
-
 /// What is told at the end of a round.
 #[derive(Default)]
 struct Folded {
@@ -144,41 +135,19 @@ struct Folded {
     to: BTreeSet<String>,
 }
 
-impl Rounds {
-    /// The letter, if it is to be sent now; else it is kept for the end of the round.
-    fn take(&mut self, letter: Letter, now: Span) -> Option<Letter> {
-        let begin = || Round { end: Span(now.0.saturating_add(ROUND.0)), sent: 0, folded: Folded::default() };
-        let round = self.0.entry(letter.user.clone()).or_insert_with(begin);
-        if round.sent < MOST {
-            round.sent += 1;
-            return Some(letter);
+impl Fold for Folded {
+    type Message = Letter;
+
+    fn fold(&mut self, letter: Letter) {
+        self.count += 1;
+        if self.lines.len() < NAMED {
+            self.lines.push(format!("{}: {}", letter.job, letter.what.lines().next().unwrap_or_default()));
         }
-        let folded = &mut round.folded;
-        folded.count += 1;
-        if folded.lines.len() < NAMED {
-            folded.lines.push(format!("{}: {}", letter.job, letter.what.lines().next().unwrap_or_default()));
-        }
-        let room = TOLD.saturating_sub(folded.to.len());
-        folded.to.extend(letter.to.into_iter().take(room));
-        None
+        let room = TOLD.saturating_sub(self.to.len());
+        self.to.extend(letter.to.into_iter().take(room));
     }
 
-    /// The letters of rounds that are over.
-    fn due(&mut self, now: Span) -> Vec<Letter> {
-        let over: Vec<String> =
-            self.0.iter().filter(|(_, round)| round.end <= now).map(|(user, _)| user.clone()).collect();
-        let rounds = over.into_iter().filter_map(|user| self.0.remove_entry(&user));
-        rounds.filter_map(|(user, round)| round.folded.letter(user)).collect()
-    }
-
-    /// When the next round is over.
-    fn next(&self) -> Option<Span> {
-        self.0.values().map(|round| round.end).min()
-    }
-}
-
-impl Folded {
-    fn letter(self, user: String) -> Option<Letter> {
+    fn told(self, user: String) -> Option<Letter> {
         let Folded { count, lines, to } = self;
         if count == 0 {
             return None;
@@ -193,6 +162,7 @@ impl Folded {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rounds::MOST;
     use super::*;
 
     fn letter(job: usize) -> Letter {
@@ -208,8 +178,8 @@ mod tests {
 
     #[test]
     fn a_flood_becomes_twenty_letters_and_one() {
-        let mut rounds = Rounds::default();
-        let sent = (0..500).filter_map(|job| rounds.take(letter(job), Span(job as i64))).count();
+        let mut rounds: Rounds<Folded> = Rounds::default();
+        let sent = (0..500).filter_map(|job| rounds.take("ann", letter(job), Span(job as i64))).count();
         assert_eq!(sent, MOST);
         assert!(rounds.due(Span(59_999)).is_empty());
         let told = rounds.due(Span(60_000));
@@ -217,6 +187,6 @@ mod tests {
         assert!(told[0].body.starts_with("480 more messages about jobs of ann:\n20.here: x\n"), "{}", told[0].body);
         assert!(told[0].body.ends_with("and 380 more\n"), "{}", told[0].body);
         assert_eq!(rounds.next(), None);
-        assert!(rounds.take(letter(1), Span(60_001)).is_some(), "a new round");
+        assert!(rounds.take("ann", letter(1), Span(60_001)).is_some(), "a new round");
     }
 }

@@ -5,7 +5,7 @@ use super::charging;
 use super::chooser::Chooser;
 use super::postman::Postman;
 use super::setup::Setup;
-use super::{Schedd, timers};
+use super::{Schedd, dispatch, timers};
 use crate::model::config::Config;
 use crate::model::config::resolved::{Setting, resolved};
 use crate::model::time::Span;
@@ -53,6 +53,11 @@ impl Schedd {
             self.chooser.leave();
             self.chooser = Chooser::new(&setup.policy.placement);
         }
+        if before.config.hooks != setup.config.hooks {
+            let news = self.nodes.send_to_all(&dispatch::attend(setup));
+            self.note(news);
+        }
+        let setup = &self.ledger.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
             self.timers.purge = self.timers.purge.min(now + Span::seconds(1)).min(now + timers::PURGE);
@@ -146,6 +151,7 @@ fn changes(now: &Setup, next: &Setup) -> Vec<String> {
         (now.config.qualities != next.config.qualities, "[[qos]]"),
         (now.config.dedicated != next.config.dedicated, "[[dedicated]]"),
         (now.config.primetime != next.config.primetime, "[primetime]"),
+        (now.config.hooks != next.config.hooks, "[[hook]]"),
         (now.config.fair_share != next.config.fair_share, "[fairshare] and [[account]]"),
     ];
     changed.extend(rest.into_iter().filter(|(is_changed, _)| *is_changed).map(|(_, what)| what.to_string()));

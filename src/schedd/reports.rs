@@ -159,6 +159,19 @@ pub(super) fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
     facts
 }
 
+/// A hook of the site has failed there, which is said to take nodes out of service.
+pub fn take_out(ledger: &mut Ledger, nodes: &[String], why: &str) {
+    let now = ledger.now;
+    for node in nodes.iter().filter_map(|name| ledger.node(name).cloned()).collect::<Vec<_>>() {
+        if node.offline && node.comment.as_deref() == Some(why) {
+            continue;
+        }
+        tracing::warn!("node {} is taken out of service: {why}", node.facts.name);
+        let changed = if node.offline { node.changed } else { now };
+        ledger.set_node(Node { offline: true, comment: Some(why.to_string()), changed, ..node });
+    }
+}
+
 /// A node that has not answered for this long has lost contact with its jobs.
 const SILENT: Span = Span::seconds(5);
 

@@ -5,6 +5,7 @@ use super::caller::Caller;
 use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
+use super::notices;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
@@ -137,6 +138,7 @@ impl Desk<'_> {
         let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
+        notices::may_be_told(owner, None, &draft.spec)?;
         let bonds = self.bonds(None, &draft.depend)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
@@ -320,6 +322,7 @@ impl Desk<'_> {
         let bonds = self.bonds(Some(id), &after.depend)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
+        notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;
         let now = self.ledger.now;
         self.ledger.change(id, |job| {
             after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));

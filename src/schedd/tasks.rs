@@ -278,7 +278,13 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
         });
         let gone: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
         for task in gone {
-            let lost = Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new() };
+            let lost = Outcome {
+                how: How::ShepherdLost,
+                sent: None,
+                used: Default::default(),
+                notes: Vec::new(),
+                unfit: None,
+            };
             over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost, orders);
         }
         if run.silent && job.life.state == State::Running && super::reports::first_node(&job).is_none_or(|n| !here(n)) {
@@ -342,7 +348,8 @@ mod tests {
     }
 
     fn ended(status: i32) -> Event {
-        let outcome = Outcome { how: How::Exited(status), sent: None, used: Default::default(), notes: Vec::new() };
+        let outcome =
+            Outcome { how: How::Exited(status), sent: None, used: Default::default(), notes: Vec::new(), unfit: None };
         Event::Ended { attempt: 1, outcome }
     }
 

@@ -140,6 +140,8 @@ impl Schedd {
         self.take_up_setup();
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
+        let notices = self.ledger.take_notices();
+        self.herald.tell(notices);
         for (token, reply) in &effects.replies {
             self.clients.answer(*token, reply);
         }
@@ -330,7 +332,7 @@ impl Schedd {
 /// figures and no wishes, which will come again. So what is kept does not grow while the disk is full.
 fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
-        Input::Report(_, Report::Usage(_) | Report::Pong | Report::Wish(_)) => return,
+        Input::Report(_, Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. }) => return,
         Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
             let of = (*from, *job, *attempt, *task);
             inbox.retain(
@@ -399,10 +401,16 @@ impl Effects {
                 }
                 tasks::take_inventory(ledger, &inventory, &mut self.orders);
                 self.met.push(nodes.iter().map(|facts| facts.name.clone()).collect());
+                orders.push(dispatch::attend(&ledger.setup));
+                let ended = inventory.attempts.iter().filter_map(|known| unfit(&known.3));
+                ended.for_each(|why| reports::take_out(ledger, noded.presents, why));
             }
             &Report::Attempt(job, attempt, task, ref standing) if noded.may_speak_of(ledger, job, attempt, task) => {
                 match task {
-                    0 => reports::attempt_stands(ledger, job, attempt, standing, noded.boot, &mut orders),
+                    0 => {
+                        reports::attempt_stands(ledger, job, attempt, standing, noded.boot, &mut orders);
+                        unfit(standing).iter().for_each(|why| reports::take_out(ledger, noded.presents, why));
+                    }
                     _ => {
                         let name = TaskName { job, attempt, task };
                         tasks::task_stands(ledger, name, standing, &mut orders, &mut self.orders);
@@ -426,9 +434,18 @@ impl Effects {
                 let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
                 own.for_each(|facts| reports::node_changed(ledger, facts));
             }
+            Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
             Report::Attempt(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
+    }
+}
+
+/// Why an attempt's node should get no more jobs.
+fn unfit(standing: &Standing) -> Option<&str> {
+    match standing {
+        Standing::Ended(outcome) => outcome.unfit.as_deref(),
+        _ => None,
     }
 }
 

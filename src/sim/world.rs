@@ -389,7 +389,7 @@ impl World {
         let Some(attempt) = self.open_attempt(id) else { return };
         let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
         let used = Usage { walltime: self.now.since(self.began(id)), ..Usage::default() };
-        let outcome = Outcome { how, sent, used, notes: Vec::new() };
+        let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None };
         self.close(id);
         self.happen(id, Event::Ended { attempt, outcome });
     }

@@ -1,5 +1,6 @@
 //! The operating system: the only clock, the only environment, the only `unsafe`.
 
+pub mod call;
 pub mod cgroup;
 pub mod clock;
 pub mod daemon;
@@ -9,6 +10,7 @@ pub mod filesystem;
 pub mod home;
 pub mod mailer;
 pub mod packet;
+pub mod pipe;
 pub mod process;
 pub mod procfs;
 pub mod program;

@@ -87,6 +87,12 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
     close_range(first, u32::MAX);
 }
 
+/// Whether the process behind a [`pidfd`] has ended, reaped or not.
+pub fn is_over(process: &OwnedFd) -> bool {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(1)
+}
+
 fn close_range(first: u32, last: u32) {
     // SAFETY: closing is the purpose; the callers of close_all_but promise never to use them again.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {

@@ -3,6 +3,8 @@
 use super::message::Payload;
 use super::task::{Asked, News, TaskPlace};
 use crate::model::bounds::{Bounds, Times};
+use crate::model::hook::Hook;
+use crate::model::hook::rites::Rites;
 use crate::model::job::{Attempt, JobId, Join, Outcome, Owner, Share, TaskNumber, Usage};
 use crate::model::node::NodeFacts;
 use crate::model::response::Responses;
@@ -99,6 +101,13 @@ pub enum Order {
         /// The answer.
         news: News,
     },
+    /// From now on these hooks of `exechost_periodic`, in place of all told before.
+    Attend {
+        /// The server's name, for them to know.
+        server: String,
+        /// The hooks.
+        hooks: Vec<Hook>,
+    },
     /// Answered by [`Report::Pong`].
     Ping,
     /// Leave; running jobs go on under their shepherds.
@@ -163,6 +172,8 @@ pub struct Launch {
     pub groups: Option<String>,
     /// Which process of the attempt this is.
     pub place: TaskPlace,
+    /// What the site has done around it, if anything; around a task nothing.
+    pub rites: Option<Box<Rites>>,
 }
 
 /// What noded tells schedd.
@@ -185,6 +196,11 @@ pub enum Report {
     Usage(Vec<(JobId, Attempt, TaskNumber, Usage)>),
     /// What a process of an attempt wants; answered by [`Order::Tell`].
     Wish(Box<Asked>),
+    /// Its nodes should get no more jobs: a hook of the site has failed there.
+    Unfit {
+        /// Why.
+        why: String,
+    },
     /// The answer to [`Order::Ping`].
     Pong,
     /// The answer to [`Order::Attach`]: the last that noded says on this connection.

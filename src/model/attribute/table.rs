@@ -86,6 +86,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("sandbox", Who::Owner, false, Effect::Kept(check::sandbox)),
     row("stagein", Who::Owner, false, Effect::Kept(check::staging)),
     row("stageout", Who::Owner, false, Effect::Kept(check::staging)),
+    row("notify", Who::Owner, false, Effect::Kept(check::program)),
     row("umask", Who::Owner, false, Effect::Spec(umask)),
     row("project", Who::Owner, false, Effect::Spec(project)),
     row("qos", Who::Owner, false, Effect::Spec(qos)),

@@ -24,6 +24,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "min_uid",
             "mailer",
             "mail_from",
+            "notify",
         ],
     ),
     (
@@ -40,6 +41,9 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "retry_max",
             "gpu_tool",
             "gpu_look",
+            "prologue",
+            "epilogue",
+            "script_timeout",
         ],
     ),
     ("cycle", &["scheduling", "poll_interval", "default_walltime", "record", "record_size"]),

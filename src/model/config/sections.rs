@@ -171,6 +171,7 @@ fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, Conf
         min_uid: section.read("min_uid", "a user number from 0 on", whole)?.unwrap_or(default.min_uid),
         mailer: section.read("mailer", "the absolute path of a program, or \"\" for no mail", absolute_or_none)?,
         mail_from: section.read("mail_from", "a name without blanks, as \"lanai\" or \"lanai@head\"", sender)?,
+        notify: section.read("notify", AN_ABSOLUTE_PROGRAM, absolute)?,
     })
 }
 
@@ -241,6 +242,7 @@ fn available(section: &Section, resources: &Resources) -> Result<ResourceList, C
 pub(super) const BOOLEAN: &str = "true or false";
 pub(super) const A_SECOND_OR_MORE: &str = "a time of a second or more, as \"10m\" or \"1:00:00\"";
 pub(super) const A_PROGRAM: &str = "the absolute path of a program, the name of one in PATH, or \"none\"";
+pub(super) const AN_ABSOLUTE_PROGRAM: &str = "the absolute path of a program";
 const NUMBERS: &str = "a list of numbers from 0 on, each once, as [0, 1]";
 const NAME_OF_QUEUE: &str =
     "the name of a queue: a letter or digit, then letters, digits, `-`, `_` and `.`, at most 15";
@@ -377,7 +379,7 @@ pub(super) fn program(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || is_name(path))
 }
 
-fn absolute(value: &DeValue) -> Option<PathBuf> {
+pub(super) fn absolute(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

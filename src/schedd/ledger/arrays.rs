@@ -47,6 +47,7 @@ impl Ledger {
             self.ties.note_began(id);
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
+        self.note_turn(id, was, None);
         self.reschedule(id);
     }
 

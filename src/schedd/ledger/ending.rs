@@ -36,6 +36,7 @@ impl Ledger {
         self.ties.settle();
         self.settle_reservations();
         self.letters.append(&mut tick.letters);
+        self.notices.append(&mut tick.notices);
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         self.settle_charges(tick.charges, &touched);
         self.settle_setup(tick.setup);

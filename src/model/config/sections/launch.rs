@@ -1,11 +1,12 @@
 //! `[launch]`: how jobs are started and ended, and what is done when that goes wrong.
 
 use super::{
-    A_PROGRAM, A_SECOND_OR_MORE, BOOLEAN, boolean, by_name, keys, one_of, program, span, span_above_zero,
-    span_from_a_second, whole,
+    A_PROGRAM, A_SECOND_OR_MORE, AN_ABSOLUTE_PROGRAM, BOOLEAN, absolute, boolean, by_name, keys, one_of, program, span,
+    span_above_zero, span_from_a_second, whole,
 };
 use crate::model::config::table::Section;
 use crate::model::config::{ConfigError, LaunchConfig};
+use crate::model::hook::rites::Scripts;
 use crate::model::policy::Preset;
 use crate::model::response::{Action, Response, Responses, Retries, Rules};
 use crate::model::time::Span;
@@ -32,6 +33,16 @@ pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, C
         rules: rules(section, preset.rules)?,
         gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(preset.gpu_tool),
         gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.gpu_look),
+        scripts: scripts(section, preset.scripts)?,
+    })
+}
+
+fn scripts(section: &Section, preset: Scripts) -> Result<Scripts, ConfigError> {
+    let script = |key| section.read(key, AN_ABSOLUTE_PROGRAM, absolute);
+    Ok(Scripts {
+        prologue: script("prologue")?.or(preset.prologue),
+        epilogue: script("epilogue")?.or(preset.epilogue),
+        timeout: section.read("script_timeout", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.timeout),
     })
 }
 

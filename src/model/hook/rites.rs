@@ -1,0 +1,82 @@
+//! What the site has done around each job on the first of its nodes.
+
+use super::{Hook, Occasion, asked};
+use crate::model::time::Span;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Scripts of the site with PBS's arguments (`[launch] prologue`, `epilogue`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scripts {
+    /// Runs right before the job.
+    pub prologue: Option<PathBuf>,
+    /// Runs right after it.
+    pub epilogue: Option<PathBuf>,
+    /// How long each may take.
+    pub timeout: Span,
+}
+
+impl Default for Scripts {
+    fn default() -> Scripts {
+        Scripts { prologue: None, epilogue: None, timeout: Span::seconds(30) }
+    }
+}
+
+/// What a node is told of that with the order to start a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rites {
+    /// The hooks to be asked there.
+    pub hooks: Vec<Hook>,
+    /// The scripts.
+    pub scripts: Scripts,
+    /// The server's name.
+    pub server: String,
+    /// The job's attributes but its environment, as a JSON object.
+    pub job: String,
+}
+
+/// The hooks that are asked around a job on its node.
+pub fn around_a_job(hooks: &[Hook]) -> Vec<Hook> {
+    let is_around = |occasion: &Occasion| occasion.is_on_nodes() && *occasion != Occasion::ExechostPeriodic;
+    hooks.iter().filter(|hook| hook.is_enabled && hook.occasions.iter().any(is_around)).cloned().collect()
+}
+
+/// How long a job's start may take the longer because of them.
+pub fn delay(hooks: &[Hook], scripts: &Scripts) -> Span {
+    let before = [Occasion::ExecjobBegin, Occasion::ExecjobPrologue];
+    let asked = before.iter().flat_map(|occasion| asked(hooks, *occasion)).map(|hook| hook.alarm.0);
+    let script = scripts.prologue.as_ref().map_or(0, |_| scripts.timeout.0);
+    Span(asked.fold(script, i64::saturating_add))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{FailAction, RunsAs};
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_on_a_node_goes_there_and_counts() {
+        let hook = |occasion, is_enabled| Hook {
+            name: "h".into(),
+            occasions: [occasion].into(),
+            command: vec!["/bin/true".into()],
+            is_enabled,
+            order: 1,
+            alarm: Span::seconds(5),
+            every: Hook::EVERY,
+            runs_as: RunsAs::Daemon,
+            on_failure: FailAction::None,
+        };
+        let hooks = [
+            hook(Occasion::QueueJob, true),
+            hook(Occasion::ExecjobBegin, true),
+            hook(Occasion::ExecjobPrologue, false),
+            hook(Occasion::ExecjobEnd, true),
+            hook(Occasion::ExechostPeriodic, true),
+        ];
+        assert_eq!(around_a_job(&hooks), [hooks[1].clone(), hooks[3].clone()]);
+        let scripts = Scripts { prologue: Some("/p".into()), ..Scripts::default() };
+        assert_eq!(delay(&hooks, &scripts), Span::seconds(35));
+        assert_eq!(delay(&hooks, &Scripts::default()), Span::seconds(5));
+    }
+}

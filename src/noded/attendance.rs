@@ -1,0 +1,310 @@
+//! What the site has done around a job: hooks and scripts, run by the job's shepherd on the first of
+//! the job's nodes, each bounded in time and ended with all it has started.
+//!
+//! What comes before the job may keep it from running, and a cancel ends it; what comes after it may
+//! not, and runs to its end whoever has no more patience: it is the site that tidies up.
+
+mod told;
+
+use super::errand::bare_cancel;
+use super::folder::Folder;
+use super::shepherd::never;
+use super::site::Site;
+use super::{control::Control, environment};
+use crate::model::hook::rites::Rites;
+use crate::model::hook::{Answer, FailAction, Hook, Occasion, RunsAs, Said, asked};
+use crate::model::job::{How, Outcome};
+use crate::model::life;
+use crate::model::text::shortened;
+use crate::model::time::Span;
+use crate::sys::call::{Call, Called};
+use crate::sys::user::{self, Account};
+use crate::sys::{clock, process};
+use crate::wire::order::Launch;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::unistd::{Gid, getpid};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The most that is said of hooks, in characters: a record has not room for much more.
+const LONGEST: usize = 500;
+/// How long a killed program may take to be gone.
+const LAST: Span = Span::seconds(2);
+/// `Exit_status` of a job that the prologue refuses for good, as in PBS.
+const REFUSED: i32 = -1;
+/// What a hook may set before a job.
+const VARIABLE: &str = "Variable_List.";
+
+/// The site's programs, and the job they are told of.
+#[derive(Debug)]
+pub struct Attendance<'a> {
+    /// Where this is.
+    pub site: &'a Site,
+    /// The job's owner.
+    pub account: Account,
+    /// All the owner's groups, when who is to be the owner must become that first.
+    pub groups: Option<Vec<Gid>>,
+    /// The attempt's folder.
+    pub folder: &'a Folder,
+    /// What is to be done.
+    pub rites: Rites,
+}
+
+/// What came of running a program.
+enum Ran {
+    Said(Said),
+    Failed(String),
+    Cancelled,
+}
+
+impl Attendance<'_> {
+    /// Asks the hooks of an occasion before the job, which may change its environment; the outcome, if
+    /// it is not to run.
+    pub fn before(&self, occasion: Occasion, launch: &mut Launch) -> Option<Outcome> {
+        for hook in asked(&self.rites.hooks, occasion) {
+            let question = self.question(hook, occasion, launch, None);
+            let answer = match self.ask(hook, occasion, launch, &question, true) {
+                Ran::Cancelled => return Some(never(How::Cancelled)),
+                Ran::Failed(why) => Err(why),
+                Ran::Said(said) => Answer::read(&said),
+            };
+            let changed = answer.and_then(|answer| match answer {
+                Answer::Reject(why) => Ok(Err(why)),
+                Answer::Accept(set) => variables(set).map(Ok),
+            });
+            match changed {
+                Ok(Ok(set)) => launch.environ = environment::changed(&launch.environ, &set),
+                Ok(Err(why)) => return Some(put_back(format!("{} hook '{}': {why}", occasion.name(), hook.name))),
+                Err(why) => {
+                    let why = failure(hook, occasion, &why);
+                    return Some(Outcome { unfit: unfit(hook, &why), ..put_back(why) });
+                }
+            }
+        }
+        None
+    }
+
+    /// Tells the hooks of an occasion after the job. What goes wrong is said in the outcome.
+    pub fn after(&self, occasion: Occasion, launch: &Launch, outcome: &mut Outcome) {
+        let mut notes = Vec::new();
+        for hook in asked(&self.rites.hooks, occasion) {
+            let question = self.question(hook, occasion, launch, Some(outcome));
+            let answer = match self.ask(hook, occasion, launch, &question, false) {
+                Ran::Said(said) => Answer::read(&said),
+                Ran::Failed(why) => Err(why),
+                Ran::Cancelled => continue,
+            };
+            match answer {
+                Ok(Answer::Accept(set)) if set.is_empty() => {}
+                Ok(Answer::Accept(_)) => notes.push(failure(hook, occasion, "nothing can be set after a job")),
+                Ok(Answer::Reject(why)) => notes.push(format!("{} hook '{}': {why}", occasion.name(), hook.name)),
+                Err(why) => {
+                    let why = failure(hook, occasion, &why);
+                    outcome.unfit = outcome.unfit.take().or(unfit(hook, &why));
+                    notes.push(why);
+                }
+            }
+        }
+        if !notes.is_empty() {
+            outcome.notes.push(shortened(notes.join("; "), LONGEST));
+        }
+    }
+
+    /// Runs the site's prologue; the outcome, if the job is not to run.
+    pub fn prologue(&self, launch: &Launch) -> Option<Outcome> {
+        let script = self.rites.scripts.prologue.as_ref()?;
+        let why = match self.run_script(script, self.prologue_arguments(launch), true) {
+            Ran::Cancelled => return Some(never(How::Cancelled)),
+            Ran::Failed(why) => why,
+            Ran::Said(Said { status: Some(0), .. }) => return None,
+            Ran::Said(Said { status: Some(1), .. }) => {
+                let why = "the site's prologue ended with status 1".to_string();
+                return Some(never(How::CannotStart { status: REFUSED, why }));
+            }
+            Ran::Said(said) => ended(&said),
+        };
+        Some(put_back(format!("prologue {}: {why}", script.display())))
+    }
+
+    /// Runs the site's epilogue. What goes wrong is said in the outcome.
+    pub fn epilogue(&self, launch: &Launch, outcome: &mut Outcome) {
+        let Some(script) = &self.rites.scripts.epilogue else { return };
+        let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
+            Ran::Said(Said { status: Some(0), .. }) | Ran::Cancelled => return,
+            Ran::Said(said) => ended(&said),
+            Ran::Failed(why) => why,
+        };
+        outcome.notes.push(shortened(format!("epilogue {}: {why}", script.display()), LONGEST));
+    }
+
+    fn ask(&self, hook: &Hook, occasion: Occasion, launch: &Launch, question: &[u8], heeds: bool) -> Ran {
+        let becomes = self.groups.as_deref().filter(|_| hook.runs_as == RunsAs::Owner);
+        let call = Call {
+            words: &hook.command,
+            environment: &[("PBS_HOOK_EVENT", occasion.name()), ("PBS_JOBID", &launch.full_id)],
+            input: question,
+            identity: becomes.map(|groups| (&self.account, groups)),
+        };
+        self.run(&call, hook.alarm, heeds)
+    }
+
+    fn run_script(&self, script: &Path, arguments: Vec<String>, heeds: bool) -> Ran {
+        let words: Vec<String> = [script.display().to_string()].into_iter().chain(arguments).collect();
+        let call = Call { words: &words, environment: &[], input: b"", identity: None };
+        self.run(&call, self.rites.scripts.timeout, heeds)
+    }
+
+    /// Runs a program to its end, or to that of its time. `heeds`: a cancel ends it.
+    fn run(&self, call: &Call, alarm: Span, heeds: bool) -> Ran {
+        let mut orders = match heeds.then(|| Orders::open(self.folder)).transpose() {
+            Ok(orders) => orders,
+            Err(e) => return Ran::Failed(format!("signals: {e}")),
+        };
+        if orders.as_mut().is_some_and(Orders::cancel) {
+            return Ran::Cancelled;
+        }
+        let ran = match call.start() {
+            Ok(called) => attend(called, alarm, orders.as_mut()),
+            Err(e) => Ran::Failed(format!("{} cannot be run: {e}", call.words.first().map_or("", String::as_str))),
+        };
+        if let Some(orders) = orders.filter(|_| !matches!(ran, Ran::Cancelled)) {
+            orders.pass_on();
+        }
+        ran
+    }
+}
+
+/// Hears a program until it has ended.
+fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> Ran {
+    let until = Span(clock::monotonic().0.saturating_add(alarm.0));
+    let mut given_up: Option<(Span, Ran)> = None;
+    loop {
+        let heard = called.hear();
+        let now = clock::monotonic();
+        match (heard, given_up.take()) {
+            (Some(_), Some((_, why))) => return why,
+            (Some(Ok(said)), None) => return Ran::Said(said),
+            (Some(Err(e)), None) => return Ran::Failed(e.to_string()),
+            // Stuck in the kernel: nobody waits for that.
+            (None, Some((last, why))) if now >= last => return why,
+            (None, kept) => given_up = kept,
+        }
+        if given_up.is_none() {
+            given_up = if orders.as_deref_mut().is_some_and(Orders::cancel) {
+                Some((now + LAST, Ran::Cancelled))
+            } else if now >= until {
+                Some((now + LAST, Ran::Failed(format!("it took longer than {} s", alarm.as_seconds()))))
+            } else {
+                None
+            };
+            if given_up.is_some() {
+                called.kill();
+            }
+        }
+        let next = given_up.as_ref().map_or(until, |(last, _)| *last);
+        wait(&called, orders.as_deref(), Span(next.0 - now.0));
+    }
+}
+
+fn wait(called: &Called, orders: Option<&Orders>, left: Span) {
+    let watched = called.watched().chain(orders.map(|orders| orders.signals.as_fd()));
+    let mut fds: Vec<PollFd> = watched.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    let left = PollTimeout::try_from(left.0.clamp(0, 3_600_000)).unwrap_or(PollTimeout::MAX);
+    let _ = poll(&mut fds, left);
+}
+
+/// What is ordered of the attempt meanwhile.
+struct Orders<'a> {
+    folder: &'a Folder,
+    signals: SignalFd,
+    seen: u64,
+    is_ordered: bool,
+}
+
+impl Orders<'_> {
+    fn open(folder: &Folder) -> std::io::Result<Orders<'_>> {
+        let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
+        Ok(Orders { folder, signals, seen: 0, is_ordered: false })
+    }
+
+    /// Whether a cancel has come.
+    fn cancel(&mut self) -> bool {
+        let bare = bare_cancel(&self.signals);
+        let before = self.seen;
+        let cancelled = self.folder.orders(&mut self.seen).iter().any(|order| matches!(order, Control::Cancel(_)));
+        self.is_ordered |= self.seen > before;
+        bare || cancelled
+    }
+
+    /// For who watches the job, and has not heard the signal that was taken here.
+    fn pass_on(&self) {
+        if self.is_ordered {
+            process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
+        }
+    }
+}
+
+/// To be started again later (M10).
+fn put_back(why: String) -> Outcome {
+    never(How::NodeFault(shortened(why, LONGEST)))
+}
+
+fn failure(hook: &Hook, occasion: Occasion, why: &str) -> String {
+    shortened(format!("{} hook '{}' failed: {why}", occasion.name(), hook.name), LONGEST / 2)
+}
+
+fn unfit(hook: &Hook, why: &str) -> Option<String> {
+    (hook.on_failure == FailAction::OfflineVnodes).then(|| why.to_string())
+}
+
+fn ended(said: &Said) -> String {
+    said.status.map_or("a signal ended it".to_string(), |status| format!("it ended with status {status}"))
+}
+
+/// The variables a hook wants changed; it may change nothing else before a job.
+fn variables(set: Vec<(String, Option<String>)>) -> Result<Vec<(String, Option<String>)>, String> {
+    let variable = |(name, value): (String, Option<String>)| match name.strip_prefix(VARIABLE) {
+        Some(known) if !known.is_empty() && !known.contains(['=', '\0']) && !value.iter().any(|v| v.contains('\0')) => {
+            Ok((known.to_string(), value))
+        }
+        _ => Err(format!("before a job a hook sets {VARIABLE}NAME and nothing else, not `{name}`")),
+    };
+    set.into_iter().map(variable).collect()
+}
+
+/// All groups of an owner whom a process must become: the group it asked for, and all it had. None
+/// where we are the owner.
+pub fn groups(site: &Site, account: &Account, launch: &Launch) -> std::io::Result<Option<Vec<Gid>>> {
+    if account.uid == site.own.uid {
+        return Ok(None);
+    }
+    let mut groups = user::groups(account)?;
+    if launch.groups.is_some() {
+        groups.extend(user::named(&account.name)?.map(|account| Gid::from_raw(account.gid)));
+    }
+    Ok(Some(groups))
+}
+
+/// `Exit_status` as programs are told it: that of a job that did not run, too.
+fn status(outcome: &Outcome) -> Option<i32> {
+    life::exit_status(outcome).or(match outcome.how {
+        How::Cancelled => Some(life::DELETED),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_a_job_only_its_environment_can_be_changed() {
+        let set = |name: &str| variables(vec![(name.to_string(), Some("x".into()))]);
+        assert_eq!(set("Variable_List.A"), Ok(vec![("A".into(), Some("x".into()))]));
+        for name in ["Resource_List.walltime", "Variable_List.", "Variable_List.A=B", "queue"] {
+            assert!(set(name).unwrap_err().contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What programs of the site are told of a job: hooks as JSON, scripts in PBS's arguments.
+
+use super::super::environment::handed_on;
+use super::{Attendance, status};
+use crate::model::hook::{Hook, Occasion};
+use crate::model::job::{Outcome, Usage};
+use crate::sys::user;
+use crate::wire::order::Launch;
+use serde_json::{Map, Value, json};
+
+impl Attendance<'_> {
+    /// What a hook reads. `ended`: how the job ended, once it has.
+    pub(super) fn question(
+        &self,
+        hook: &Hook,
+        occasion: Occasion,
+        launch: &Launch,
+        ended: Option<&Outcome>,
+    ) -> Vec<u8> {
+        let mut job = self.job();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let variables = handed_on(&launch.environ);
+        let variables = variables.iter().map(|(name, value)| (text(name), Value::from(text(value))));
+        job.insert("Variable_List".into(), Value::Object(variables.collect()));
+        if let Some(outcome) = ended {
+            job.extend(status(outcome).map(|status| ("Exit_status".into(), status.into())));
+            job.extend(self.session().map(|session| ("session_id".into(), session.into())));
+            if outcome.how.ran() {
+                let used = used(&outcome.used).into_iter().map(|(name, value)| (name.to_string(), value));
+                job.insert("resources_used".into(), Value::Object(used.collect()));
+            }
+        }
+        let document = json!({
+            "event": occasion.name(),
+            "hook": hook.name,
+            "server": self.rites.server,
+            "requestor": "noded",
+            "host": self.site.host,
+            "attempt": launch.attempt,
+            "job": job,
+        });
+        document.to_string().into_bytes()
+    }
+
+    fn job(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.rites.job).unwrap_or_default()
+    }
+
+    fn session(&self) -> Option<u32> {
+        self.folder.trace().ok().flatten().and_then(|trace| trace.session())
+    }
+
+    /// TORQUE's, of which PBS has the first three: job, user, group, name, limits, queue, account.
+    pub(super) fn prologue_arguments(&self, launch: &Launch) -> Vec<String> {
+        let [job, user, group] = self.whose(launch);
+        vec![job, user, group, launch.name.clone(), self.limits(), launch.queue.clone(), account(launch)]
+    }
+
+    /// PBS's: job, user, group, name, session, limits, used, queue, account, exit status.
+    pub(super) fn epilogue_arguments(&self, launch: &Launch, outcome: &Outcome) -> Vec<String> {
+        let [job, user, group] = self.whose(launch);
+        let session = self.session().map_or(String::new(), |session| session.to_string());
+        let used = joined(used(&outcome.used));
+        let status = status(outcome).map_or(String::new(), |status| status.to_string());
+        let (name, queue) = (launch.name.clone(), launch.queue.clone());
+        vec![job, user, group, name, session, self.limits(), used, queue, account(launch), status]
+    }
+
+    fn whose(&self, launch: &Launch) -> [String; 3] {
+        [launch.full_id.clone(), self.account.name.clone(), user::group_name(self.account.gid)]
+    }
+
+    fn limits(&self) -> String {
+        let job = self.job();
+        let list = job.get("Resource_List").and_then(Value::as_object).cloned().unwrap_or_default();
+        joined(list)
+    }
+}
+
+fn account(launch: &Launch) -> String {
+    launch.account.clone().unwrap_or_default()
+}
+
+/// As `qstat -f` shows it.
+fn used(used: &Usage) -> [(&'static str, Value); 6] {
+    [
+        ("cpupercent", used.cpupercent().into()),
+        ("cput", used.cput.to_string().into()),
+        ("mem", format!("{}kb", used.mem_kb).into()),
+        ("ncpus", used.ncpus.into()),
+        ("vmem", format!("{}kb", used.vmem_kb).into()),
+        ("walltime", used.walltime.to_string().into()),
+    ]
+}
+
+/// `cput=00:00:01,ncpus=2`.
+fn joined<N: AsRef<str>>(list: impl IntoIterator<Item = (N, Value)>) -> String {
+    let pair = |(name, value): (N, Value)| match value {
+        Value::String(text) => format!("{}={text}", name.as_ref()),
+        other => format!("{}={other}", name.as_ref()),
+    };
+    list.into_iter().map(pair).collect::<Vec<_>>().join(",")
+}

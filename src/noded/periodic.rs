@@ -1,0 +1,165 @@
+//! Hooks of `exechost_periodic`: asked again and again on this host, by noded's loop, which never waits
+//! for them. One that still runs when it is due again is not run beside itself.
+
+use super::poller::{Poller, Source};
+use crate::model::hook::{Answer, FailAction, Hook, Occasion};
+use crate::model::node::NodeFacts;
+use crate::model::resource::Value;
+use crate::model::time::Span;
+use crate::sys::call::{Call, Called};
+use serde_json::json;
+use tracing::warn;
+
+/// The hooks.
+#[derive(Debug, Default)]
+pub struct Periodic {
+    server: String,
+    entries: Vec<Entry>,
+    /// Why schedd should give this host no more jobs.
+    unfit: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    hook: Hook,
+    next: Span,
+    asked: Option<Asked>,
+    /// No longer to be asked, but still running.
+    is_dismissed: bool,
+}
+
+#[derive(Debug)]
+struct Asked {
+    called: Called,
+    until: Span,
+    is_late: bool,
+    /// Where the poller says that there is something to hear.
+    sources: Vec<Source>,
+}
+
+impl Periodic {
+    /// Asks these from now on; one that was asked before keeps its pace.
+    pub fn attend(&mut self, server: String, hooks: Vec<Hook>, now: Span) {
+        self.server = server;
+        for entry in &mut self.entries {
+            entry.is_dismissed = !hooks.contains(&entry.hook);
+        }
+        self.entries.retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+        for hook in hooks {
+            if !self.entries.iter().any(|entry| entry.hook == hook) {
+                self.entries.push(Entry { hook, next: now, asked: None, is_dismissed: false });
+            }
+        }
+        self.entries.sort_by_key(|entry| entry.hook.order);
+    }
+
+    /// When there is next something to do.
+    pub fn due(&self) -> Option<Span> {
+        let due = |entry: &Entry| match &entry.asked {
+            Some(asked) if asked.is_late => None,
+            Some(asked) => Some(asked.until),
+            None => Some(entry.next),
+        };
+        self.entries.iter().filter_map(due).min()
+    }
+
+    /// Why this host should get no more jobs, since the last call.
+    pub fn take_unfit(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unfit)
+    }
+
+    /// Asks those whose time has come, and ends those that take too long.
+    pub fn keep_time(&mut self, now: Span, host: &str, nodes: &[NodeFacts], poller: &mut Poller) {
+        for entry in &mut self.entries {
+            match &mut entry.asked {
+                Some(asked) if asked.until <= now && !asked.is_late => {
+                    asked.is_late = true;
+                    asked.called.kill();
+                }
+                Some(_) => {}
+                None if entry.next <= now => {
+                    entry.next = Span(now.0.saturating_add(entry.hook.every.0));
+                    let question = question(&self.server, &entry.hook, host, nodes);
+                    match ask(&entry.hook, &question, now, poller) {
+                        Ok(asked) => entry.asked = Some(asked),
+                        Err(error) => {
+                            let program = entry.hook.command.first().map_or("", String::as_str);
+                            self.unfit.extend(fail(&entry.hook, &format!("{program} cannot be run: {error}")));
+                        }
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Takes in what they say.
+    pub fn hear(&mut self, poller: &mut Poller) {
+        for entry in &mut self.entries {
+            let Some(asked) = &mut entry.asked else { continue };
+            let Some(heard) = asked.called.hear() else { continue };
+            let answer = match heard {
+                _ if asked.is_late => Err(format!("it took longer than {} s", entry.hook.alarm.as_seconds())),
+                Ok(said) => Answer::read(&said),
+                Err(error) => Err(error.to_string()),
+            };
+            asked.sources.drain(..).for_each(|source| poller.overlook(source));
+            entry.asked = None;
+            match answer {
+                Ok(Answer::Accept(set)) if set.is_empty() => {}
+                Ok(Answer::Accept(_)) => {
+                    let why = "it sets something: what nodes have is said in lanai.toml or to qmgr";
+                    self.unfit.extend(fail(&entry.hook, why));
+                }
+                Ok(Answer::Reject(why)) => warn!("exechost_periodic hook '{}': {why}", entry.hook.name),
+                Err(why) => self.unfit.extend(fail(&entry.hook, &why)),
+            }
+        }
+        self.entries.retain(|entry| !entry.is_dismissed || entry.asked.is_some());
+    }
+}
+
+fn ask(hook: &Hook, question: &[u8], now: Span, poller: &mut Poller) -> std::io::Result<Asked> {
+    let environment = [("PBS_HOOK_EVENT", Occasion::ExechostPeriodic.name())];
+    let call = Call { words: &hook.command, environment: &environment, input: question, identity: None };
+    let called = call.start()?;
+    let mut sources = Vec::new();
+    for fd in called.watched() {
+        let source = Source::Hook(poller.number());
+        if let Err(error) = poller.add(fd, source) {
+            called.kill();
+            return Err(error);
+        }
+        sources.push(source);
+    }
+    Ok(Asked { called, until: Span(now.0.saturating_add(hook.alarm.0)), is_late: false, sources })
+}
+
+fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u8> {
+    let available = |node: &NodeFacts| -> serde_json::Map<String, serde_json::Value> {
+        let value = |value: &Value| match value {
+            Value::Long(number) => (*number).into(),
+            Value::Float(number) => (*number).into(),
+            other => other.to_string().into(),
+        };
+        node.available.iter().map(|(name, known)| (name.clone(), value(known))).collect()
+    };
+    let nodes: Vec<_> =
+        nodes.iter().map(|node| json!({ "name": node.name, "resources_available": available(node) })).collect();
+    let document = json!({
+        "event": Occasion::ExechostPeriodic.name(),
+        "hook": hook.name,
+        "server": server,
+        "requestor": "noded",
+        "host": host,
+        "nodes": nodes,
+    });
+    document.to_string().into_bytes()
+}
+
+/// Logs it; what schedd is to be told besides.
+fn fail(hook: &Hook, why: &str) -> Option<String> {
+    let why = format!("exechost_periodic hook '{}' failed: {why}", hook.name);
+    warn!("{why}");
+    (hook.on_failure == FailAction::OfflineVnodes).then_some(why)
+}

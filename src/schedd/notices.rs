@@ -1,0 +1,163 @@
+//! What programs are told about a job when it begins, ends or goes wrong: the site's (`[server]
+//! notify`), and the owner's own (`-W notify=`).
+
+use super::ledger::Ledger;
+use super::mail::{self, Occasion};
+use super::rounds::Fold;
+use crate::model::event::Event;
+use crate::model::job::{Job, Owner, Spec};
+use crate::model::refusal::Refusal;
+use crate::model::state::State;
+use crate::shown::data;
+use crate::sys::user;
+use crate::wire::message::ServerFacts;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The attribute that names the owner's program.
+const ATTRIBUTE: &str = "notify";
+/// Jobs named in the message at the end of a round.
+const NAMED: usize = 1000;
+
+/// Who is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whom {
+    /// The site.
+    Site,
+    /// A user, by a program that runs as this user.
+    User(String, u32),
+}
+
+/// A message about a job.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// Who is told.
+    pub whom: Whom,
+    /// The job's owner.
+    pub user: String,
+    /// The program.
+    pub program: PathBuf,
+    /// What it is told.
+    pub body: Body,
+}
+
+/// What is told.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Something happened to a job, which is as it was left.
+    Job(Box<Turn>),
+    /// More happened than is told one by one.
+    Digest {
+        /// How many messages this stands for.
+        count: usize,
+        /// The first of them.
+        turns: Vec<Value>,
+    },
+}
+
+/// What happened to a job.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// `begin`, `end` or `abort`.
+    pub event: &'static str,
+    /// In a line or two.
+    pub what: String,
+    /// The job.
+    pub job: Job,
+    /// Where this is.
+    pub facts: Arc<ServerFacts>,
+}
+
+impl Notice {
+    /// What the program reads.
+    pub fn document(&self) -> Vec<u8> {
+        let document = match &self.body {
+            Body::Job(turn) => json!({
+                "event": turn.event,
+                "what": turn.what,
+                "server": turn.facts.name,
+                "job": data::of_job(&turn.job, None, &turn.facts),
+            }),
+            Body::Digest { count, turns } => {
+                json!({ "event": "digest", "user": self.user, "count": count, "jobs": turns })
+            }
+        };
+        document.to_string().into_bytes()
+    }
+}
+
+/// The messages about an event. `before`: the state it found the job in; the job is as it left it. No
+/// event: of an array, whose elements make it what it is.
+pub fn notices(ledger: &Ledger, before: State, job: &Job, event: Option<&Event>) -> Vec<Notice> {
+    let setup = &ledger.setup;
+    let site = setup.config.server.notify.iter().map(|program| (Whom::Site, program.clone()));
+    let own = job.spec.other.get(ATTRIBUTE).filter(|program| !program.is_empty());
+    let own = own.map(|program| (Whom::User(job.owner.user.clone(), job.owner.uid), PathBuf::from(program)));
+    let mut programs = site.chain(own).peekable();
+    if programs.peek().is_none() || !mail::is_told_alone(job) {
+        return Vec::new();
+    }
+    let Some((event, what)) = turn(before, job, event) else { return Vec::new() };
+    let facts = Arc::new(ledger.facts_now());
+    let body = Body::Job(Box::new(Turn { event, what, job: job.clone(), facts }));
+    let user = &job.owner.user;
+    programs.map(|(whom, program)| Notice { whom, user: user.clone(), program, body: body.clone() }).collect()
+}
+
+fn turn(before: State, job: &Job, event: Option<&Event>) -> Option<(&'static str, String)> {
+    match mail::occasion(before, job, event) {
+        Some(Occasion { points, what }) => {
+            let event = if points.contains('a') {
+                "abort"
+            } else if points == "b" {
+                "begin"
+            } else {
+                "end"
+            };
+            Some((event, what))
+        }
+        // Its owner needs no letter to know; a program that follows the queue does.
+        None if before != State::Finished && job.life.state == State::Finished => {
+            Some(("abort", job.life.comment.clone().unwrap_or_else(|| "Job deleted before it ran".into())))
+        }
+        None => None,
+    }
+}
+
+/// Refuses an owner's program where schedd cannot run it as its owner. `before`: the job unaltered.
+pub fn may_be_told(owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+    let named = |spec: &Spec| spec.other.get(ATTRIBUTE).cloned().filter(|program| !program.is_empty());
+    let asked = named(after).filter(|program| before.and_then(named).as_ref() != Some(program));
+    let own = user::effective();
+    match asked {
+        Some(_) if own != 0 && own != owner.uid => Err(Refusal::cannot_notify(&user::own().name, &owner.user)),
+        _ => Ok(()),
+    }
+}
+
+/// What was too much for a round.
+#[derive(Debug, Default)]
+pub struct Folded {
+    count: usize,
+    turns: Vec<Value>,
+    last: Option<(Whom, String, PathBuf)>,
+}
+
+impl Fold for Folded {
+    type Message = Notice;
+
+    fn fold(&mut self, notice: Notice) {
+        self.count += 1;
+        if let (Body::Job(turn), true) = (&notice.body, self.turns.len() < NAMED) {
+            let id = turn.job.id.full(&turn.facts.name);
+            self.turns.push(json!({ "id": id, "event": turn.event, "what": turn.what }));
+        }
+        self.last = Some((notice.whom, notice.user, notice.program));
+    }
+
+    fn told(self, _: String) -> Option<Notice> {
+        let (whom, user, program) = self.last?;
+        Some(Notice { whom, user, program, body: Body::Digest { count: self.count, turns: self.turns } })
+    }
+}
