@@ -8,6 +8,7 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::limit::Subject;
 use crate::model::lineage::Lineages;
+use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
@@ -34,11 +35,15 @@ impl World {
         }
         let (comer, owner) = (Comer::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
-        let queue = self.queues.iter().find(|queue| queue.name == after.queue);
-        if let Some(queue) = queue.filter(|_| !is_as_before) {
+        if let Some(queue) = self.queue(&after.queue).filter(|_| !is_as_before) {
             self.at_the_door(comer, owner, |entrance| entrance.fit(after, queue))?;
         }
         self.leave_for(comer, owner, after)
+    }
+
+    /// A queue of the site.
+    pub(super) fn queue(&self, name: &str) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.name == name)
     }
 
     /// Refuses a queue in which a job may not have its quality of service, unless an operator puts it there (M27).
@@ -101,10 +106,9 @@ impl World {
             let subject = self.subject(&Credentials::of(job));
             self.census.count(job, |_| subject);
         }
-        let is_element = id.index().is_some();
-        let routes =
-            |job: &Job| !is_element && self.queues.iter().any(|q| q.name == job.spec.queue && q.routes(job.life.state));
-        match routes(job) {
+        // Elements go where their array goes.
+        let queue = self.queue(&job.spec.queue).filter(|_| id.index().is_none());
+        match queue.is_some_and(|queue| queue.routes(job.life.state)) {
             true => drop(self.routed.insert(id, self.now)),
             false => drop(self.routed.remove(&id)),
         }
@@ -120,7 +124,7 @@ impl World {
         let due = self.routed.iter().filter(|(_, next)| **next <= self.now).map(|(id, _)| *id);
         for id in due.collect::<Vec<_>>() {
             let Some(job) = self.jobs.get(&id).cloned() else { continue };
-            let Some(queue) = self.queues.iter().find(|queue| queue.name == job.spec.queue).cloned() else { continue };
+            let Some(queue) = self.queue(&job.spec.queue).cloned() else { continue };
             let by = "Server@sim".to_string();
             match self.at_the_door(Comer::Known(id), &job.owner, |entrance| entrance.turn(&job, &queue, self.now)) {
                 Turn::PassOn(spec) => self.put_into(id, *spec, by),
