@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Messages that wait for the thread.
 const QUEUED: usize = 4096;
 /// Messages that wait for one user's program, or for the site's.
-const WAITING: usize = 256;
+const WAITING: usize = 64;
 /// Programs that run at once.
 const RUNNING: usize = 16;
 /// How long one may take.

@@ -99,6 +99,8 @@ struct Tick {
     purge: Option<Time>,
     letters: Vec<Letter>,
     notices: Vec<Notice>,
+    /// What these need to know besides, made once.
+    facts: Option<Arc<ServerFacts>>,
     charges: charges::Charges,
     /// The configuration before it.
     setup: Option<Box<Setup>>,
@@ -517,7 +519,9 @@ impl Ledger {
     /// What programs are told of a job; `was`: how it stood before.
     fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
         let Some(job) = self.jobs.get(&id).cloned() else { return };
-        let notices = notices::notices(self, was, &job, event);
+        let facts = || self.tick.facts.clone().unwrap_or_else(|| Arc::new(self.facts_now()));
+        let notices = notices::notices(&self.setup, facts, was, &job, event);
+        self.tick.facts = notices.last().and_then(Notice::facts).or(self.tick.facts.take());
         self.tick.notices.extend(notices);
     }
 

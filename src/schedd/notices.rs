@@ -1,9 +1,9 @@
 //! What programs are told about a job when it begins, ends or goes wrong: the site's (`[server]
 //! notify`), and the owner's own (`-W notify=`).
 
-use super::ledger::Ledger;
 use super::mail::{self, Occasion};
 use super::rounds::Fold;
+use super::setup::Setup;
 use crate::model::event::Event;
 use crate::model::job::{Job, Owner, Spec};
 use crate::model::refusal::Refusal;
@@ -70,6 +70,14 @@ pub struct Turn {
 }
 
 impl Notice {
+    /// Where this is.
+    pub fn facts(&self) -> Option<Arc<ServerFacts>> {
+        match &self.body {
+            Body::Job(turn) => Some(turn.facts.clone()),
+            Body::Digest { .. } => None,
+        }
+    }
+
     /// What the program reads.
     pub fn document(&self) -> Vec<u8> {
         let document = match &self.body {
@@ -89,8 +97,13 @@ impl Notice {
 
 /// The messages about an event. `before`: the state it found the job in; the job is as it left it. No
 /// event: of an array, whose elements make it what it is.
-pub fn notices(ledger: &Ledger, before: State, job: &Job, event: Option<&Event>) -> Vec<Notice> {
-    let setup = &ledger.setup;
+pub fn notices(
+    setup: &Setup,
+    facts: impl FnOnce() -> Arc<ServerFacts>,
+    before: State,
+    job: &Job,
+    event: Option<&Event>,
+) -> Vec<Notice> {
     let site = setup.config.server.notify.iter().map(|program| (Whom::Site, program.clone()));
     let own = job.spec.other.get(ATTRIBUTE).filter(|program| !program.is_empty());
     let own = own.map(|program| (Whom::User(job.owner.user.clone(), job.owner.uid), PathBuf::from(program)));
@@ -99,8 +112,7 @@ pub fn notices(ledger: &Ledger, before: State, job: &Job, event: Option<&Event>)
         return Vec::new();
     }
     let Some((event, what)) = turn(before, job, event) else { return Vec::new() };
-    let facts = Arc::new(ledger.facts_now());
-    let body = Body::Job(Box::new(Turn { event, what, job: job.clone(), facts }));
+    let body = Body::Job(Box::new(Turn { event, what, job: job.clone(), facts: facts() }));
     let user = &job.owner.user;
     programs.map(|(whom, program)| Notice { whom, user: user.clone(), program, body: body.clone() }).collect()
 }

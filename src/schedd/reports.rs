@@ -162,13 +162,11 @@ pub(super) fn with_overrides(ledger: &Ledger, facts: &NodeFacts) -> NodeFacts {
 /// A hook of the site has failed there, which is said to take nodes out of service.
 pub fn take_out(ledger: &mut Ledger, nodes: &[String], why: &str) {
     let now = ledger.now;
-    for node in nodes.iter().filter_map(|name| ledger.node(name).cloned()).collect::<Vec<_>>() {
-        if node.offline && node.comment.as_deref() == Some(why) {
-            continue;
-        }
+    // Of one that is out already, an earlier comment says why.
+    let serve = nodes.iter().filter_map(|name| ledger.node(name)).filter(|node| !node.offline);
+    for node in serve.cloned().collect::<Vec<_>>() {
         tracing::warn!("node {} is taken out of service: {why}", node.facts.name);
-        let changed = if node.offline { node.changed } else { now };
-        ledger.set_node(Node { offline: true, comment: Some(why.to_string()), changed, ..node });
+        ledger.set_node(Node { offline: true, comment: Some(why.to_string()), changed: now, ..node });
     }
 }
 
