@@ -53,6 +53,9 @@ impl Schedd {
             self.chooser.leave();
             self.chooser = Chooser::new(&setup.policy.placement);
         }
+        if before.config.hooks != setup.config.hooks {
+            self.hooks.forget_words();
+        }
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
             self.timers.purge = self.timers.purge.min(now + Span::seconds(1)).min(now + timers::PURGE);
@@ -143,6 +146,7 @@ fn changes(now: &Setup, next: &Setup) -> Vec<String> {
         (now.config.nodes != next.config.nodes, "[[node]]"),
         (now.resources != next.resources || now.config.pools != next.config.pools, "[[resource]]"),
         (now.config.reservations != next.config.reservations, "[[reservation]]"),
+        (now.config.hooks != next.config.hooks, "[[hook]]"),
         (now.config.qualities != next.config.qualities, "[[qos]]"),
         (now.config.dedicated != next.config.dedicated, "[[dedicated]]"),
         (now.config.primetime != next.config.primetime, "[primetime]"),
