@@ -33,6 +33,23 @@ pub struct Census {
     jobs: BTreeMap<JobId, Entry>,
 }
 
+/// Which job comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Comer {
+    /// A new one.
+    New,
+    /// One that is there, and comes from another queue, or asks for something else than before: it is held against
+    /// limits only where it would add to what it adds now.
+    Known(JobId),
+    /// Likewise one that changes places with another.
+    InPlaceOf {
+        /// Who comes.
+        own: JobId,
+        /// Who leaves.
+        other: JobId,
+    },
+}
+
 /// A limit, by its place, and those who count together under it.
 type Place = (usize, Key);
 
@@ -187,11 +204,10 @@ impl Census {
     }
 
     /// Refuses a job that would be one too many in the queue it names, with PBS's words and the count; tells of
-    /// soft limits that it passes. `id`: one that is there already, and comes from another queue, or asks for
-    /// something else than before: it is held against limits only where it would add to what it adds now.
+    /// soft limits that it passes.
     pub fn admit(
         &self,
-        id: Option<JobId>,
+        comer: Comer,
         spec: &Spec,
         subject: &Subject,
         resources: &Resources,
@@ -199,14 +215,22 @@ impl Census {
         if self.is_idle() {
             return Ok(Vec::new());
         }
-        let known = id.and_then(|id| self.jobs.get(&id));
+        let (own, leaver) = match comer {
+            Comer::New => (None, None),
+            Comer::Known(own) => (Some(own), None),
+            Comer::InPlaceOf { own, other } => (Some(own), Some(other)),
+        };
+        let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
+        let (known, leaver) = (entry(own), entry(leaver));
         let times = known.map_or_else(|| Times::of_new(spec), |entry| entry.times);
         let mut notes = Vec::new();
         for place in self.concerning(subject) {
             let limit = &self.limits.all[place.0];
             let before = known.map_or(0, |entry| entry.amount(&place));
             let more = self.amount(limit, &spec.request, times).saturating_sub(before);
-            let there = self.sum(&place);
+            // Where the one is already the other stays: what holds for both queues does not tell them apart.
+            let left = leaver.filter(|_| before == 0).map_or(0, |leaver| leaver.amount(&place));
+            let there = self.sum(&place).saturating_sub(left);
             let is_over = |most: Option<i64>| most.filter(|most| more > 0 && there.saturating_add(more) > *most);
             let told = |most| words::Excess { limit, key: &place.1, there, more, most, queue: &spec.queue, resources };
             if let Some(most) = is_over(limit.hard) {

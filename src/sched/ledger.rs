@@ -139,10 +139,15 @@ impl<'s> Ledger<'s> {
         let is_promised = self.calendar.promise(candidate.job).is_some();
         let placement = self.place_as_it_may(candidate)?;
         let passes = self.promises.blocked.is_some() && !is_promised;
-        if passes && self.policy.qualities.flags(candidate.class.who.qos.as_deref()).contains(&Flag::NoBackfill) {
+        if passes && self.passes_nobody(candidate.class) {
             return Err(Reason::NoBackfill.into());
         }
         Ok(placement)
+    }
+
+    /// Whether jobs of a class never pass a blocked one (M27).
+    pub fn passes_nobody(&self, class: &ClassKey) -> bool {
+        self.policy.qualities.flags(class.who.qos.as_deref()).contains(&Flag::NoBackfill)
     }
 
     /// The same, whatever its quality of service says.

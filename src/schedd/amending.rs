@@ -5,6 +5,7 @@ use super::requests::{Desk, Granted};
 use super::setup::Setup;
 use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
 use crate::model::job::Job;
+use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::reservation::Reservation;
 use crate::model::select::Request;
@@ -30,7 +31,7 @@ impl Desk<'_> {
             _ => {
                 self.nobody_needs(&command.target, command)?;
                 self.amend_others(command)?;
-                idle(command)
+                idle(command).or_else(|| self.led_there(command))
             }
         };
         tracing::info!("{} at request of {}", told(command), self.caller.shown());
@@ -69,6 +70,15 @@ impl Desk<'_> {
         let amendments = setup.amendments.with(command, &setup.file)?;
         let next: Setup = setup.amended(Arc::new(amendments));
         self.ledger.reconfigure(next).map_err(Refusal::spool)
+    }
+
+    /// What to tell who deletes a queue that another still leads to: its jobs go nowhere.
+    fn led_there(&self, command: &Command) -> Option<String> {
+        let Target::Queue(gone) = &command.target else { return None };
+        let leads = |queue: &&Queue| queue.route.iter().any(|route| route.destinations.contains(gone));
+        let from = &self.ledger.setup.queues.iter().find(leads).filter(|_| command.verb == Verb::Delete)?.name;
+        let remedy = format!("qmgr -c 'set queue {from} route_destinations -= {gone}'");
+        Some(format!("warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"))
     }
 
     fn is_node(&self, name: &str, verb: Verb) -> Result<(), Refusal> {

@@ -217,13 +217,27 @@ impl Amendments {
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }
-        let is_untyped =
-            self.of(target).is_some_and(|said| said.being == Being::Created) && !self.says_value(target, "queue_type");
-        let opens = |queue: &Queue| queue.enabled && is_untyped;
-        match forms::queue(&config, target).is_some_and(opens) {
-            true => Err(Refusal::no_queue_type()),
-            false => Ok(()),
+        match forms::queue(&config, target) {
+            Some(queue) => self.check_type(target, edits, queue),
+            None => Ok(()),
         }
+    }
+
+    /// Whether a queue may be opened as it is, and is of the type that was just said.
+    fn check_type(&self, target: &Target, edits: &[Edit], queue: &Queue) -> Result<(), Refusal> {
+        let said = self.of(target).and_then(|said| said.values.get(&Key::plain("queue_type"))?.as_deref());
+        let is_new = self.of(target).is_some_and(|said| said.being == Being::Created);
+        if queue.enabled && is_new && said.is_none() {
+            return Err(Refusal::no_queue_type());
+        }
+        let is_said = edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case("queue_type"));
+        let wants_to_run = said.is_some_and(|said| said.starts_with(['e', 'E']));
+        if is_said && wants_to_run && queue.route.is_some() {
+            let why =
+                "what was said of its routes makes it a routing queue; unset route_destinations and the like first";
+            return Err(Refusal::illegal_value("queue_type").because(why));
+        }
+        Ok(())
     }
 
     /// Whether an attribute was given a value.

@@ -136,6 +136,7 @@ fn a_type_of_a_queue_is_any_beginning_of_its_name() {
     for bad in ["route_lifetime=abc", "route_destinations=a b", "max_array_size=0", "acl_user_enable=x"] {
         assert_eq!(refused(&mut site, queue("in"), bad), REFUSED, "{bad}");
     }
+    assert_eq!(refused(&mut site, queue("in"), "queue_type=e"), REFUSED, "its routes stand against that");
     site.set(queue("in"), &["route_lifetime=0"]).unwrap();
     let route = site.config().queues().into_iter().find_map(|queue| queue.route).unwrap();
     assert_eq!((route.lifetime, route.retry_time), (None, Some(Span::seconds(90))));
