@@ -118,6 +118,8 @@ pub mod pbsnodes;
 
 pub mod qmgr;
 
+pub mod portrait;
+
 pub mod gates;
 
 pub mod nodes;

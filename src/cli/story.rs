@@ -139,6 +139,9 @@ impl Teller<'_> {
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
+            Event::StartRefused { hook, why } => {
+                self.say(Server, "sched", "start_refused", format!("Start refused by hook {hook}: {why}"));
+            }
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
             }

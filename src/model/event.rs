@@ -55,6 +55,13 @@ pub enum Event {
         #[serde(default)]
         score: Option<f64>,
     },
+    /// Not started though it was its turn: a hook of the site refused that. It is put off.
+    StartRefused {
+        /// Which hook.
+        hook: String,
+        /// What it said.
+        why: String,
+    },
     /// Running, says its node.
     Launched {
         /// Which attempt.

@@ -324,6 +324,16 @@ impl Refusal {
         Refusal::new(15014, format!("Illegal attribute or resource value: more than {most} {text}"))
     }
 
+    /// Refused by a hook of the site, in its words or for its failure.
+    pub fn hook(why: impl Into<String>) -> Refusal {
+        Refusal::new(15136, why)
+    }
+
+    /// Whether a hook of the site, or its failure, is why.
+    pub fn is_of_hook(&self) -> bool {
+        self.code == Refusal::hook("").code
+    }
+
     /// The spool cannot take it now: nothing of the request was kept.
     pub fn spool(why: impl fmt::Display) -> Refusal {
         Refusal::new(15010, format!("System error: {why}"))

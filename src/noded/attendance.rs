@@ -54,7 +54,7 @@ pub struct Attendance<'a> {
 
 /// What came of running a program.
 enum Ran {
-    Said(Said),
+    Said(Said, Box<Called>),
     Failed(String),
     Cancelled,
 }
@@ -68,7 +68,7 @@ impl Attendance<'_> {
             let answer = match self.ask(hook, occasion, launch, &question, true) {
                 Ran::Cancelled => return Some(never(How::Cancelled)),
                 Ran::Failed(why) => Err(why),
-                Ran::Said(said) => Answer::read(&said),
+                Ran::Said(said, called) => Answer::read(&said).map_err(|why| called.blame(why)),
             };
             let changed = answer.and_then(|answer| match answer {
                 Answer::Reject(why) => Ok(Err(why)),
@@ -92,7 +92,7 @@ impl Attendance<'_> {
         for hook in asked(&self.rites.hooks, occasion) {
             let question = self.question(hook, occasion, launch, Some(outcome));
             let answer = match self.ask(hook, occasion, launch, &question, false) {
-                Ran::Said(said) => Answer::read(&said),
+                Ran::Said(said, called) => Answer::read(&said).map_err(|why| called.blame(why)),
                 Ran::Failed(why) => Err(why),
                 Ran::Cancelled => continue,
             };
@@ -118,12 +118,12 @@ impl Attendance<'_> {
         let why = match self.run_script(script, self.prologue_arguments(launch), true) {
             Ran::Cancelled => return Some(never(How::Cancelled)),
             Ran::Failed(why) => why,
-            Ran::Said(Said { status: Some(0), .. }) => return None,
-            Ran::Said(Said { status: Some(1), .. }) => {
-                let why = "the site's prologue ended with status 1".to_string();
+            Ran::Said(Said { status: Some(0), .. }, _) => return None,
+            Ran::Said(Said { status: Some(1), .. }, called) => {
+                let why = called.blame("the site's prologue ended with status 1".to_string());
                 return Some(never(How::CannotStart { status: REFUSED, why }));
             }
-            Ran::Said(said) => ended(&said),
+            Ran::Said(said, called) => called.blame(ended(&said)),
         };
         Some(put_back(format!("prologue {}: {why}", script.display())))
     }
@@ -132,8 +132,8 @@ impl Attendance<'_> {
     pub fn epilogue(&self, launch: &Launch, outcome: &mut Outcome) {
         let Some(script) = &self.rites.scripts.epilogue else { return };
         let why = match self.run_script(script, self.epilogue_arguments(launch, outcome), false) {
-            Ran::Said(Said { status: Some(0), .. }) | Ran::Cancelled => return,
-            Ran::Said(said) => ended(&said),
+            Ran::Said(Said { status: Some(0), .. }, _) | Ran::Cancelled => return,
+            Ran::Said(said, called) => called.blame(ended(&said)),
             Ran::Failed(why) => why,
         };
         outcome.notes.push(shortened(format!("epilogue {}: {why}", script.display()), LONGEST));
@@ -185,7 +185,7 @@ fn attend(mut called: Called, alarm: Span, mut orders: Option<&mut Orders>) -> R
         let now = clock::monotonic();
         match (heard, given_up.take()) {
             (Some(_), Some((_, why))) => return why,
-            (Some(Ok(said)), None) => return Ran::Said(said),
+            (Some(Ok(said)), None) => return Ran::Said(said, Box::new(called)),
             (Some(Err(e)), None) => return Ran::Failed(e.to_string()),
             // Stuck in the kernel: nobody waits for that.
             (None, Some((last, why))) if now >= last => return why,

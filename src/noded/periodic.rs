@@ -100,7 +100,7 @@ impl Periodic {
             let Some(heard) = asked.called.hear() else { continue };
             let answer = match heard {
                 _ if asked.is_late => Err(format!("it took longer than {} s", entry.hook.alarm.as_seconds())),
-                Ok(said) => Answer::read(&said),
+                Ok(said) => Answer::read(&said).map_err(|why| asked.called.blame(why)),
                 Err(error) => Err(error.to_string()),
             };
             asked.sources.drain(..).for_each(|source| poller.overlook(source));

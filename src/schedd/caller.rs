@@ -49,6 +49,18 @@ impl Callers {
 }
 
 impl Caller {
+    /// The site itself, as one of its hooks speaks.
+    pub fn hook(name: &str, setup: &Setup) -> Caller {
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        let owner = Owner { user: format!("hook {name}"), uid, gid };
+        Caller { privileged: true, manager: true, owner, host: setup.host.clone() }
+    }
+
+    /// Where the caller sits.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Root, or schedd's own user.
     pub fn is_ourselves(&self) -> bool {
         let uid = self.owner.uid;

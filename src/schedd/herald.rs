@@ -191,7 +191,10 @@ impl Desk {
             match heard {
                 _ if running.is_late => tracing::warn!("{program} took longer than {} s", PATIENCE.as_seconds()),
                 Ok(said) if said.status == Some(0) => {}
-                Ok(said) => tracing::warn!("{program} ended with status {:?}", said.status),
+                Ok(said) => {
+                    let status = said.status.map_or("a signal".to_string(), |status| format!("status {status}"));
+                    tracing::warn!("{program} ended with {}", running.called.blame(status));
+                }
                 Err(e) => tracing::warn!("{program}: {e}"),
             }
             false

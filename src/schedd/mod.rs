@@ -36,9 +36,13 @@ pub mod herald;
 
 mod chooser;
 
+pub mod hooks;
+
 pub mod caller;
 
 pub mod requests;
+
+mod altering;
 
 pub mod entrance;
 
@@ -133,6 +137,7 @@ use chooser::Chooser;
 use clients::{Clients, Token};
 use faults::Faults;
 use herald::Herald;
+use hooks::{Hooks, Portrait};
 use ledger::Ledger;
 use listen::Listener;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -173,6 +178,7 @@ pub struct Schedd {
     postman: Postman,
     herald: Herald,
     chooser: Chooser,
+    hooks: Hooks,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
     reloaded: Option<String>,
@@ -197,11 +203,12 @@ enum Watched {
     Client(Token),
     Node(usize),
     Call(Token),
-    Choice,
+    /// A program of the site.
+    Site,
 }
 
 impl Schedd {
-    fn new(recovered: Recovered, listener: Listener, signals: Signals) -> Result<Schedd> {
+    fn new(recovered: Recovered, listener: Listener, signals: Signals, portrait: Portrait) -> Result<Schedd> {
         let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
@@ -222,6 +229,7 @@ impl Schedd {
             postman: Postman::new(&ledger.setup),
             herald: Herald::default(),
             chooser: Chooser::new(&ledger.setup.policy.placement),
+            hooks: Hooks::new(portrait),
             clients: Clients::default(),
             reloaded: None,
             untold: BTreeSet::new(),
@@ -245,6 +253,7 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.chooser.hear(&mut self.ledger, machine::monotonic());
+            self.hear_hooks();
             self.answer_watchers();
             self.take_up_again();
             self.keep_house();
@@ -295,8 +304,8 @@ impl Schedd {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
-        for fd in self.chooser.watched() {
-            watched.push(Watched::Choice);
+        for fd in self.chooser.watched().chain(self.hooks.watched()) {
+            watched.push(Watched::Site);
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
         for (token, fd) in self.calls.watched() {
@@ -331,7 +340,8 @@ impl Schedd {
             None => [None, self.timers.linger, self.verdicts.due, moment],
         };
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
-        let others = self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next());
+        let others =
+            self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next()).chain(self.hooks.next());
         let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
@@ -348,7 +358,7 @@ impl Schedd {
                     }
                 }
                 // Heard in `serve`, with those that are late.
-                Watched::Choice => {}
+                Watched::Site => {}
                 Watched::Call(token) => self.hear_call(token),
                 Watched::Node(index) => {
                     let news = self.nodes.receive(index);
@@ -394,7 +404,10 @@ impl Schedd {
                 }
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
-            request => self.inbox.push(Input::Request(token, caller, request)),
+            request => match self.occasion(&request) {
+                Some(occasion) => self.consult(occasion, token, caller, request),
+                None => self.inbox.push(Input::Request(token, caller, request)),
+            },
         }
     }
 
@@ -528,6 +541,7 @@ impl Schedd {
         self.postman.leave();
         self.herald.leave();
         self.chooser.leave();
+        self.hooks.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();
         }

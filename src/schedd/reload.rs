@@ -54,6 +54,7 @@ impl Schedd {
             self.chooser = Chooser::new(&setup.policy.placement);
         }
         if before.config.hooks != setup.config.hooks {
+            self.hooks.forget_words();
             let news = self.nodes.send_to_all(&dispatch::attend(setup));
             self.note(news);
         }

@@ -18,6 +18,7 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
         Event::FailedRerun { .. } => Some(None),
+        Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
         Event::StartTimedOut { after, .. } => {
             Some(Some(format!("Job start not confirmed within {} s, being cancelled", after.as_seconds())))
@@ -27,6 +28,14 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
         Event::Vanished { why, .. } => Some(lost(job, why)),
         _ => None,
     }
+}
+
+/// What the comment of a job begins with whose start a hook has refused, as in PBS.
+const REFUSED: &str = "Not Running: PBS Error: ";
+
+/// Whether a job's comment is that a hook has refused its start.
+pub fn is_refused_start(job: &Job) -> bool {
+    job.life.comment.as_deref().is_some_and(|comment| comment.starts_with(REFUSED))
 }
 
 /// As PBS dates a hold: `Fri Nov 11 17:57:05 2016`, in the server's time zone.

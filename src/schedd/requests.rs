@@ -107,14 +107,7 @@ impl Desk<'_> {
         if let Some(granted) = self.submitted(submission)? {
             return Ok(granted);
         }
-        let (draft, bonds) = self.draft(&owner, submission)?;
-        self.ledger.refuse_impossible(&Job {
-            id: JobId::job(self.ledger.next_number()),
-            owner: owner.clone(),
-            spec: Arc::new(draft.spec.clone()),
-            life: Life::new(draft.holds, draft.run_count, self.ledger.now),
-            elements: None,
-        })?;
+        let (draft, bonds, _) = self.admitted(&owner, submission)?;
         if let Payload::Script(text) = &submission.payload {
             self.keep(text);
         }
@@ -129,6 +122,20 @@ impl Desk<'_> {
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         bonds::bind(self.ledger, id, &bonds, false);
         Ok(Granted::Job(id, draft.notes))
+    }
+
+    /// The same of one that can also run, and the job that it comes to, without a number.
+    pub(super) fn admitted(&mut self, owner: &Owner, submission: &Submission) -> Result<(Draft, Bonds, Job), Refusal> {
+        let (draft, bonds) = self.draft(owner, submission)?;
+        let job = Job {
+            id: JobId::job(self.ledger.next_number()),
+            owner: owner.clone(),
+            spec: Arc::new(draft.spec.clone()),
+            life: Life::new(draft.holds, draft.run_count, self.ledger.now),
+            elements: None,
+        };
+        self.ledger.refuse_impossible(&job)?;
+        Ok((draft, bonds, job))
     }
 
     /// What a submission asks for, and what its job would wait for, if it may be submitted.
@@ -164,7 +171,7 @@ impl Desk<'_> {
     }
 
     /// What a wish for dependencies comes to; `job` has none while it has no number.
-    fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
+    pub(super) fn bonds(&self, job: Option<JobId>, wish: &Wish) -> Result<Bonds, Refusal> {
         match wish.is_empty() {
             true => Ok(Bonds::default()),
             false => Asked { ledger: self.ledger, spool: self.spool, caller: self.caller, job }.grant(wish),
@@ -172,7 +179,7 @@ impl Desk<'_> {
     }
 
     /// What became of this submission when it was told before.
-    fn submitted(&self, submission: &Submission) -> Result<Option<Granted>, Refusal> {
+    pub(super) fn submitted(&self, submission: &Submission) -> Result<Option<Granted>, Refusal> {
         let found = self.spool.submitted(self.caller.owner.uid, submission.token);
         Ok(found.map_err(Refusal::spool)?.map(|id| Granted::Job(id, Vec::new())))
     }
@@ -208,7 +215,12 @@ impl Desk<'_> {
         })
     }
 
-    fn context<'a>(&'a self, owner: &'a Owner, running: bool, is_member: &'a dyn Fn(&str) -> bool) -> Context<'a> {
+    pub(super) fn context<'a>(
+        &'a self,
+        owner: &'a Owner,
+        running: bool,
+        is_member: &'a dyn Fn(&str) -> bool,
+    ) -> Context<'a> {
         let setup = &self.ledger.setup;
         Context {
             resources: &setup.resources,
@@ -222,7 +234,7 @@ impl Desk<'_> {
     }
 
     /// Refuses a group that the owner is not a member of. `before`: the job unaltered.
-    fn grant_group(&self, owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+    pub(super) fn grant_group(&self, owner: &Owner, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
         let setup = &self.ledger.setup;
         let Some(list) = newly(before, after, "group_list") else { return Ok(()) };
         let Some(name) = for_host(list.as_bytes(), &setup.host) else { return Ok(()) };
@@ -236,7 +248,7 @@ impl Desk<'_> {
     }
 
     /// Refuses copies from and to hosts that no node is on.
-    fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
+    pub(super) fn check_hosts(&self, before: Option<&Spec>, after: &Spec) -> Result<(), Refusal> {
         let setup = &self.ledger.setup;
         let known = |host: &str| {
             let short = host.split('.').next().unwrap_or_default();
@@ -288,7 +300,7 @@ impl Desk<'_> {
     }
 
     /// The caller's own job, which elements of an array are not: they are what their array is.
-    fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    pub(super) fn whole(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
         if id.index().is_some() { Err(Refusal::invalid_request()) } else { self.owned(id) }
     }
 
@@ -296,59 +308,6 @@ impl Desk<'_> {
         let job = self.live(id)?;
         self.caller.must_own(&job)?;
         Ok(job)
-    }
-
-    fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
-        let job = self.whole(id)?;
-        if size_of(settings) > LARGEST_REST {
-            return Err(Refusal::too_large("a request", LARGEST_REST));
-        }
-        let before = Draft::of(&job);
-        let is_member = |group: &str| is_member(&job.owner, group);
-        let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
-        let mut after = attribute::alter(&before, settings, &context)?;
-        let above = self.fit_again(&job, &mut after.spec)?;
-        after.notes.extend(above);
-        if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
-            after.spec.reservation = Some(reservation.id.clone());
-        }
-        let reservation = after.spec.reservation.as_ref().filter(|_| after.spec.reservation != job.spec.reservation);
-        if reservation.is_some_and(|name| !self.is_reservation(name)) {
-            return Err(Refusal::unknown_reservation());
-        }
-        let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
-        may_hold(self.caller, changed)?;
-        self.ledger.keep_spec_of_begun(id);
-        let bonds = self.bonds(Some(id), &after.depend)?;
-        self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
-        self.check_hosts(Some(&job.spec), &after.spec)?;
-        notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;
-        let now = self.ledger.now;
-        self.ledger.change(id, |job| {
-            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
-            job.spec = Arc::new(after.spec);
-            job.life.holds = after.holds;
-            job.life.run_count = after.run_count;
-            job.life.comment = after.comment;
-        });
-        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
-        self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
-        self.hold_begun(id, before.holds, after.holds);
-        if !after.depend.is_empty() {
-            bonds::bind(self.ledger, id, &bonds, true);
-        }
-        Ok(Granted::Altered(id, after.notes))
-    }
-
-    /// The elements of an array that have begun get its holds, and lose those it has lost.
-    fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
-        let (more, fewer) = (after.without(before), before.without(after));
-        if !more.is_none() {
-            self.ledger.happen_to_begun(id, &Event::Held { holds: more, by: self.caller.shown() });
-        }
-        if !fewer.is_none() {
-            self.ledger.happen_to_begun(id, &Event::Released { holds: fewer, by: self.caller.shown() });
-        }
     }
 
     fn hold(&mut self, id: JobId, holds: Holds) -> Result<Granted, Refusal> {
@@ -429,7 +388,7 @@ fn newly<'a>(before: Option<&Spec>, after: &'a Spec, name: &str) -> Option<&'a s
 }
 
 /// The owner sets and releases user holds; the others are for operators.
-fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
+pub(super) fn may_hold(caller: &Caller, holds: Holds) -> Result<(), Refusal> {
     if Holds::USER.contains(holds) { Ok(()) } else { caller.must_be_privileged() }
 }
 
@@ -441,7 +400,7 @@ fn is_place(path: &[u8]) -> bool {
 /// The largest environment kept for a job: more than a program can be given.
 const LARGEST_ENVIRON: usize = 1 << 20;
 /// The most that all else of a job may take, besides its script: it is kept in memory.
-const LARGEST_REST: usize = 256 << 10;
+pub(super) const LARGEST_REST: usize = 256 << 10;
 
 /// Refuses what would cost everybody, not only its owner.
 fn bounded(submission: &Submission) -> Result<(), Refusal> {
@@ -461,7 +420,7 @@ fn bounded(submission: &Submission) -> Result<(), Refusal> {
 }
 
 /// About what settings take in memory, in bytes.
-fn size_of(settings: &[Setting]) -> usize {
+pub(super) fn size_of(settings: &[Setting]) -> usize {
     let one = |setting: &Setting| {
         setting.attribute.len() + setting.value.0.len() + setting.resource.as_ref().map_or(0, String::len) + 96
     };

@@ -2,6 +2,7 @@
 
 use super::Schedd;
 use super::check;
+use super::hooks::Portrait;
 use super::listen::Listener;
 use super::nested::{self, Wishes};
 use super::recover::{Recovered, recover};
@@ -78,10 +79,10 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The program.
-pub fn main() -> ExitCode {
+/// The program. `portrait` tells hooks of jobs, as commands show them.
+pub fn main(portrait: Portrait) -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
+    match run(&arguments, portrait) {
         Ok(status) => status,
         Err(error) => {
             if arguments.ready {
@@ -93,33 +94,33 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<ExitCode> {
+fn run(arguments: &Arguments, portrait: Portrait) -> Result<ExitCode> {
     if arguments.nested {
         let (preset, config) = (arguments.preset.as_deref(), arguments.config.as_deref());
         return nested::run(&Wishes { preset, config, command: &arguments.command });
     }
-    serve_or_ask(arguments).map(|()| ExitCode::SUCCESS)
+    serve_or_ask(arguments, portrait).map(|()| ExitCode::SUCCESS)
 }
 
-fn serve_or_ask(arguments: &Arguments) -> Result<()> {
+fn serve_or_ask(arguments: &Arguments, portrait: Portrait) -> Result<()> {
     let home = Home::find()?;
     match arguments {
         Arguments { status: true, .. } => status(&home),
         Arguments { stop: true, .. } => stop(&home),
         Arguments { check: true, format, .. } => check::check(home, format == "json"),
-        Arguments { foreground: true, ready, .. } => serve(home, *ready),
+        Arguments { foreground: true, ready, .. } => serve(home, *ready, portrait),
         _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")).map(drop),
     }
 }
 
-fn serve(home: Home, ready: bool) -> Result<()> {
+fn serve(home: Home, ready: bool, portrait: Portrait) -> Result<()> {
     log_to_stderr();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     raise_descriptor_limit();
     let signals = Signals::catch()?;
     let Some(recovered) = take(&home, ready)? else { return daemon::report("ready") };
     let listener = Listener::open(&recovered.ledger.setup).context("schedd.sock")?;
-    let mut schedd = Schedd::new(recovered, listener, signals)?;
+    let mut schedd = Schedd::new(recovered, listener, signals, portrait)?;
     if ready {
         daemon::report("ready")?;
     }

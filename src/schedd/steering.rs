@@ -107,6 +107,19 @@ impl Desk<'_> {
     /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
     /// give. `detached` is granted in any case, once the caller may ask.
     pub(super) fn run_now(&mut self, id: JobId, on: &Placing, detached: bool) -> Result<Granted, Refusal> {
+        let (job, start) = self.planned_run(id, on, detached)?;
+        start.into_iter().for_each(|start| self.start_now(&job, start));
+        Ok(Granted::Done)
+    }
+
+    /// What such an order comes to now: the job, and where it would start; None for one that is `detached` and
+    /// cannot.
+    pub(super) fn planned_run(
+        &self,
+        id: JobId,
+        on: &Placing,
+        detached: bool,
+    ) -> Result<(Arc<Job>, Option<Start>), Refusal> {
         self.caller.must_be_privileged()?;
         let job = self.unstarted(id)?;
         if id.is_array() {
@@ -115,11 +128,10 @@ impl Desk<'_> {
         let nodes = self.wanted_nodes(&job, on)?;
         let (setup, now) = (&self.ledger.setup, self.ledger.now);
         match forced::start(self.ledger.cluster(), &setup.policy, &job, nodes.as_ref(), now) {
-            Ok(start) => self.start_now(&job, start),
-            Err(reason) if !detached => return Err(Refusal::cannot_start(&reason)),
-            Err(_) => {}
+            Ok(start) => Ok((job, Some(start))),
+            Err(reason) if !detached => Err(Refusal::cannot_start(&reason)),
+            Err(_) => Ok((job, None)),
         }
-        Ok(Granted::Done)
     }
 
     fn start_now(&mut self, job: &Job, start: Start) {

@@ -4,6 +4,7 @@
 
 use super::caller::Caller;
 use super::clients::Token;
+use super::hooks::Ruling;
 use super::ledger::Ledger;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
@@ -33,6 +34,8 @@ pub enum Input {
     Report(usize, Report),
     /// Nodes that no longer answer.
     Lost(Vec<String>),
+    /// What hooks say of a start.
+    Ruled(JobId, Ruling),
 }
 
 impl Input {
@@ -98,6 +101,7 @@ impl Schedd {
                     };
                     effects.take_in(&mut self.ledger, &noded, report);
                 }
+                Input::Ruled(job, ruling) => self.rule(*job, ruling),
                 Input::Lost(nodes) => nodes.iter().for_each(|node| reports::node_down(&mut self.ledger, node)),
             }
         }
@@ -274,7 +278,7 @@ impl Schedd {
             return false;
         }
         self.ledger.prioritise();
-        let plan =
+        let mut plan =
             cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
         self.next_cycle = plan.next;
         self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
@@ -284,6 +288,7 @@ impl Schedd {
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
+        self.hold_back(&mut plan);
         self.take_starts(&plan);
         let judged = self.ledger.judge_limits(&plan);
         if plan.starts.is_empty() && !makes_way && !judged {
@@ -324,6 +329,7 @@ impl Schedd {
                 (start.shares.clone(), self.ledger.cluster().score(&self.ledger.setup.policy, start.job));
             self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
+            self.forgive(start.job);
         }
     }
 }

@@ -38,6 +38,11 @@ impl Spool {
         }
         Ok(ties)
     }
+
+    /// The bonds of a job as it shows them.
+    pub fn links(&self, id: JobId) -> Result<Vec<Link>, SpoolError> {
+        links(&self.connection, id)
+    }
 }
 
 fn named(number: u64, is_array: bool) -> JobId {

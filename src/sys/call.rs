@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "one of the places that start programs of others")]
 
+use super::complaints::Complaints;
 use super::process;
 use super::user::{self, Account};
 use crate::model::hook::Said;
@@ -41,6 +42,7 @@ pub struct Called {
     ended: OwnedFd,
     out: Option<ChildStdout>,
     said: Vec<u8>,
+    complaints: Complaints,
 }
 
 impl Call<'_> {
@@ -62,11 +64,11 @@ impl Call<'_> {
                 process::unblock_signals()
             });
         }
-        let input = Stdio::from(process::in_memory(self.input)?);
-        let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let (input, complaints) = (Stdio::from(process::in_memory(self.input)?), Complaints::new()?);
+        let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(complaints.desk()?).spawn()?;
         let out = child.stdout.take();
         match follow(&child, out.as_ref()) {
-            Ok(ended) => Ok(Called { child, ended, out, said: Vec::new() }),
+            Ok(ended) => Ok(Called { child, ended, out, said: Vec::new(), complaints }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(error)
@@ -115,6 +117,14 @@ impl Called {
         match out.take(left).read_to_end(&mut self.said) {
             Err(error) if error.kind() == ErrorKind::WouldBlock && self.said.len() <= MOST => {}
             _ => self.out = None,
+        }
+    }
+
+    /// Why something went wrong, with what it has complained of.
+    pub fn blame(&self, why: String) -> String {
+        match self.complaints.last() {
+            Some(complaint) => format!("{why}; it complains: {complaint}"),
+            None => why,
         }
     }
 
@@ -169,6 +179,16 @@ mod tests {
             clock::sleep(Duration::from_millis(5));
         }
         panic!("something of it still runs");
+    }
+
+    #[test]
+    fn what_it_complains_of_last_is_told() {
+        let mut called = start("echo one >&2; echo two >&2; exit 1", b"");
+        while called.hear().is_none() {
+            clock::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(called.blame("it failed".into()), "it failed; it complains: two");
+        assert_eq!(start("true", b"").blame("it failed".into()), "it failed");
     }
 
     #[test]

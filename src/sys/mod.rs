@@ -3,6 +3,7 @@
 pub mod call;
 pub mod cgroup;
 pub mod clock;
+pub mod complaints;
 pub mod daemon;
 pub mod env;
 pub mod fault;

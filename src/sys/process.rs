@@ -1,6 +1,7 @@
 //! Processes: forking, signals, descriptors, the little that must come before an exec.
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, SealFlag};
 use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, sigaction, sigprocmask};
@@ -141,6 +142,16 @@ pub fn in_memory(content: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("message", MFdFlags::MFD_CLOEXEC)?);
     file.write_all(content)?;
     file.rewind()?;
+    Ok(file)
+}
+
+/// A file in memory of a fixed size, for somebody to write into: what does not fit is refused.
+pub fn scratch(bytes: u64) -> io::Result<File> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = File::from(memfd_create("scratch", flags)?);
+    file.set_len(bytes)?;
+    let seals = SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
+    nix::fcntl::fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(file)
 }
 

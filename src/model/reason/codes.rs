@@ -70,6 +70,7 @@ pub const CODES: &[Code] = &[
     code(Stage::Backfill, "chunking", "what became free is kept for wider jobs for a while"),
     code(Stage::Launch, "node_nack", "its node refused its last start"),
     code(Stage::Launch, "node_lost", "its node lost its last start"),
+    code(Stage::Launch, "start_refused", "a hook of the site refused its last start"),
     code(Stage::Launch, "start_timeout", "its node said nothing of its last start for too long"),
 ];
 

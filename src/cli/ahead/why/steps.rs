@@ -112,11 +112,23 @@ impl View<'_> {
 
     /// What became of its last start, if that failed.
     fn failed_start(&self) -> Option<(&'static str, String)> {
+        if let Some((hook, why)) = self.refused_start() {
+            return Some(("start_refused", format!("hook {hook} of the site refused its last start: {why}")));
+        }
         let count = self.found.record.job.life.failed_starts;
         let last = self.found.events.iter().rev().find_map(|(at, event)| self.failure(*at, event));
         let (code, said) = last.filter(|_| count > 0)?;
         let starts = if count == 1 { "a start failed".to_string() } else { format!("{count} starts failed") };
         Some((code, format!("{starts}, the last {said}")))
+    }
+
+    /// Which hook refused its last start, and what it said, if one did and it has not started since.
+    pub fn refused_start(&self) -> Option<(&str, &str)> {
+        let last = self.found.events.iter().rev().map(|(_, event)| event);
+        last.take_while(|event| !matches!(event, Event::Started { .. })).find_map(|event| match event {
+            Event::StartRefused { hook, why } => Some((hook.as_str(), why.as_str())),
+            _ => None,
+        })
     }
 
     fn failure(&self, at: Time, event: &Event) -> Option<(&'static str, String)> {

@@ -38,6 +38,13 @@ impl View<'_> {
             }
             Reason::Limited(excess) => self.limited(excess),
             Reason::AwaitsChoice => "The site's program is choosing nodes for it.".to_string(),
+            Reason::Deferred { until } if self.refused_start().is_some() => {
+                let (hook, why) = self.refused_start().unwrap_or_default();
+                format!(
+                    "The site's hook {hook} refused its start: {why}. It is asked again at {}.",
+                    self.moment(*until)
+                )
+            }
             Reason::Deferred { until } => {
                 format!("It failed, or could not be started; it is tried again at {}.", self.moment(*until))
             }

@@ -1,0 +1,82 @@
+//! `qalter`: what a job comes to by it, and the change.
+
+use super::notices;
+use super::requests::{Desk, Granted, LARGEST_REST, is_member, may_hold, size_of};
+use crate::model::attribute::{self, Draft, Setting};
+use crate::model::bonds::{self, Bonds};
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId};
+use crate::model::refusal::Refusal;
+use crate::model::state::{Holds, State};
+use std::sync::Arc;
+
+/// A job as it is, and as it would be.
+pub(super) struct Alteration {
+    /// As it is.
+    pub job: Arc<Job>,
+    /// What would be otherwise.
+    pub after: Draft,
+    bonds: Bonds,
+}
+
+impl Desk<'_> {
+    /// What settings make of a job, if they may be made.
+    pub(super) fn altered(&self, id: JobId, settings: &[Setting]) -> Result<Alteration, Refusal> {
+        let job = self.whole(id)?;
+        if size_of(settings) > LARGEST_REST {
+            return Err(Refusal::too_large("a request", LARGEST_REST));
+        }
+        let before = Draft::of(&job);
+        let is_member = |group: &str| is_member(&job.owner, group);
+        let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
+        let mut after = attribute::alter(&before, settings, &context)?;
+        let above = self.fit_again(&job, &mut after.spec)?;
+        after.notes.extend(above);
+        if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
+            after.spec.reservation = Some(reservation.id.clone());
+        }
+        let reservation = after.spec.reservation.as_ref().filter(|_| after.spec.reservation != job.spec.reservation);
+        if reservation.is_some_and(|name| !self.is_reservation(name)) {
+            return Err(Refusal::unknown_reservation());
+        }
+        let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
+        may_hold(self.caller, changed)?;
+        let bonds = self.bonds(Some(id), &after.depend)?;
+        self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
+        self.check_hosts(Some(&job.spec), &after.spec)?;
+        notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;
+        Ok(Alteration { job, after, bonds })
+    }
+
+    pub(super) fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {
+        let Alteration { job, after, bonds } = self.altered(id, settings)?;
+        self.ledger.keep_spec_of_begun(id);
+        let (now, before, holds) = (self.ledger.now, job.life.holds, after.holds);
+        let (depends, notes) = (!after.depend.is_empty(), after.notes);
+        self.ledger.change(id, |job| {
+            after.eligible_time.into_iter().for_each(|time| job.life.eligibility.set(time, now));
+            job.spec = Arc::new(after.spec);
+            job.life.holds = after.holds;
+            job.life.run_count = after.run_count;
+            job.life.comment = after.comment;
+        });
+        let attributes = settings.iter().map(|setting| setting.attribute.clone()).collect();
+        self.ledger.happen(id, Event::Altered { by: self.caller.shown(), attributes });
+        self.hold_begun(id, before, holds);
+        if depends {
+            bonds::bind(self.ledger, id, &bonds, true);
+        }
+        Ok(Granted::Altered(id, notes))
+    }
+
+    /// The elements of an array that have begun get its holds, and lose those it has lost.
+    fn hold_begun(&mut self, id: JobId, before: Holds, after: Holds) {
+        let (more, fewer) = (after.without(before), before.without(after));
+        if !more.is_none() {
+            self.ledger.happen_to_begun(id, &Event::Held { holds: more, by: self.caller.shown() });
+        }
+        if !fewer.is_none() {
+            self.ledger.happen_to_begun(id, &Event::Released { holds: fewer, by: self.caller.shown() });
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What hooks are asked about, and what they have changed of it.
+
+use crate::model::attribute::Setting;
+use crate::model::hook::{Hook, Occasion, asked};
+use crate::model::job::JobId;
+use crate::model::text::Text;
+use crate::schedd::caller::Caller;
+use crate::schedd::clients::Token;
+use crate::wire::message::{Payload, Request, Submission};
+use std::collections::VecDeque;
+
+/// What is to be decided.
+pub enum Matter {
+    /// Who asked waits for an answer.
+    Request(Token, Caller, Box<Request>),
+    /// A cycle would start a job, on these nodes.
+    Start(JobId, Vec<String>),
+}
+
+/// A matter on its way from hook to hook.
+pub struct Case {
+    /// What is to be decided.
+    pub matter: Matter,
+    /// When hooks are asked about such.
+    pub occasion: Occasion,
+    /// Those still to be asked, the next first.
+    pub hooks: VecDeque<Hook>,
+    /// What they have set of a job that is to start.
+    pub set: Vec<Setting>,
+    /// The last that has set something.
+    pub by: String,
+}
+
+/// The attribute of resources, and of the environment.
+const LIST: &str = "Resource_List";
+const ENVIRONMENT: &str = "Variable_List.";
+
+impl Case {
+    /// To be brought before all hooks of an occasion, in their order.
+    pub fn new(matter: Matter, occasion: Occasion, hooks: &[Hook]) -> Case {
+        let hooks = asked(hooks, occasion).into_iter().cloned().collect();
+        Case { matter, occasion, hooks, set: Vec::new(), by: String::new() }
+    }
+
+    /// Who waits, if somebody does.
+    pub fn caller(&self) -> Option<(Token, &Caller)> {
+        match &self.matter {
+            Matter::Request(token, caller, _) => Some((*token, caller)),
+            Matter::Start(..) => None,
+        }
+    }
+
+    /// About how much memory it takes, in bytes.
+    pub fn size(&self) -> usize {
+        let Matter::Request(_, _, request) = &self.matter else { return 0 };
+        let Request::Submit(submission) = &**request else { return 0 };
+        submission.environ.len() + script(submission).map_or(0, <[u8]>::len)
+    }
+
+    /// Changes what is asked for as a hook wants it; None unsets.
+    pub fn lay_over(&mut self, hook: &str, set: Vec<(String, Option<String>)>) {
+        self.by = hook.to_string();
+        for (name, value) in set {
+            match &mut self.matter {
+                Matter::Request(_, _, request) => match &mut **request {
+                    Request::Submit(submission) => submit(submission, &name, value),
+                    Request::Alter(_, settings) => replace(settings, &name, Some(value.unwrap_or_default())),
+                    _ => replace(&mut self.set, &name, Some(value.unwrap_or_default())),
+                },
+                Matter::Start(..) => replace(&mut self.set, &name, Some(value.unwrap_or_default())),
+            }
+        }
+    }
+}
+
+/// The text of a script that is submitted.
+pub fn script(submission: &Submission) -> Option<&[u8]> {
+    match &submission.payload {
+        Payload::Script(text) => Some(text),
+        Payload::Command(_) => None,
+    }
+}
+
+fn submit(submission: &mut Submission, name: &str, value: Option<String>) {
+    match name.strip_prefix(ENVIRONMENT) {
+        Some(variable) => submission.environ = with_variable(&submission.environ, variable, value.as_deref()),
+        None => replace(&mut submission.settings, name, value),
+    }
+}
+
+/// The last word on an attribute, or none at all.
+fn replace(settings: &mut Vec<Setting>, name: &str, value: Option<String>) {
+    let (attribute, resource) = match name.split_once('.') {
+        Some((list, resource)) if list.eq_ignore_ascii_case(LIST) => (LIST, Some(resource)),
+        _ => (name, None),
+    };
+    let is_same = |setting: &Setting| match (&setting.resource, resource) {
+        (Some(one), Some(other)) => one.eq_ignore_ascii_case(other),
+        (None, None) => setting.attribute.eq_ignore_ascii_case(attribute),
+        _ => false,
+    };
+    settings.retain(|setting| !is_same(setting));
+    settings.extend(value.map(|value| Setting {
+        attribute: attribute.to_string(),
+        resource: resource.map(str::to_string),
+        value: Text::from(value.as_str()),
+    }));
+}
+
+/// An environment with a variable set or taken out.
+fn with_variable(environ: &[u8], name: &str, value: Option<&str>) -> Vec<u8> {
+    let begin = [name.as_bytes(), b"="].concat();
+    let others = environ.split_inclusive(|&byte| byte == 0).filter(|entry| !entry.starts_with(&begin));
+    let mut kept: Vec<u8> = others.flatten().copied().collect();
+    if let Some(value) = value {
+        kept.extend([&begin, value.as_bytes(), b"\0"].concat());
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_on_an_attribute_stands_alone() {
+        let mut settings = vec![
+            Setting::new("Job_Name", "a"),
+            Setting::resource("walltime", "60"),
+            Setting::resource("mem", "1gb"),
+            Setting::resource("walltime", "90"),
+        ];
+        replace(&mut settings, "resource_list.walltime", Some("10".to_string()));
+        replace(&mut settings, "Resource_List.mem", None);
+        replace(&mut settings, "project", Some("p".to_string()));
+        replace(&mut settings, "job_name", None);
+        assert_eq!(settings, [Setting::resource("walltime", "10"), Setting::new("project", "p")]);
+    }
+
+    #[test]
+    fn a_variable_is_set_and_taken_out_and_its_likes_stay() {
+        let environ = b"AB=1\0A=2\0B=A=3\0";
+        assert_eq!(with_variable(environ, "A", Some("x=y")), b"AB=1\0B=A=3\0A=x=y\0");
+        assert_eq!(with_variable(environ, "A", None), b"AB=1\0B=A=3\0");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a hook is told: the occasion, who asks, and the job as `qstat -f -F json` shows it.
+
+use super::Portrait;
+use super::case::{Case, Matter, script};
+use super::judging::{Judged, judge, said_of_dependencies};
+use crate::model::attribute::Setting;
+use crate::model::hook::Hook;
+use crate::model::refusal::Refusal;
+use crate::schedd::ledger::Ledger;
+use crate::spool::Spool;
+use crate::wire::message::{Record, Request, ServerFacts};
+use serde_json::{Map, Value};
+
+/// The longest script that a hook is told, in bytes.
+const LARGEST_SCRIPT: usize = 64 << 10;
+
+/// What is known only of a job that is there.
+const LATER: [&str; 10] =
+    ["accrue_type", "comment", "ctime", "eligible_time", "etime", "job_state", "mtime", "qtime", "server", "substate"];
+
+/// What the next hook of a case is asked; refused if the matter can no longer be granted.
+pub fn question(
+    ledger: &mut Ledger,
+    spool: &Spool,
+    portrait: Portrait,
+    case: &Case,
+    hook: &Hook,
+) -> Result<Value, Refusal> {
+    let judged = judge(ledger, spool, case)?.ok_or_else(Refusal::invalid_request)?;
+    let mut question = Map::new();
+    question.insert("event".into(), case.occasion.name().into());
+    question.insert("hook".into(), hook.name.as_str().into());
+    question.insert("server".into(), ledger.setup.name.as_str().into());
+    let scheduler = ("Scheduler", ledger.setup.host.as_str());
+    let (requestor, host) = case.caller().map_or(scheduler, |(_, caller)| (caller.owner.user.as_str(), caller.host()));
+    question.insert("requestor".into(), requestor.into());
+    question.insert("requestor_host".into(), host.into());
+    let mut job = portrait(&record(spool, case, &judged)?, &facts(ledger));
+    if judged.is_new {
+        LATER.iter().for_each(|name| drop(job.remove(*name)));
+    } else {
+        job.insert("id".into(), judged.job.id.full(&ledger.setup.name).into());
+    }
+    if let Matter::Request(_, _, request) = &case.matter {
+        let depend = said_of_dependencies(request).map(|said| said.lossy().into_owned());
+        depend.into_iter().for_each(|depend| drop(job.insert("depend".into(), depend.into())));
+        question.extend(besides(request));
+    }
+    if !judged.nodes.is_empty() {
+        question.insert("nodes".into(), judged.nodes.into());
+    }
+    question.insert("job".into(), Value::Object(job));
+    Ok(Value::Object(question))
+}
+
+/// What is told of a request beside the job.
+fn besides(request: &Request) -> Map<String, Value> {
+    let mut told = Map::new();
+    match request {
+        Request::Alter(_, settings) => drop(told.insert("changes".into(), Value::Object(changes(settings)))),
+        Request::Submit(submission) => {
+            let Some(text) = script(submission) else { return told };
+            told.insert("script_size".into(), text.len().into());
+            if text.len() <= LARGEST_SCRIPT {
+                told.insert("script".into(), String::from_utf8_lossy(text).into());
+            }
+        }
+        _ => {}
+    }
+    told
+}
+
+/// As a hook sets them: `Resource_List.walltime`.
+fn changes(settings: &[Setting]) -> Map<String, Value> {
+    let name = |setting: &Setting| match &setting.resource {
+        Some(resource) => format!("{}.{resource}", setting.attribute),
+        None => setting.attribute.clone(),
+    };
+    settings.iter().map(|setting| (name(setting), setting.value.lossy().into())).collect()
+}
+
+fn record(spool: &Spool, case: &Case, judged: &Judged) -> Result<Record, Refusal> {
+    let job = judged.job.clone();
+    let environ = match &case.matter {
+        Matter::Request(_, _, request) => match &**request {
+            Request::Submit(submission) => Some(submission.environ.clone()),
+            _ => None,
+        },
+        Matter::Start(..) => None,
+    };
+    let kept = || spool.blob(job.spec.environ).map_err(Refusal::spool);
+    let environ = environ.map_or_else(kept, |environ| Ok(Some(environ)))?;
+    let bonded = job.id.parent().unwrap_or(job.id);
+    let links = if judged.is_new { Vec::new() } else { spool.links(bonded).map_err(Refusal::spool)? };
+    Ok(Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ, links })
+}
+
+fn facts(ledger: &Ledger) -> ServerFacts {
+    let clock = ledger.clock().table().clone();
+    ServerFacts { now: ledger.now, clock, privileged: true, ..ledger.setup.facts() }
+}

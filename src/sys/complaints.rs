@@ -1,0 +1,37 @@
+//! What a program writes to its standard error: kept in memory within a bound, and its last line told.
+
+use super::process;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::process::Stdio;
+
+/// The most a program may complain of, in bytes, and the longest complaint passed on, in characters.
+const MOST: u64 = 64 << 10;
+pub(super) const LONGEST: usize = 300;
+
+/// Where complaints are kept.
+#[derive(Debug)]
+pub struct Complaints(File);
+
+impl Complaints {
+    /// None so far.
+    pub fn new() -> io::Result<Complaints> {
+        process::scratch(MOST).map(Complaints)
+    }
+
+    /// The standard error of who complains here.
+    pub fn desk(&self) -> io::Result<Stdio> {
+        Ok(self.0.try_clone()?.into())
+    }
+
+    /// The last line, if there is one.
+    pub fn last(&self) -> Option<String> {
+        let mut bytes = vec![0; MOST as usize];
+        let length = self.0.read_at(&mut bytes, 0).ok()?;
+        let text = String::from_utf8_lossy(&bytes[..length]);
+        let last = text.trim_end_matches('\0').trim_end().lines().next_back()?;
+        let plain = last.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+        Some(plain.take(LONGEST).collect::<String>()).filter(|line| !line.is_empty())
+    }
+}
