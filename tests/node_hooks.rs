@@ -165,10 +165,10 @@ fn a_job_that_hooks_keep_rejecting_is_held() {
 #[test]
 fn a_hook_that_fails_keeps_the_job_and_takes_the_node_out_if_asked() {
     let site = Site::new();
-    let sick = site.hook("sick", &["execjob_prologue"], "fail_action = \"offline_vnodes\"", "exit 7");
+    let sick = site.hook("sick", &["execjob_prologue"], "fail_action = \"offline_vnodes\"", "echo no disk >&2; exit 7");
     let sandbox = Sandbox::configured(&format!("{QUICK}{sick}"));
     let id = sandbox.submit(&[], "true");
-    let why = "execjob_prologue hook 'sick' failed: it ended with status 7";
+    let why = "execjob_prologue hook 'sick' failed: it ended with status 7; it complains: no disk";
     is_taken_out(&sandbox, why);
     assert_ne!(sandbox.state(&id), "F");
     site.program("sick", "true");

@@ -16,6 +16,6 @@ complete -c qalter -s r -d 'Whether the job may be started again from the beginn
 complete -c qalter -s R -d 'Output to remove if the job ends with status 0: letters of o e' -r
 complete -c qalter -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qalter -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qalter -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), those of WHERE IT RUNS, or any attribute by name' -r
+complete -c qalter -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
 complete -c qalter -s h -d 'Holds: letters of u (user), o (operator), s (system), p (password), or n for none' -r
 complete -c qalter -l system-priority -d 'Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for operators' -r

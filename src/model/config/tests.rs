@@ -183,6 +183,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_known_one() {
 fn a_bad_value_is_named_with_its_line_and_what_to_write() {
     let cases = [
         ("[server]\nhistory = 90", "line 2: `history` in [server] must be a time, as \"90d\", not 90"),
+        (
+            "[launch]\nprologue = \"p\"",
+            "line 2: `prologue` in [launch] must be the absolute path of a program, not \"p\"",
+        ),
         ("[server]\nmin_uid = -1", "line 2: `min_uid` in [server] must be a user number from 0 on, not -1"),
         ("[launch]\nlogin = \"yes\"", "line 2: `login` in [launch] must be true or false, not \"yes\""),
         (

@@ -30,5 +30,6 @@ pub(super) fn server(server: &ServerConfig) -> Vec<Known> {
         ("min_uid", Some(i64::from(server.min_uid).into())),
         ("mailer", server.mailer.as_ref().map(|path| path.display().to_string().into())),
         ("mail_from", server.mail_from.clone().map(Value::from)),
+        ("notify", server.notify.as_ref().map(|path| path.display().to_string().into())),
     ]
 }
