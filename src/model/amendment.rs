@@ -38,6 +38,8 @@ pub enum Target {
     Queue(String),
     /// A node by name.
     Node(String),
+    /// A hook by name.
+    Hook(String),
 }
 
 impl Target {
@@ -49,13 +51,14 @@ impl Target {
             Target::Sched => "sched",
             Target::Queue(_) => "queue",
             Target::Node(_) => "node",
+            Target::Hook(_) => "hook",
         }
     }
 
     /// Its name; empty for the server.
     pub fn name(&self) -> &str {
         match self {
-            Target::Resource(name) | Target::Queue(name) | Target::Node(name) => name,
+            Target::Resource(name) | Target::Queue(name) | Target::Node(name) | Target::Hook(name) => name,
             Target::Server | Target::Sched => "",
         }
     }

@@ -1,9 +1,10 @@
 //! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the way.
 
+use super::hooks::programs;
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::setup::Setup;
-use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
+use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb, known};
 use crate::model::job::Job;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -40,6 +41,9 @@ impl Desk<'_> {
 
     /// Managers; operators open and close queues, and take nodes out of service.
     fn may_amend(&self, command: &Command) -> Result<(), Refusal> {
+        if matches!(command.target, Target::Hook(_)) {
+            return self.may_see_to_hooks();
+        }
         self.caller.must_be_privileged()?;
         // Whoever names the program that schedd starts is schedd's user.
         let is_program = |edit: &&Edit| edit.key.attribute.eq_ignore_ascii_case("mailer");
@@ -60,6 +64,27 @@ impl Desk<'_> {
             (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
             (_, None) => Ok(()),
         }
+    }
+
+    /// Whoever says what hooks run is schedd's user.
+    fn may_see_to_hooks(&self) -> Result<(), Refusal> {
+        match self.caller.is_ourselves() {
+            true => Ok(()),
+            false => Err(Refusal::not_for_hooks(&self.caller.shown(), &self.ledger.setup.name)),
+        }
+    }
+
+    /// Keeps the program of a hook in a file of our own, and has the hook run it.
+    pub(super) fn import_hook(&mut self, name: &str, content: &[u8]) -> Result<Granted, Refusal> {
+        self.may_see_to_hooks()?;
+        let setup = &self.ledger.setup;
+        if !setup.config.hooks.iter().any(|hook| hook.name == name) {
+            return Err(Refusal::no_hook(name));
+        }
+        let path = programs::keep(&setup.home.hooks(), name, content).map_err(Refusal::spool)?;
+        let path = path.to_str().ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?.to_string();
+        let edit = Edit { key: Key::plain("command"), op: Op::Set, value: path };
+        self.amend(&Command { verb: Verb::Set, target: Target::Hook(name.to_string()), edits: vec![edit] })
     }
 
     fn amend_others(&mut self, command: &Command) -> Result<(), Refusal> {

@@ -3,6 +3,7 @@
 
 use super::charging;
 use super::chooser::Chooser;
+use super::hooks::programs;
 use super::postman::Postman;
 use super::setup::Setup;
 use super::{Schedd, timers};
@@ -55,6 +56,7 @@ impl Schedd {
         }
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
+            programs::clear(&setup.home.hooks(), &setup.config.hooks);
         }
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {

@@ -125,6 +125,13 @@ pub enum Request {
     Stop,
     /// `qmgr`: a command about one object.
     Amend(Command),
+    /// `qmgr`: the program of a hook.
+    ImportHook {
+        /// Of which.
+        name: String,
+        /// The file.
+        content: Vec<u8>,
+    },
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_ralter`.

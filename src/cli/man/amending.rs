@@ -27,6 +27,11 @@ pub(super) const GRAMMAR: Extra = Extra {
               limit, numbers. All that a command says of an object is done, or nothing.",
         ),
         Term("list, print", "Shows objects; print in commands that make the same again."),
+        Term(
+            "import, export",
+            "import hook NAME application/x-executable default FILE has a hook run a copy of this program, which \
+              schedd keeps; export shows it, or writes it into a file.",
+        ),
         Term("active", "Says which objects commands without a name are about."),
         Term("help, history, quit", "About qmgr itself."),
     ],
@@ -58,6 +63,12 @@ pub(super) const OBJECTS: Extra = Extra {
             "resource",
             "type (long, size, float, boolean, string, string_array) and flag: h belongs to hosts, n is \
               taken by jobs from their nodes, q from what the server has, r and i cannot be asked for.",
+        ),
+        Term(
+            "hook",
+            "event (queuejob, modifyjob, runjob, execjob_begin, execjob_prologue, execjob_epilogue, execjob_end, \
+              exechost_periodic; several in quotes, apart by commas), enabled, order, alarm and freq (seconds), user \
+              (pbsadmin, pbsuser), fail_action (none, offline_vnodes). For root and schedd's user alone.",
         ),
         Term(
             "limits",

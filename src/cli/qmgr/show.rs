@@ -9,6 +9,7 @@ use crate::cli::source::Answers;
 use crate::model::amendment::description::Line;
 use crate::model::amendment::{Key, Target, known, place};
 use crate::model::node::NodeSharing;
+use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -39,13 +40,12 @@ impl View {
         let configured = self.answers.objects.iter().map(|described| &described.target);
         match object {
             Object::Node => self.answers.nodes.iter().map(|record| record.node.facts.name.clone()).collect(),
-            Object::Queue | Object::Resource => {
+            Object::Queue | Object::Resource | Object::Hook => {
                 let is_one = |target: &&Target| target.kind() == object.name();
                 configured.filter(is_one).map(|target| target.name().to_string()).collect()
             }
             Object::Server => vec![self.answers.server.name.clone()],
             Object::Sched => vec![SCHED.to_string()],
-            Object::Hook => Vec::new(),
         }
     }
 
@@ -71,6 +71,16 @@ impl View {
             _ => name.to_string(),
         };
         Some(Shown { target, name, lines })
+    }
+
+    /// Of the server.
+    pub fn server(&self) -> &ServerFacts {
+        &self.answers.server
+    }
+
+    /// What a hook runs; None for one that is not there or runs nothing.
+    pub fn program(&self, hook: &str) -> Option<String> {
+        program(&self.configured(&Target::Hook(hook.to_string()))).map(str::to_string)
     }
 
     fn configured(&self, target: &Target) -> Vec<Line> {
@@ -107,9 +117,16 @@ impl View {
                 let record = self.answers.nodes.iter().find(|record| record.node.facts.name == name);
                 record.map(|record| lines(nodes::attributes(record, server, Format::Dsv))).unwrap_or_default()
             }
-            Target::Resource(_) | Target::Sched => Vec::new(),
+            Target::Resource(_) | Target::Sched | Target::Hook(_) => Vec::new(),
         }
     }
+}
+
+/// The attribute that says what a hook runs.
+const PROGRAM: &str = "command";
+
+fn program(lines: &[Line]) -> Option<&str> {
+    lines.iter().find(|line| line.name == PROGRAM).map(|line| line.value.as_str())
 }
 
 /// The only scheduler's name.
@@ -169,6 +186,18 @@ impl Shown {
         }
         let _ = writeln!(out, "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}");
         self.settings(out, &format!("{kind} {name}"));
+        if let Target::Hook(_) = &self.target {
+            self.imported(out);
+        }
+    }
+
+    /// A hook's program is brought as a file; one with arguments can only be said in `lanai.toml`.
+    fn imported(&self, out: &mut String) {
+        let Some(program) = program(&self.lines) else { return };
+        let _ = match program.contains(' ') && !std::path::Path::new(program).exists() {
+            false => writeln!(out, "import hook {} application/x-executable default {}", self.name, printable(program)),
+            true => writeln!(out, "# {} runs {}", self.name, printable(program)),
+        };
     }
 
     fn settings(&self, out: &mut String, what: &str) {
@@ -183,6 +212,7 @@ impl Shown {
         let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
         match self.target {
             Target::Sched => !["sched_host", "state"].contains(&line.name.as_str()),
+            Target::Hook(_) => line.name != PROGRAM,
             Target::Node(_) if of_node.contains(&line.name.as_str()) => false,
             Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
             Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),
@@ -228,7 +258,8 @@ pub fn heading(object: Object) -> &'static str {
         Object::Resource => "#\n# Create resources and set their properties.\n#\n",
         Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
         Object::Node => "#\n# Create nodes and set their properties.\n#\n",
-        Object::Server | Object::Sched | Object::Hook => "",
+        Object::Hook => "#\n# Create hooks and set their properties.\n#\n",
+        Object::Server | Object::Sched => "",
     }
 }
 

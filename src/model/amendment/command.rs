@@ -3,6 +3,7 @@
 use super::attributes::{find, names};
 use super::{Amendments, Being, Key, Misfit, Target, apply, attributes, forms, known, resources};
 use crate::model::config::Config;
+use crate::model::hook::Hook;
 use crate::model::limit::pbs;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -131,10 +132,12 @@ impl Amendments {
             Target::Queue(_) if is_there => return Err(Refusal::queue_exists()),
             Target::Resource(name) if is_there || resources::is_builtin(name) => return Err(Refusal::duplicate()),
             Target::Resource(name) if !Resources::is_name(name) => return Err(Refusal::bad_name()),
-            Target::Queue(_) | Target::Resource(_) if self.all.len() >= MOST => {
+            Target::Hook(name) if !Hook::is_name(name) => return Err(Refusal::bad_name()),
+            Target::Hook(name) if is_there => return Err(Refusal::hook_exists(name)),
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) if self.all.len() >= MOST => {
                 return Err(Refusal::more_than(MOST, "objects of qmgr"));
             }
-            Target::Queue(_) | Target::Resource(_) => {}
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) => {}
             Target::Node(_) => return Err(Refusal::unknown_node()),
             Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
         }
@@ -148,7 +151,7 @@ impl Amendments {
         apply::exists(config, target)?;
         match target {
             Target::Queue(name) if *name == config.server.default_queue => return Err(Refusal::busy()),
-            Target::Queue(_) | Target::Resource(_) => {}
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) => {}
             Target::Node(_) => return Err(Refusal::unknown_node()),
             Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
         }

@@ -30,7 +30,9 @@ pub fn described(config: &Config, amendments: &Amendments) -> Vec<Described> {
     let resources = config.resources.iter().map(|(name, _)| resource(config, name));
     let queues = config.stated_queues().into_iter().map(|queue| Target::Queue(queue.name));
     let nodes = config.nodes.iter().map(|node| Target::Node(node.name.clone()));
-    let others = queues.chain([Target::Server]).chain(nodes).map(|target| object(config, amendments, target));
+    let hooks = config.hooks.iter().map(|hook| Target::Hook(hook.name.clone()));
+    let others =
+        queues.chain([Target::Server]).chain(nodes).chain(hooks).map(|target| object(config, amendments, target));
     resources.chain(others).collect()
 }
 
@@ -70,7 +72,10 @@ fn entries(text: &str) -> Vec<String> {
 /// Of a queue that was created, PBS does not show whether it is open, and what it is, before that was said.
 fn is_unsaid(amendments: &Amendments, target: &Target, attribute: &str) -> bool {
     let is_created = amendments.of(target).is_some_and(|said| said.being == Being::Created);
-    is_created && UNSAID.contains(&attribute) && !amendments.says_value(target, attribute)
+    is_created
+        && matches!(target, Target::Queue(_))
+        && UNSAID.contains(&attribute)
+        && !amendments.says_value(target, attribute)
 }
 
 const UNSAID: [&str; 3] = ["queue_type", "enabled", "started"];
