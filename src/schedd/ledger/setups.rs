@@ -47,6 +47,13 @@ impl Ledger {
         job.or_else(|| self.reservations().find(is_reserving).map(|made| format!("reservation {}", made.id)))
     }
 
+    /// Resources that there are not any more, each with a job that is not over and asks for it.
+    pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
+        let open = self.jobs().filter(|job| job.life.state != State::Finished);
+        let asked = open.flat_map(|job| job.spec.request.list.keys().map(|name| (name.as_str(), job.id)));
+        asked.filter(|(name, _)| self.setup.resources.get(name).is_none()).collect()
+    }
+
     /// How it was configured before ticks that are on disk changed that; asked once.
     pub fn take_setup(&mut self) -> Option<Box<Setup>> {
         self.superseded.take()
