@@ -434,6 +434,16 @@ impl Ledger {
         self.cycle_due = true;
     }
 
+    /// A node of which nothing is to be known any more, until its noded presents it anew.
+    pub fn forget_node(&mut self, name: &str) {
+        let Some(before) = self.nodes.remove(name) else { return };
+        self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
+        self.forget_told(name);
+        self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
+        self.tick.changes.push(Row::NodeGone(name.to_string()));
+        self.cycle_due = true;
+    }
+
     /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
     /// the policy heeds it: what cycles go by is what was last taken in (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
