@@ -14,6 +14,8 @@ mod crowd;
 
 mod ending;
 
+mod impossible;
+
 mod setups;
 
 mod windows;
