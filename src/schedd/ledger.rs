@@ -337,11 +337,15 @@ impl Ledger {
         let was_open = job.life.open_run().is_some();
         job.apply(&event, moment);
         self.ties.observe(was, job);
+        let (desk, is_forced) =
+            (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(run, moment.now);
-            self.tick.close(&desk(&self.setup, &self.clock, moment.now), job, Some(&event));
+            self.tick.close(&desk, job, Some(&event));
         } else if was != State::Finished && !was_open {
-            self.tick.end_waiting(&desk(&self.setup, &self.clock, moment.now), job);
+            self.tick.end_waiting(&desk, job);
+        } else if was != State::Finished && is_forced {
+            self.tick.end_by_force(&desk, job);
         }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
