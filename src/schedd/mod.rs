@@ -426,7 +426,7 @@ impl Schedd {
             jobs: jobs.into_iter().collect(),
             nodes: self.ledger.nodes().map(|node| (node.facts.name.clone(), node.up)).collect(),
             uptime: machine::monotonic() + Span(-self.started.0),
-            stuck: self.ledger.stuck(),
+            stuck: self.ledger.stuck().map(Box::new),
         }
     }
 }

@@ -554,7 +554,7 @@ pub struct Status {
     pub uptime: Span,
     /// What there is to say if no job is left that could ever run, but some that wait to.
     #[serde(default)]
-    pub stuck: Option<Stuck>,
+    pub stuck: Option<Box<Stuck>>,
 }
 
 /// All jobs that are left and not held can never run: none could though every node were up and nobody there.
