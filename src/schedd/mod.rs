@@ -378,7 +378,7 @@ impl Schedd {
             Request::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
             Request::Status => {
                 let status = self.status();
-                self.clients.answer(token, &Reply::Status(status));
+                self.clients.answer(token, &Reply::Status(Box::new(status)));
             }
             Request::Stop => match caller.must_be_privileged() {
                 Ok(()) => {
@@ -426,7 +426,7 @@ impl Schedd {
             jobs: jobs.into_iter().collect(),
             nodes: self.ledger.nodes().map(|node| (node.facts.name.clone(), node.up)).collect(),
             uptime: machine::monotonic() + Span(-self.started.0),
-            stuck: self.ledger.stuck().map(Box::new),
+            stuck: self.ledger.stuck(),
         }
     }
 }

@@ -195,7 +195,7 @@ fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, Clien
     if held > 0 {
         eprintln!("schedd: {held} held jobs have not run, and end here");
     }
-    Ok(Look::Over(status.stuck.map(|stuck| *stuck)))
+    Ok(Look::Over(status.stuck))
 }
 
 fn is_busy(status: &Status) -> bool {

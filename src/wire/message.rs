@@ -173,7 +173,7 @@ pub enum Reply {
     /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
     Part(Answer),
     /// To [`Request::Status`].
-    Status(Status),
+    Status(Box<Status>),
     /// To [`Request::Reserve`] and [`Request::AlterReservation`]: known under this full id.
     Reserved {
         /// `R12.head`.
@@ -554,7 +554,7 @@ pub struct Status {
     pub uptime: Span,
     /// What there is to say if no job is left that could ever run, but some that wait to.
     #[serde(default)]
-    pub stuck: Option<Box<Stuck>>,
+    pub stuck: Option<Stuck>,
 }
 
 /// All jobs that are left and not held can never run: none could though every node were up and nobody there.
