@@ -25,7 +25,8 @@ pub fn with_counted(
     // A limit that names all whom it is for is told of also where it has no jobs.
     let unused = kept.into_values().filter(|one| names_all(&one.limit));
     all.extend(unused.map(|one| {
-        let nobody = Counted { place: one.place, whom: one.whom, ..Counted::default() };
+        let bounds = one.limit.bounds();
+        let nobody = Counted { place: one.place, whom: one.whom, bounds, ..Counted::default() };
         nobody.told(&one.limit, resources)
     }));
     // What stands in the place of others to exempt somebody limits nothing.
@@ -49,8 +50,10 @@ mod tests {
                     [[limit]]\nqueue = \"night\"\nqueued = { jobs = 9 }\n";
         let config = Config::parse(text).unwrap();
         let (limits, resources) = (config.policy().limits, config.resources());
-        let count =
-            |place: usize, whom: &str, used| Counted { place, whom: vec![whom.into()], used, ..Counted::default() };
+        let count = |place: usize, whom: &str, used| {
+            let bounds = limits.all[place].bounds();
+            Counted { place, whom: vec![whom.into()], bounds, used, ..Counted::default() }
+        };
         let considered = |place, whom, used, waiting| LimitUse {
             waiting,
             ..count(place, whom, used).told(&limits.all[place], &resources)
