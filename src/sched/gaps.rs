@@ -16,9 +16,11 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// M36: looks at one more job behind a blocked one, or refuses to.
-    pub fn look(&mut self, policy: &Backfill) -> Result<(), Reason> {
-        if self.looked_at == policy.consider && policy.consider > 0 {
+    /// M36: looks at one more job behind a blocked one, or refuses to. One that is promised a start keeps
+    /// that, and counts as it did when it was looked at for it: else others would be looked at in the next
+    /// cycle, though nothing has happened.
+    pub fn look(&mut self, policy: &Backfill, is_promised: bool) -> Result<(), Reason> {
+        if policy.consider > 0 && self.looked_at >= policy.consider && !is_promised {
             return Err(Reason::BackfillDepth { limit: policy.consider });
         }
         self.looked_at = self.looked_at.saturating_add(1);
