@@ -35,6 +35,17 @@ pub struct Census {
     jobs: BTreeMap<JobId, Entry>,
 }
 
+/// Which job comes into a queue, as far as limits on how many there are go.
+#[derive(Clone, Copy, Debug)]
+pub enum Comer {
+    /// A new one, that will stand so: what is held is not waiting.
+    New(State),
+    /// One that is there, and comes from another queue, or asks for something else than before.
+    Known(JobId),
+    /// One for which another leaves.
+    InPlaceOfAnother,
+}
+
 /// A limit, by its place, and those who count together under it.
 type Place = (usize, Key);
 
@@ -79,10 +90,10 @@ impl Times {
         Times { all: i64::from(counts.waiting) + i64::from(counts.begun), waiting: waiting.into() }
     }
 
-    /// Of one that is yet to come.
-    fn of_new(spec: &Spec) -> Times {
+    /// Of one that is yet to come, and will stand so.
+    fn of_new(spec: &Spec, standing: State) -> Times {
         let all = spec.array.map_or(1, |indices| indices.count()).into();
-        Times { all, waiting: all }
+        Times { all, waiting: if standing == State::Queued { all } else { 0 } }
     }
 
     fn at(self, stage: Stage) -> i64 {
@@ -195,20 +206,21 @@ impl Census {
     }
 
     /// Refuses a job that would be one too many in the queue it names, with PBS's words and the count; tells of
-    /// soft limits that it passes. `id`: one that is there already, and comes from another queue, or asks for
-    /// something else than before: it is held against limits only where it would add to what it adds now.
+    /// soft limits that it passes. One that is there already is held against limits only where it would add to
+    /// what it adds now.
     pub fn admit(
         &self,
-        id: Option<JobId>,
+        comer: Comer,
         spec: &Spec,
         subject: &Subject,
         resources: &Resources,
     ) -> Result<Vec<String>, Refusal> {
-        if self.is_idle() {
-            return Ok(Vec::new());
-        }
-        let known = id.and_then(|id| self.jobs.get(&id));
-        let times = known.map_or_else(|| Times::of_new(spec), |entry| entry.times);
+        let (known, standing) = match comer {
+            Comer::New(standing) => (None, standing),
+            Comer::Known(id) => (self.jobs.get(&id), State::Queued),
+            Comer::InPlaceOfAnother => return Ok(Vec::new()),
+        };
+        let times = known.map_or_else(|| Times::of_new(spec, standing), |entry| entry.times);
         let mut notes = Vec::new();
         for Concern { place, whom, bounds } in self.concerning(subject) {
             let (limit, place) = (&self.limits.all[place], (place, whom));

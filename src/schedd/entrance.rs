@@ -3,9 +3,10 @@
 
 use super::ledger::Ledger;
 use super::requests::{Desk, is_member};
+use crate::model::census::Comer;
 use crate::model::credentials::Credentials;
 use crate::model::entrance::{Entered, Entrance, Visitor};
-use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::job::{Job, Owner, Spec};
 use crate::model::limit::Subject;
 use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
@@ -15,24 +16,13 @@ use crate::model::state::State;
 use crate::sys::user;
 use std::cell::OnceCell;
 
-/// Which job comes, as far as limits on how many there are go.
-#[derive(Clone, Copy, Debug)]
-pub enum Comer {
-    /// A new one.
-    New,
-    /// One that is there, and comes from another queue or is altered.
-    Known(JobId),
-    /// One for which another leaves.
-    InPlaceOfAnother,
-}
-
 impl Desk<'_> {
     /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it run there
     /// and nowhere else.
     pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
-        self.come_in(Comer::New, owner, &spec, standing)
+        self.come_in(Comer::New(standing), owner, &spec, standing)
     }
 
     /// The same for any job.

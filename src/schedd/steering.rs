@@ -3,11 +3,11 @@
 //!
 //! [`requests`]: super::requests
 
-use super::entrance::Comer;
 use super::reports;
 use super::requests::{Desk, Granted};
 use super::routing;
 use crate::model::attribute;
+use crate::model::census::Comer;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Run, Spec};
 use crate::model::policy::Order as Precedes;

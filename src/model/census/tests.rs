@@ -46,7 +46,8 @@ impl Crowd {
     /// What a submission is told, or refused with.
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
-        let asked = self.census.admit(None, &job.spec, &subject(&Credentials::of(&job)), &self.resources);
+        let asked =
+            self.census.admit(Comer::New(State::Queued), &job.spec, &subject(&Credentials::of(&job)), &self.resources);
         match asked {
             Ok(notes) => notes.join("; "),
             Err(refusal) => format!("{} {}", refusal.code, refusal.text),
@@ -168,7 +169,7 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1").with(2, "bob", "select=1:ncpus=1 queue=night");
     let moved = |queue: &str| {
         let job = crowd.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
-        crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources)
+        crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources)
     };
     assert!(moved("free").is_ok() && moved("workq").is_ok());
     assert_eq!(moved("night").unwrap_err().code, 15142);
@@ -182,7 +183,8 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     let altered = |id, words: &str, project: &str| {
         let mut job = crowd.job(id, "ann", words);
         Arc::make_mut(&mut job.spec).project = project.to_string();
-        let asked = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+        let asked =
+            crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
         asked.map_err(|refusal| refusal.text.to_string())
     };
     assert_eq!(altered(1, "select=1:ncpus=4", ""), Ok(vec![]));
@@ -192,7 +194,7 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     assert!(altered(1, "select=1:ncpus=1", "p").unwrap_err().contains("project p"));
     let crowd = crowd.with(3, "ann", "select=1:ncpus=90");
     let job = crowd.job(1, "ann", "select=1:ncpus=1");
-    let less = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+    let less = crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
     assert_eq!(less.unwrap(), Vec::<String>::new(), "who asks for less exceeds nothing");
 }
 
@@ -205,6 +207,19 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     assert!(crowd.says("ann", "select=1:ncpus=1").contains("above a soft limit"));
     (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
     assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+}
+
+/// I19: of what is held no job waits, neither when it is submitted nor while it is there.
+#[test]
+fn who_is_submitted_held_is_not_one_who_waits() {
+    let crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n").with(1, "ann", "select=1:ncpus=1");
+    let may_come = |words: &str, standing| {
+        let job = crowd.job(99, "ann", words);
+        crowd.census.admit(Comer::New(standing), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources).is_ok()
+    };
+    let one = "select=1:ncpus=1";
+    assert_eq!([State::Queued, State::Held, State::Waiting].map(|state| may_come(one, state)), [false, true, true]);
+    assert_eq!([3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), State::Held)), [true, false]);
 }
 
 /// P9: held jobs count too, an array for its elements, and many are not all named.

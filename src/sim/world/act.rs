@@ -4,6 +4,7 @@ use super::World;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::bonds;
+use crate::model::census::Comer;
 use crate::model::config::Config;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};
@@ -194,7 +195,7 @@ impl World {
         let mut spec = Spec { queue: queue.to_string(), ..Spec::clone(&job.spec) };
         // Who leaves the queue of a reservation leaves that; one asked for by name stays.
         spec.reservation = spec.reservation.filter(|asked| *asked != job.spec.queue);
-        let entered = self.enter(Some(id), &job.owner, &spec, job.life.state)?;
+        let entered = self.enter(Comer::Known(id), &job.owner, &spec, job.life.state)?;
         self.notes.insert(id, entered.notes);
         self.put_into(id, entered.spec, OPERATOR.to_string());
         Ok(())
