@@ -416,6 +416,17 @@ mod tests {
         assert_eq!(found(&limits, "ann", "normal"), [(1, "batch/ann".to_string())]);
     }
 
+    /// Recordings of cycles have limits as text.
+    #[test]
+    fn a_quantity_is_the_same_again_when_it_was_written() {
+        let quantities = Quantity::NAMED.map(|(_, quantity)| quantity).into_iter();
+        for quantity in quantities.chain([Quantity::Resource("mem".to_string())]) {
+            let limit = Limit { quantity, ..jobs(Scope::default(), 1) };
+            let text = serde_json::to_string(&limit).unwrap();
+            assert_eq!(serde_json::from_str::<Limit>(&text).unwrap(), limit, "{text}");
+        }
+    }
+
     /// Y24.
     #[test]
     fn a_limit_of_each_account_counts_for_all_above_it() {
