@@ -380,7 +380,7 @@ impl Config {
 
     /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
     fn limits_with_exemptions(&self) -> Limits {
-        sections::quality::lift(self.limits.clone().with_hard_of_each(), &self.qualities)
+        sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
     /// What the cycle goes by.

@@ -381,7 +381,7 @@ impl Ledger {
         let Some(before) = self.nodes.remove(name) else { return };
         self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
         self.forget_told(name);
-        self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
+        self.unsee(name);
         self.tick.changes.push(Row::NodeGone(name.to_string()));
         self.cycle_due = true;
     }

@@ -77,7 +77,8 @@ pub(super) const OBJECTS: Extra = Extra {
             "max_run, max_run_soft, max_run_res, max_run_res_soft, max_queued, max_queued_res, \
               queued_jobs_threshold, queued_jobs_threshold_res, with entries [u:user=N], [g:group=N], [p:project=N] and \
               [o:PBS_ALL=N]; PBS_GENERIC is each. A name with blanks, commas or brackets stands in quotes: \
-              '[g:\"domain users\"=4]'. Or in the old style max_running, max_queuable, max_user_run, \
+              '[g:\"domain users\"=4]'. Who has an entry of his own has it in place of that of each, in max_run and \
+              max_run_soft each for itself. Or in the old style max_running, max_queuable, max_user_run, \
               max_group_run, max_user_res, max_group_res: not both on one object.",
         ),
         Text(

@@ -20,6 +20,11 @@ impl Ledger {
         &self.cluster
     }
 
+    /// A node that is nowhere any more.
+    pub(super) fn unsee(&mut self, name: &str) {
+        self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
+    }
+
     /// The site's program was asked about a class of jobs.
     pub fn note_asked(&mut self, class: ClassId) {
         self.cluster.make(Change::Asked(class));
