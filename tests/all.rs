@@ -19,6 +19,7 @@ mod forecast;
 mod generated;
 mod gpus;
 mod had_enough;
+mod hooks;
 mod hostile;
 mod interactive;
 mod job_commands;

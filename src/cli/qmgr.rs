@@ -4,6 +4,8 @@ mod grammar;
 
 mod help;
 
+mod hooks;
+
 mod input;
 
 mod show;
@@ -191,11 +193,7 @@ impl<'a> Session<'a> {
                 exit::print(self.history.iter().map(|line| format!("{line}\n")).collect::<String>())?;
                 0
             }
-            _ if command.object == Some(Object::Hook) || matches!(command.word, Word::Import | Word::Export) => {
-                let refusal = Refusal::unsupported("hooks");
-                self.complain(&format!("qmgr: {refusal}\n"));
-                refusal.exit_code()
-            }
+            Word::Import | Word::Export => self.carry(&command)?,
             Word::Active => self.activate(&command),
             Word::List | Word::Print => self.show(&command)?,
             _ => self.change(command, last_limit)?,
@@ -259,11 +257,16 @@ impl<'a> Session<'a> {
         let look = Look { keys: command.edits.iter().map(|edit| edit.key.clone()).collect(), is_printed };
         let mut names = self.names(command, object, Some(&view));
         let mut out = String::new();
-        if names.is_empty() && object == Object::Resource {
-            names = view.names(object);
-            out.push_str(if is_printed || names.is_empty() { "" } else { show::heading(object) });
+        if object == Object::Hook && !view.server().privileged {
+            return Ok(self.not_for_hooks(view.server()));
         }
-        if names.is_empty() && object != Object::Resource {
+        let goes_without_name = matches!(object, Object::Resource | Object::Hook);
+        if names.is_empty() && goes_without_name {
+            names = view.names(object);
+            let is_headed = object == Object::Resource && !is_printed && !names.is_empty();
+            out.push_str(if is_headed { show::heading(object) } else { "" });
+        }
+        if names.is_empty() && !goes_without_name {
             let kind = object.name();
             let (head, tail) = kind.split_at(1);
             self.complain(&format!("No Active {}{tail}s, nothing done.\n", head.to_ascii_uppercase()));
@@ -300,7 +303,7 @@ impl<'a> Session<'a> {
         }
         for name in names {
             let Some(mut shown) = view.object(object, name) else {
-                failures.push((name.clone(), unknown(object)));
+                failures.push((name.clone(), unknown(object, name)));
                 continue;
             };
             shown.only(&look.keys);
@@ -314,7 +317,8 @@ impl<'a> Session<'a> {
             true => String::new(),
             false => format!("qmgr obj={name} svr=default: {}\n", refusal.text),
         };
-        self.complain(&format!("{why}qmgr: Error ({}) returned from server\n", refusal.code));
+        let what = if refusal.is_of_hook() { "hook error".to_string() } else { format!("Error ({})", refusal.code) };
+        self.complain(&format!("{why}qmgr: {what} returned from server\n"));
     }
 
     fn change(&mut self, mut command: Command, last_limit: Option<(Vec<Target>, Key)>) -> Result<u8, Failure> {
@@ -370,8 +374,9 @@ impl<'a> Session<'a> {
     }
 }
 
-fn unknown(object: Object) -> Refusal {
+fn unknown(object: Object, name: &str) -> Refusal {
     match object {
+        Object::Hook => Refusal::no_hook(name),
         Object::Queue => Refusal::unknown_queue(),
         Object::Resource => Refusal::no_resource(),
         _ => Refusal::unknown_node(),

@@ -72,7 +72,7 @@ pub struct Args {
     /// Do not print the job's id
     #[arg(short = 'z')]
     pub quiet: bool,
-    /// Check the job and tell when and where it would start; submit nothing
+    /// Check the job and tell when and where it would start; submit nothing, and ask no hooks
     #[arg(long)]
     pub dry_run: bool,
     /// A script file, - or nothing for standard input, or -- and a command with its arguments

@@ -93,6 +93,9 @@ impl FailAction {
         &[("none", FailAction::None), ("offline_vnodes", FailAction::OfflineVnodes)];
 }
 
+/// The longest name of a hook, in bytes.
+const LONGEST_NAME: usize = 64;
+
 /// A program of the site, and when it is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
@@ -124,6 +127,27 @@ impl Hook {
     /// The place among the others of one that does not say.
     pub const ORDER: u16 = 1;
 
+    /// One of this name that is never asked: nobody has said what it runs, and when.
+    pub fn blank(name: &str) -> Hook {
+        Hook {
+            name: name.to_string(),
+            occasions: BTreeSet::new(),
+            command: Vec::new(),
+            is_enabled: true,
+            order: Hook::ORDER,
+            alarm: Hook::ALARM,
+            every: Hook::EVERY,
+            runs_as: RunsAs::default(),
+            on_failure: FailAction::default(),
+        }
+    }
+
+    /// Whether this can be the name of one: it may be that of a file.
+    pub fn is_name(name: &str) -> bool {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        (1..=LONGEST_NAME).contains(&name.len()) && !name.starts_with('.') && name.chars().all(is_plain)
+    }
+
     /// What is said to the user when a hook fails, in PBS's words (exit code 32).
     pub fn failure(&self) -> String {
         format!("request rejected as filter hook '{}' encountered an exception. Please inform Admin", self.name)
@@ -132,8 +156,8 @@ impl Hook {
 
 /// Those asked on an occasion, in their order.
 pub fn asked(hooks: &[Hook], occasion: Occasion) -> Vec<&Hook> {
-    let mut asked: Vec<&Hook> =
-        hooks.iter().filter(|hook| hook.is_enabled && hook.occasions.contains(&occasion)).collect();
+    let is_asked = |hook: &&Hook| hook.is_enabled && hook.occasions.contains(&occasion) && !hook.command.is_empty();
+    let mut asked: Vec<&Hook> = hooks.iter().filter(is_asked).collect();
     asked.sort_by_key(|hook| hook.order);
     asked
 }

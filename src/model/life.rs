@@ -396,6 +396,21 @@ mod tests {
     }
 
     #[test]
+    fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_job() {
+        let mut job = queued();
+        for round in 1..=30 {
+            let now = Time(round * 1_000_000);
+            let moment = Moment { now, wall: Wall(0), rules: Rules::default(), accrual: Default::default() };
+            job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, moment);
+            let wait = job.life.not_before.map_or(0, |until| until.since(now).0 / 1000);
+            assert!((60..=61).contains(&wait), "{round}: {wait}");
+            assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
+        }
+        started(&mut job, 1);
+        assert_eq!((job.life.state, job.life.not_before), (State::Running, None));
+    }
+
+    #[test]
     fn a_job_lost_with_its_node_is_run_again_at_once_but_only_the_first_time() {
         let mut job = queued();
         let moment = started(&mut job, 1);

@@ -329,6 +329,21 @@ impl Refusal {
         Refusal::new(15136, why)
     }
 
+    /// No hook of this name, in PBS's words.
+    pub fn no_hook(name: &str) -> Refusal {
+        Refusal::hook(format!("{name} does not exist!"))
+    }
+
+    /// A hook of this name is there already.
+    pub fn hook_exists(name: &str) -> Refusal {
+        Refusal::hook(format!("hook name \"{name}\" already exists, try a different name"))
+    }
+
+    /// Hooks are no matter of this person's; `who` as `user@host`.
+    pub fn not_for_hooks(who: &str, server: &str) -> Refusal {
+        Refusal::hook(format!("{who} is unauthorized to access hooks data from server {server}"))
+    }
+
     /// Whether a hook of the site, or its failure, is why.
     pub fn is_of_hook(&self) -> bool {
         self.code == Refusal::hook("").code

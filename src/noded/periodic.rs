@@ -151,7 +151,7 @@ fn question(server: &str, hook: &Hook, host: &str, nodes: &[NodeFacts]) -> Vec<u
         "hook": hook.name,
         "server": server,
         "requestor": "noded",
-        "host": host,
+        "requestor_host": host,
         "nodes": nodes,
     });
     document.to_string().into_bytes()

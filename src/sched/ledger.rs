@@ -154,16 +154,16 @@ impl<'s> Ledger<'s> {
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
-        if let Some(promise) = self.calendar.promise(candidate.job) {
+        let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill(), promised.is_some())?;
+        }
+        if let Some(at) = promised {
             self.promises.visit();
-            let at = promise.at;
             if self.promises.stands(at, self.now) {
                 return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
-        }
-        if self.promises.blocked.is_some() {
-            self.gaps.look(self.backfill())?;
         }
         self.place_beside(candidate.class)
     }

@@ -1,14 +1,14 @@
 //! `qmgr`, and the commands that open and close queues: who may say what, and what stands in the way.
 
+use super::hooks::programs;
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::setup::Setup;
-use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
-use crate::model::job::Job;
+use crate::model::amendment::{Amendments, Command, Edit, Key, Op, Target, Verb, known};
+use crate::model::config::resolved::{Origin, Setting, resolved};
+use crate::model::job::{Job, Share};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::reservation::Reservation;
-use crate::model::select::Request;
 use crate::model::state::State;
 use std::sync::Arc;
 
@@ -26,6 +26,9 @@ impl Desk<'_> {
                 for (offline, comment) in marks {
                     self.mark_node(name, offline, comment)?;
                 }
+                if command.verb == Verb::Delete {
+                    self.ledger.forget_node(name);
+                }
                 None
             }
             _ => {
@@ -40,6 +43,9 @@ impl Desk<'_> {
 
     /// Managers; operators open and close queues, and take nodes out of service.
     fn may_amend(&self, command: &Command) -> Result<(), Refusal> {
+        if matches!(command.target, Target::Hook(_)) {
+            return self.may_see_to_hooks();
+        }
         self.caller.must_be_privileged()?;
         // Whoever names the program that schedd starts is schedd's user.
         let is_program = |edit: &&Edit| edit.key.attribute.eq_ignore_ascii_case("mailer");
@@ -60,6 +66,27 @@ impl Desk<'_> {
             (_, Some(edit)) => Err(Refusal::read_only(&edit.key.to_string())),
             (_, None) => Ok(()),
         }
+    }
+
+    /// Whoever says what hooks run is schedd's user.
+    fn may_see_to_hooks(&self) -> Result<(), Refusal> {
+        match self.caller.is_ourselves() {
+            true => Ok(()),
+            false => Err(Refusal::not_for_hooks(&self.caller.shown(), &self.ledger.setup.name)),
+        }
+    }
+
+    /// Keeps the program of a hook in a file of our own, and has the hook run it.
+    pub(super) fn import_hook(&mut self, name: &str, content: &[u8]) -> Result<Granted, Refusal> {
+        self.may_see_to_hooks()?;
+        let setup = &self.ledger.setup;
+        if !setup.config.hooks.iter().any(|hook| hook.name == name) {
+            return Err(Refusal::no_hook(name));
+        }
+        let path = programs::keep(&setup.home.hooks(), name, content).map_err(Refusal::spool)?;
+        let path = path.to_str().ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?.to_string();
+        let edit = Edit { key: Key::plain("command"), op: Op::Set, value: path };
+        self.amend(&Command { verb: Verb::Set, target: Target::Hook(name.to_string()), edits: vec![edit] })
     }
 
     fn amend_others(&mut self, command: &Command) -> Result<(), Refusal> {
@@ -87,9 +114,31 @@ impl Desk<'_> {
             Verb::Create if is_there => Err(Refusal::node_exists()),
             // A node is there as soon as its noded is, and for as long as it is remembered.
             Verb::Create => Err(Refusal::unknown_node()),
-            Verb::Delete if is_there => Err(Refusal::busy()),
+            Verb::Delete if is_there => self.nobody_is_on(name),
             _ if is_there => Ok(()),
             _ => Err(Refusal::unknown_node()),
+        }
+    }
+
+    /// A node stays while anybody has of it, the file names it, or its noded is there: it would come back.
+    fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
+        let is_it = |share: &Share| share.node == name;
+        let holds = |job: &Arc<Job>| job.life.open_run().is_some_and(|run| run.shares.iter().any(is_it));
+        let mut windows = self.ledger.reservations().filter(|made| !made.is_over());
+        if self.ledger.holders().any(holds) || windows.any(|made| made.occurrence().shares.iter().any(is_it)) {
+            return Err(Refusal::busy());
+        }
+        let setup = &self.ledger.setup;
+        if let Some(line) = line_of_node(setup, name) {
+            let place = format!("line {line} of {}", setup.home.config.display());
+            return Err(Refusal::busy().because(&format!(
+                "its [[node]] stands at {place}; take it out there and have schedd read the file anew (SIGHUP)"
+            )));
+        }
+        match self.ledger.node(name).is_some_and(|node| node.up) {
+            true => Err(Refusal::busy()
+                .because("its noded presents it; stop that first, as by systemctl stop noded on its host")),
+            false => Ok(()),
         }
     }
 
@@ -104,11 +153,7 @@ impl Desk<'_> {
             (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.ledger.setup.config.has_own_resource(name) =>
             {
-                let asks = |job: &Arc<Job>| asks_for(&job.spec.request, name);
-                let config = &self.ledger.setup.config;
-                let reserved = |made: &Arc<Reservation>| asks_for(&made.terms.request, name);
-                let is_reserved = self.ledger.reservations().any(reserved);
-                is_taken(is_reserved || config.speaks_of(name) || self.ledger.jobs().any(asks))
+                is_taken(self.ledger.setup.config.speaks_of(name) || self.ledger.asks_for(name).is_some())
             }
             _ => Ok(()),
         }
@@ -146,9 +191,14 @@ fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
     ledger.jobs().any(|job| job.spec.queue == queue && job.life.state != State::Finished)
 }
 
-fn asks_for(request: &Request, resource: &str) -> bool {
-    let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
-    in_chunks || request.list.contains_key(resource)
+/// The line of the file at which a node is named.
+fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
+    let all = resolved(&setup.file, &setup.text, &Amendments::default());
+    let is_it = |known: &&Setting| (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name");
+    match all.iter().find(is_it)?.origin {
+        Origin::Line(line) => Some(line),
+        Origin::Preset | Origin::Qmgr => None,
+    }
 }
 
 /// What of a command is kept and shown, and has no effect.

@@ -12,6 +12,8 @@ mod judging;
 
 mod lane;
 
+pub mod programs;
+
 mod question;
 
 mod words;

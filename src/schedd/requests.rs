@@ -87,6 +87,8 @@ pub fn apply(
         Request::AlterReservation { id, changes, force } => desk.alter_reservation(id, changes, *force),
         Request::Amend(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Amend(command) => desk.amend(command),
+        Request::ImportHook { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::ImportHook { name, content } => desk.import_hook(name, content),
         Request::DeleteReservation(id) => desk.delete_reservation(id),
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
             Err(Refusal::invalid_request())

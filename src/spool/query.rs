@@ -3,6 +3,8 @@
 
 use super::load;
 use super::{Reader, SpoolError};
+use crate::model::amendment::Target;
+use crate::model::amendment::description::Described;
 use crate::model::state::State;
 use crate::model::time::Saved;
 use crate::sys::clock;
@@ -50,7 +52,9 @@ impl Reader {
             Question::Queues => each(Answer::Queues(census::queues(&connection, shown)?)),
             Question::Nodes => each(Answer::Nodes(census::nodes(&connection)?)),
             Question::Objects => {
-                each(Answer::Objects(load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default()))
+                let mut objects: Vec<Described> = load::meta(&connection, ServerFacts::OBJECTS)?.unwrap_or_default();
+                objects.retain(|described| viewer.privileged || !matches!(described.target, Target::Hook(_)));
+                each(Answer::Objects(objects))
             }
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),

@@ -49,6 +49,11 @@ impl Home {
         self.state.join("spool")
     }
 
+    /// The folder of the programs of hooks that `qmgr` has brought.
+    pub fn hooks(&self) -> PathBuf {
+        self.state.join("hook-programs")
+    }
+
     /// The folder in which noded keeps its attempts.
     pub fn node(&self) -> PathBuf {
         self.state.join("node")

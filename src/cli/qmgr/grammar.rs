@@ -68,7 +68,8 @@ impl Object {
     pub fn target(self, name: &str) -> Target {
         let name = name.to_string();
         match self {
-            Object::Server | Object::Hook => Target::Server,
+            Object::Server => Target::Server,
+            Object::Hook => Target::Hook(name),
             Object::Sched => Target::Sched,
             Object::Queue => Target::Queue(name),
             Object::Node => Target::Node(name),
@@ -87,7 +88,7 @@ pub struct Command {
     pub names: Vec<String>,
     /// Attributes with values, or to be shown or unset.
     pub edits: Vec<Edit>,
-    /// What `help` is asked about.
+    /// What `help` is asked about; of `import` and `export` what follows the name.
     pub rest: String,
 }
 
@@ -117,7 +118,10 @@ pub fn read(text: &str) -> Result<Command, Fault> {
     let object = reader.object()?;
     let names = reader.names(verb, object)?;
     let edits = match verb {
-        Word::Import | Word::Export => Vec::new(),
+        Word::Import | Word::Export => {
+            let rest = reader.rest().to_string();
+            return Ok(Command { object: Some(object), names, rest, ..none });
+        }
         Word::Create | Word::Set => reader.settings(object)?,
         Word::Delete | Word::Active if !reader.rest().is_empty() => return Err(reader.fault()),
         _ => reader.attributes(object, verb)?,

@@ -30,7 +30,7 @@ const TOPICS: &[(&str, &str)] = &[
     ("active", "active [queue|node|server] [name[,name...]]\nCommands without a name are about the active ones.\n"),
     (
         "create",
-        "create object name [attribute OP value[,...]]\nObjects: queue, resource. Nodes come with their noded.\n",
+        "create object name [attribute OP value[,...]]\nObjects: queue, resource, hook. Nodes come with their noded.\n",
     ),
     ("delete", "delete object name[,name...]\nA queue with jobs, and a resource that is in use, stay.\n"),
     ("set", "set object [name[,name...]] attribute[.resource] OP value[,...]\nAll of an object is set, or nothing.\n"),
@@ -40,8 +40,11 @@ const TOPICS: &[(&str, &str)] = &[
         "print",
         "print object [name[,name...]] [attribute[,...]]\nprint server prints resources, queues and the server.\n",
     ),
-    ("import", "Lanai has no hooks.\n"),
-    ("export", "Lanai has no hooks.\n"),
+    ("import", "import hook name application/x-executable default file\nThe hook runs a copy of this program.\n"),
+    (
+        "export",
+        "export hook name application/x-executable default [file]\nPrints the hook's program, or writes it there.\n",
+    ),
     ("quit", "Ends qmgr; so does exit.\n"),
     ("history", "Shows the commands given so far.\n"),
     ("attributes", "See qmgr(8); list shows those that are set.\n"),

@@ -9,6 +9,7 @@ use crate::model::amendment::description::Line;
 use crate::model::amendment::{Key, Target, known, place};
 use crate::model::node::NodeSharing;
 use crate::shown::attributes::Attributes;
+use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -39,13 +40,12 @@ impl View {
         let configured = self.answers.objects.iter().map(|described| &described.target);
         match object {
             Object::Node => self.answers.nodes.iter().map(|record| record.node.facts.name.clone()).collect(),
-            Object::Queue | Object::Resource => {
+            Object::Queue | Object::Resource | Object::Hook => {
                 let is_one = |target: &&Target| target.kind() == object.name();
                 configured.filter(is_one).map(|target| target.name().to_string()).collect()
             }
             Object::Server => vec![self.answers.server.name.clone()],
             Object::Sched => vec![SCHED.to_string()],
-            Object::Hook => Vec::new(),
         }
     }
 
@@ -55,10 +55,7 @@ impl View {
             return None;
         }
         let target = object.target(name);
-        let configured = match object {
-            Object::Sched => self.scheduler(),
-            _ => self.configured(&target),
-        };
+        let configured = self.configured(&target);
         let mut lines = self.told(&target, name);
         lines.retain(|line| {
             !configured.iter().any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
@@ -73,17 +70,19 @@ impl View {
         Some(Shown { target, name, lines })
     }
 
+    /// Of the server.
+    pub fn server(&self) -> &ServerFacts {
+        &self.answers.server
+    }
+
+    /// What a hook runs; None for one that is not there or runs nothing.
+    pub fn program(&self, hook: &str) -> Option<String> {
+        program(&self.configured(&Target::Hook(hook.to_string()))).map(str::to_string)
+    }
+
     fn configured(&self, target: &Target) -> Vec<Line> {
         let described = self.answers.objects.iter().find(|described| described.target == *target);
         described.map(|described| described.lines.clone()).unwrap_or_default()
-    }
-
-    /// What the server says of the scheduler.
-    fn scheduler(&self) -> Vec<Line> {
-        let is_shared = |line: &Line| ["scheduling", "scheduler_iteration"].contains(&line.name.as_str());
-        let own = |name: &str, value: &str| Line { name: name.to_string(), resource: None, value: value.to_string() };
-        let shared = self.configured(&Target::Server).into_iter().filter(is_shared);
-        [own("sched_host", &self.answers.server.host), own("state", "idle")].into_iter().chain(shared).collect()
     }
 
     /// What comes of the work there is, and not of the configuration.
@@ -107,9 +106,22 @@ impl View {
                 let record = self.answers.nodes.iter().find(|record| record.node.facts.name == name);
                 record.map(|record| lines(nodes::attributes(record, server, Format::Dsv))).unwrap_or_default()
             }
-            Target::Resource(_) | Target::Sched => Vec::new(),
+            Target::Sched => {
+                let line =
+                    |(name, value): (&str, &str)| Line { name: name.into(), resource: None, value: value.into() };
+                // Questions are answered between cycles.
+                [("sched_host", &*server.host), ("pbs_version", &*server.version), ("state", "idle")].map(line).into()
+            }
+            Target::Resource(_) | Target::Hook(_) => Vec::new(),
         }
     }
+}
+
+/// The attribute that says what a hook runs.
+const PROGRAM: &str = "command";
+
+fn program(lines: &[Line]) -> Option<&str> {
+    lines.iter().find(|line| line.name == PROGRAM).map(|line| line.value.as_str())
 }
 
 /// The only scheduler's name.
@@ -169,6 +181,18 @@ impl Shown {
         }
         let _ = writeln!(out, "#\n# Create and define {kind} {name}\n#\ncreate {kind} {name}");
         self.settings(out, &format!("{kind} {name}"));
+        if let Target::Hook(_) = &self.target {
+            self.imported(out);
+        }
+    }
+
+    /// A hook's program is brought as a file; one with arguments can only be said in `lanai.toml`.
+    fn imported(&self, out: &mut String) {
+        let Some(program) = program(&self.lines) else { return };
+        let _ = match program.contains(' ') && !std::path::Path::new(program).exists() {
+            false => writeln!(out, "import hook {} application/x-executable default {}", self.name, printable(program)),
+            true => writeln!(out, "# {} runs {}", self.name, printable(program)),
+        };
     }
 
     fn settings(&self, out: &mut String, what: &str) {
@@ -182,7 +206,8 @@ impl Shown {
         let told = told.into_iter().chain(["server_state", "server_host", "pbs_version", "license"]);
         let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
         match self.target {
-            Target::Sched => !["sched_host", "state"].contains(&line.name.as_str()),
+            Target::Sched => !["sched_host", "pbs_version", "state"].contains(&line.name.as_str()),
+            Target::Hook(_) => line.name != PROGRAM,
             Target::Node(_) if of_node.contains(&line.name.as_str()) => false,
             Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
             Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),
@@ -228,7 +253,8 @@ pub fn heading(object: Object) -> &'static str {
         Object::Resource => "#\n# Create resources and set their properties.\n#\n",
         Object::Queue => "#\n# Create queues and set their attributes.\n#\n",
         Object::Node => "#\n# Create nodes and set their properties.\n#\n",
-        Object::Server | Object::Sched | Object::Hook => "",
+        Object::Hook => "#\n# Create hooks and set their properties.\n#\n",
+        Object::Server | Object::Sched => "",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Amendment, Amendments, Being, Key, Target, attributes, forms, resources};
 use crate::model::config::Config;
+use crate::model::hook::Hook;
 use crate::model::limit::Selector;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -112,6 +113,10 @@ pub(super) fn exists(config: &Config, target: &Target) -> Result<(), Refusal> {
             let is_there = config.stated_queues().iter().any(|queue| queue.name == *name);
             if is_there { Ok(()) } else { Err(Refusal::unknown_queue()) }
         }
+        Target::Hook(name) => match config.hooks.iter().any(|hook| hook.name == *name) {
+            true => Ok(()),
+            false => Err(Refusal::no_hook(name)),
+        },
         Target::Resource(name) => match config.has_own_resource(name) {
             true => Ok(()),
             false if resources::is_builtin(name) => Err(Refusal::invalid_request()),
@@ -128,6 +133,7 @@ fn create(config: &mut Config, target: &Target) {
             config.queues.push(Queue { enabled: false, started: false, ..Queue::named(name) });
         }
         Target::Resource(name) => resources::create(config, name),
+        Target::Hook(name) => config.hooks.push(Hook::blank(name)),
         Target::Server | Target::Sched | Target::Node(_) => {}
     }
 }
@@ -145,6 +151,7 @@ fn delete(config: &mut Config, target: &Target) {
             config.resources.retain(|(known, _)| known != name);
             config.pools.retain(|(known, _)| known != name);
         }
+        Target::Hook(name) => config.hooks.retain(|hook| hook.name != *name),
         Target::Server | Target::Sched | Target::Node(_) => {}
     }
     config.kept.retain(|(known, _), _| known != target);

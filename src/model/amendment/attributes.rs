@@ -1,5 +1,7 @@
 //! The attributes that `qmgr` knows, by PBS's names and in the order in which they are shown.
 
+mod hook;
+
 mod node;
 
 mod queue;
@@ -14,6 +16,7 @@ use super::Target;
 use super::forms::Form;
 use super::limits::{self, Old};
 use crate::model::limit::Stage;
+use hook::HOOK;
 use node::NODE;
 use queue::{QUEUE, QUEUE_HEAD};
 use server::{SCHED, SERVER, SERVER_HEAD};
@@ -76,12 +79,14 @@ pub(super) fn all(target: &Target) -> impl Iterator<Item = &'static Attribute> {
         Target::Sched => (&[], SCHED, &[]),
         Target::Queue(_) => (QUEUE_HEAD, LIMITS, QUEUE),
         Target::Node(_) => (&[], NODE, &[]),
+        Target::Hook(_) => (&[], HOOK, &[]),
     };
     first.iter().chain(middle).chain(last)
 }
 
 /// Lists of names.
-const LISTS: [&str; 6] = ["managers", "operators", "acl_users", "acl_groups", "acl_hosts", "route_destinations"];
+const LISTS: [&str; 7] =
+    ["managers", "operators", "acl_users", "acl_groups", "acl_hosts", "route_destinations", "event"];
 
 const LIMITS: &[Attribute] = &[
     at("max_run", limit(Stage::Running, false, false, None)),

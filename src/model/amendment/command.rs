@@ -3,6 +3,7 @@
 use super::attributes::{find, names};
 use super::{Amendments, Being, Key, Misfit, Target, apply, attributes, forms, known, resources};
 use crate::model::config::Config;
+use crate::model::hook::Hook;
 use crate::model::limit::pbs;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -94,11 +95,7 @@ impl Amendments {
     pub fn with(&self, command: &Command, file: &Config) -> Result<Amendments, Refusal> {
         command.check_size()?;
         let (config, _) = file.amended(self);
-        let mut next = self.clone();
-        let target = match &command.target {
-            Target::Sched => &Target::Server,
-            target => target,
-        };
+        let (mut next, target) = (self.clone(), &command.target);
         match command.verb {
             Verb::Create => next.create(target, &config, file)?,
             Verb::Delete => {
@@ -108,8 +105,8 @@ impl Amendments {
             Verb::Set | Verb::Unset => apply::exists(&config, target)?,
         }
         for edit in &command.edits {
-            check_edit(&command.target, edit)?;
-            next.say(target, command.verb, edit, &config)?;
+            check_edit(target, edit)?;
+            next.say(&target.keeper(&edit.key.attribute), command.verb, edit, &config)?;
         }
         next.check(target, &command.edits, file)?;
         let default = file.amended(&next).0.server.default_queue;
@@ -131,10 +128,12 @@ impl Amendments {
             Target::Queue(_) if is_there => return Err(Refusal::queue_exists()),
             Target::Resource(name) if is_there || resources::is_builtin(name) => return Err(Refusal::duplicate()),
             Target::Resource(name) if !Resources::is_name(name) => return Err(Refusal::bad_name()),
-            Target::Queue(_) | Target::Resource(_) if self.all.len() >= MOST => {
+            Target::Hook(name) if !Hook::is_name(name) => return Err(Refusal::bad_name()),
+            Target::Hook(name) if is_there => return Err(Refusal::hook_exists(name)),
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) if self.all.len() >= MOST => {
                 return Err(Refusal::more_than(MOST, "objects of qmgr"));
             }
-            Target::Queue(_) | Target::Resource(_) => {}
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) => {}
             Target::Node(_) => return Err(Refusal::unknown_node()),
             Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
         }
@@ -148,8 +147,12 @@ impl Amendments {
         apply::exists(config, target)?;
         match target {
             Target::Queue(name) if *name == config.server.default_queue => return Err(Refusal::busy()),
-            Target::Queue(_) | Target::Resource(_) => {}
-            Target::Node(_) => return Err(Refusal::unknown_node()),
+            Target::Queue(_) | Target::Resource(_) | Target::Hook(_) => {}
+            // Whether it may go only the ledger knows.
+            Target::Node(_) => {
+                self.drop(target);
+                return Ok(());
+            }
             Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
         }
         self.drop(target);
@@ -212,8 +215,12 @@ impl Amendments {
         let is_new = |key: &Key| edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute));
         // Of two styles of limits the one that stands later is found to be in the way.
         let is_mixed = |misfit: &Misfit| misfit.why == Refusal::mixed_limits();
+        let is_own = |misfit: &Misfit| {
+            let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
+            misfit.target == target.keeper(attribute)
+        };
         let is_about =
-            |misfit: &&Misfit| misfit.target == *target && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
+            |misfit: &&Misfit| is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }

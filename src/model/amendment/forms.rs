@@ -2,6 +2,7 @@
 
 use super::{Key, Target, limits};
 use crate::model::config::{Config, NodeConfig};
+use crate::model::hook::Hook;
 use crate::model::pool::Pool;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
@@ -32,6 +33,8 @@ pub(super) enum Form {
     QueueAmounts(List<Queue>, ListMut<Queue>),
     /// With a node.
     Node(Get<NodeConfig>, Put<NodeConfig>),
+    /// With a hook.
+    Hook(Get<Hook>, Put<Hook>),
     /// What a node has.
     Available,
     /// A limit: of jobs, or of resources.
@@ -68,6 +71,7 @@ pub(super) fn read(config: &Config, target: &Target, name: &str, form: Form) -> 
         Form::Queue(get, _) => one(queue(config, target).and_then(get)),
         Form::QueueAmounts(of, _) => queue(config, target).map(of).map(list).unwrap_or_default(),
         Form::Node(get, _) => one(node(config, target).and_then(get)),
+        Form::Hook(get, _) => one(hook(config, target).and_then(get)),
         Form::Available => node(config, target).map(|node| list(&node.available)).unwrap_or_default(),
         Form::Limit(form) => limits::read(config, target, form),
         Form::Always(text) => one(Some(text.to_string())),
@@ -90,6 +94,9 @@ pub(super) fn write(
         Form::Server(_, put) => put(config, text),
         Form::Queue(_, put) => queue_mut(config, target).is_some_and(|queue| put(queue, text)),
         Form::Node(_, put) => put(node_mut(config, target), text),
+        Form::Hook(_, put) => {
+            config.hooks.iter_mut().find(|hook| hook.name == target.name()).is_some_and(|hook| put(hook, text))
+        }
         Form::ServerAmounts(_, of) => {
             let value = resource(config, key, text)?;
             insert(of(config), key, value)
@@ -132,6 +139,10 @@ fn queue_mut<'c>(config: &'c mut Config, target: &Target) -> Option<&'c mut Queu
         config.queues.push(Queue::named(name));
     }
     config.queues.iter_mut().find(|queue| queue.name == name)
+}
+
+fn hook<'c>(config: &'c Config, target: &Target) -> Option<&'c Hook> {
+    config.hooks.iter().find(|hook| hook.name == target.name())
 }
 
 fn node<'c>(config: &'c Config, target: &Target) -> Option<&'c NodeConfig> {

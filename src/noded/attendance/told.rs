@@ -35,7 +35,7 @@ impl Attendance<'_> {
             "hook": hook.name,
             "server": self.rites.server,
             "requestor": "noded",
-            "host": self.site.host,
+            "requestor_host": self.site.host,
             "attempt": launch.attempt,
             "job": job,
         });
