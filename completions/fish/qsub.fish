@@ -29,4 +29,4 @@ complete -c qsub -s I -d 'Interactive job: a shell on this terminal, on the node
 complete -c qsub -s V -d 'Hand on the whole environment'
 complete -c qsub -s X -d 'Forward X11, for interactive jobs; not supported by this version'
 complete -c qsub -s z -d 'Do not print the job\'s id'
-complete -c qsub -l dry-run -d 'Check the job and tell when and where it would start; submit nothing'
+complete -c qsub -l dry-run -d 'Check the job and tell when and where it would start; submit nothing, and ask no hooks'
