@@ -116,7 +116,7 @@ fn what_would_be_refused_anyway_and_a_dry_run_ask_no_hook_and_an_array_asks_once
 
 #[test]
 fn one_hook_that_hangs_keeps_nobody_else_waiting_and_is_ended_in_time() {
-    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"\nalarm = \"2s\"", BY_ACCOUNT)]);
+    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"\nalarm = \"5s\"", BY_ACCOUNT)]);
     qsub(&sandbox, &["-A", "good"]).line();
     let (started, slow) = (Instant::now(), begin(&sandbox, &["-A", "slow"]));
     std::thread::sleep(Duration::from_millis(300));
@@ -124,13 +124,22 @@ fn one_hook_that_hangs_keeps_nobody_else_waiting_and_is_ended_in_time() {
         let asked = Instant::now();
         qsub(&sandbox, &["-A", "good"]).line();
         sandbox.run("qstat", &[]).ok();
-        assert!(asked.elapsed() < Duration::from_millis(1200), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
     }
     let slow = finish(slow.wait_with_output().unwrap());
-    assert!(started.elapsed() >= Duration::from_secs(2) && started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() >= Duration::from_secs(5) && started.elapsed() < Duration::from_secs(20));
     assert_eq!(slow.code, 32, "{slow:?}");
-    assert!(sandbox.log().contains("it took longer than 2 s"), "{}", sandbox.log());
+    assert!(sandbox.log().contains("it took longer than 5 s"), "{}", sandbox.log());
     sandbox.until("the hook's end", || sandbox.pid_of("hq.hook").is_none().then_some(()));
+}
+
+#[test]
+fn a_hook_whose_program_is_not_there_has_failed() {
+    let sandbox = with_hooks(&[Hook("hq", "event = \"queuejob\"", "")]);
+    fs::remove_file(sandbox.file("hq.hook")).unwrap();
+    let refused = qsub(&sandbox, &[]);
+    assert!(refused.code == 32 && refused.err.contains("filter hook 'hq' encountered an exception"), "{refused:?}");
+    assert!(sandbox.log().contains("hook hq has failed: it cannot be run: No such file"), "{}", sandbox.log());
 }
 
 #[test]
@@ -194,7 +203,7 @@ fn hundreds_at_once_get_their_turn_while_others_are_answered_at_once() {
         while !flooded.is_finished() {
             let asked = Instant::now();
             sandbox.run("qstat", &[]).ok();
-            assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+            assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
             std::thread::sleep(Duration::from_millis(50));
         }
         let replies = flooded.join().unwrap().into_iter();
@@ -227,7 +236,7 @@ fn what_waits_for_a_hook_is_bounded() {
     assert!((1..=16).contains(&programs), "{programs} at once");
     let asked = Instant::now();
     sandbox.run("qstat", &[]).ok();
-    assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_millis(2500), "{:?}", asked.elapsed());
     drop(other);
     sandbox.until("the hooks' end", || sandbox.pids_of("hq.hook").is_empty().then_some(()));
 }
@@ -396,6 +405,8 @@ fn what_qmgr_cannot_make_of_a_hook_is_said() {
     assert_eq!(manage(&sandbox, "create hook a/b").code, 15028 % 256);
     let there = manage(&sandbox, "create hook filed");
     assert!(there.err.contains("already exists, try a different name"), "{there:?}");
+    let checked = sandbox.run("schedd", &["--check"]).ok();
+    assert!(checked.contains("[[hook]]") && checked.contains("modifyjob"), "{checked}");
     // What the file says of one is amended, and comes back when that is taken back.
     manage(&sandbox, "delete hook filed").ok();
     assert_eq!(manage(&sandbox, "list hook").out, "");

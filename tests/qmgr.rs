@@ -475,6 +475,7 @@ fn a_resource_that_jobs_ask_for_stays_while_schedd_runs_and_a_start_without_it_s
     let without = with.replace(LIC, "");
     let running = sandbox.submit(&["-l", "lic=1"], "sleep 600\n");
     sandbox.running(&running);
+    let waiting = sandbox.submit(&["-l", "lic=1"], "true\n");
     fs::write(&file, without).unwrap();
     kill(sandbox.pid_of("schedd").unwrap(), 1);
     let said = "not reloaded, all stays as it was";
@@ -486,6 +487,11 @@ fn a_resource_that_jobs_ask_for_stays_while_schedd_runs_and_a_start_without_it_s
     let free = sandbox.submit(&[], "true\n");
     assert_eq!(sandbox.ended(&free)["Exit_status"], 0, "schedd starts, and so does what needs nothing of it");
     assert_eq!(sandbox.state(&running), "R");
+    assert_eq!(sandbox.state(&waiting), "Q", "it does not run without what it asks for");
+    let comment = sandbox.until("a comment", || {
+        sandbox.job(&waiting)["comment"].as_str().filter(|said| said.contains("lic")).map(str::to_string)
+    });
+    assert!(comment.contains("Insufficient amount of resource: lic"), "{comment}");
     let warning = "asks for `lic`, which is no [[resource]] any more";
     assert!(sandbox.log().contains(warning), "{}", sandbox.log());
 }
