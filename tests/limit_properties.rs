@@ -5,7 +5,7 @@ use crate::sched_properties::promising;
 use crate::support::cases;
 use lanai::model::config::Config;
 use lanai::model::job::JobId;
-use lanai::model::policy::{Backfill, Filling};
+use lanai::model::policy::{Backfill, Filling, Keep};
 use lanai::model::time::Time;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster, queue};
@@ -298,4 +298,68 @@ proptest! {
         // Where those that alone exceed a limit are considered, they may keep others off the list for ever.
         prop_assert!(stuck.is_empty() || idle, "never started: {stuck:?}");
     }
+}
+
+/// The least time of several cycles, in microseconds, over 300 users with a job each that waits and one that runs.
+fn cycle_time(limits: &str) -> u128 {
+    let mut scene = cluster("300 x ncpus=4");
+    scene.policy.limits = Config::parse(limits).unwrap().policy().limits;
+    for user in 0..300 {
+        scene = scene.owned(&format!("u{user}"));
+        scene = scene.running(user + 1, "select=1:ncpus=4", &format!("n{}", user + 1), 600);
+        scene = scene.queued(user + 1001, "select=1:ncpus=4 walltime=60");
+    }
+    scene.state.prioritise(&scene.policy, scene.now);
+    let cycle = |_| {
+        let begin = std::time::Instant::now();
+        assert!(cycle::run(&scene.state, &scene.policy, scene.now).starts.is_empty());
+        begin.elapsed().as_micros()
+    };
+    (0..20).map(cycle).min().unwrap_or(0)
+}
+
+/// What 500 limits by name cost; to be asked for by itself, as it takes time.
+#[test]
+#[ignore = "measures time"]
+fn hundreds_of_named_limits_cost_a_cycle_little() {
+    let each = "[[limit]]\nuser = \"*\"\nrunning = { jobs = 100 }\n".to_string();
+    let named = |count| {
+        (0..count).map(|user| format!("[[limit]]\nuser = \"u{user}\"\nrunning = {{ jobs = 9 }}\n")).collect::<String>()
+    };
+    let others = named(500).replace("\"u", "\"v");
+    let times = [each.clone(), each.clone() + &others, each.clone() + &named(500)].map(|limits| cycle_time(&limits));
+    println!("one of each, 500 of others besides, 500 of these besides: {times:?} microseconds");
+    assert!(times[1] < times[0] * 2, "{times:?}");
+}
+
+/// Job 11's promise is in the way of job 10, and moves in the same cycle; found by the property.
+#[test]
+fn where_a_promise_moves_a_cycle_is_due_for_those_it_was_in_the_way_of() {
+    let made = |(queue, chunks, ncpus, walltime, percent)| Made {
+        user: "ann",
+        queue,
+        qos: "normal",
+        chunks,
+        ncpus,
+        walltime,
+        percent,
+    };
+    let jobs = [
+        ("batch", 1, 1, 90, 42),
+        ("workq", 1, 1, 10, 10),
+        ("workq", 1, 3, 10, 11),
+        ("batch", 1, 2, 60, 12),
+        ("batch", 1, 3, 60, 10),
+        ("batch", 1, 1, 50, 43),
+        ("workq", 2, 3, 80, 44),
+        ("workq", 1, 2, 10, 11),
+        ("batch", 2, 1, 20, 45),
+        ("batch", 1, 2, 60, 10),
+        ("workq", 2, 2, 60, 10),
+    ]
+    .map(made);
+    let limits = [Limit { whose: Whose::Batch, what: What::Nodes, soft: Some(3), hard: None }];
+    let mut scene = scene(&[2, 4, 4], &limits, &jobs, "");
+    scene.policy.backfill = Backfill { keep: Keep::Highest, ..Backfill::default() };
+    assert_eq!(run(scene, &limits, &jobs).unwrap(), BTreeSet::new());
 }
