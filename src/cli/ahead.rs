@@ -78,6 +78,12 @@ impl Options {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
+    /// The words that `-l` took without `--holes`: TORQUE's `-l` asks for whole ids, which ours always are, and
+    /// has no value.
+    pub fn give_back(&mut self) -> Vec<OsString> {
+        if self.holes { Vec::new() } else { std::mem::take(&mut self.resources) }
+    }
+
     fn views(&self) -> [bool; 7] {
         [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits]
     }
@@ -85,7 +91,7 @@ impl Options {
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
         let views = self.views().iter().filter(|given| **given).count();
-        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
+        views > 1 || (self.verbose && !self.why)
     }
 
     /// Whether users may be named.
