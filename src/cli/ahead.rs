@@ -67,7 +67,8 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
-    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Without
+    /// --holes no value follows: as in TORQUE no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
 }

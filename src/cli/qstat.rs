@@ -55,7 +55,7 @@ pub struct Args {
     /// Finished jobs too
     #[arg(short = 'x')]
     history: bool,
-    /// Jobs of these users: exact names, the host as in Job_Owner
+    /// Jobs of these users: exact names, the host as in Job_Owner; with -f all their attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...")]
     users: Option<String>,
     /// Add the hosts that each job runs on
