@@ -40,15 +40,16 @@ tell() {
 
 # Makes a client's environment: 0 when it is there, 1 when it cannot be had here, 2 on a fault.
 prepare() {
-    python3 "$1" --setup >"$folder/setup" 2>&1 </dev/null && return 0
+    timeout --foreground 900 python3 "$1" --setup >"$folder/setup" 2>&1 </dev/null && return 0
     grep -qE "$offline" "$folder/setup" && return 1
     tell "$2" "$folder/setup" >&2
     return 2
 }
 
-# Runs a driver, and prints its last line.
+# Runs a driver, and prints its last line. It ends itself after CLIENT_LIMIT seconds, if it can.
+limit=${CLIENT_LIMIT:-50}
 drive() {
-    python3 "$1" >"$folder/said" 2>"$folder/details" </dev/null || true
+    timeout --foreground -k 10 $((${limit%.*} + 60)) python3 "$1" >"$folder/said" 2>"$folder/details" </dev/null || true
     verdict=$(tail -n 1 "$folder/said")
     echo "$2: ${verdict:-said nothing}"
     case $verdict in PASS\ *) return 0 ;; esac
