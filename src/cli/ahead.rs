@@ -4,6 +4,7 @@
 
 use super::exit::{self, Failure};
 use super::json::{Document, Preamble};
+use super::listing::is_job_id;
 use super::operand::Operand;
 use super::options;
 use super::sheet;
@@ -67,8 +68,8 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
-    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Without
-    /// --holes no value follows: as in TORQUE no id is cut, which none is anyway
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before
+    /// job ids as in TORQUE: no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
 }
@@ -79,10 +80,11 @@ impl Options {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
     }
 
-    /// The words that `-l` took without `--holes`: TORQUE's `-l` asks for whole ids, which ours always are, and
-    /// has no value.
+    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours always are, and has
+    /// no value.
     pub fn give_back(&mut self) -> Vec<OsString> {
-        if self.holes { Vec::new() } else { std::mem::take(&mut self.resources) }
+        let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
+        if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
     }
 
     fn views(&self) -> [bool; 7] {
@@ -92,7 +94,7 @@ impl Options {
     /// Whether they exclude each other.
     pub fn conflict(&self) -> bool {
         let views = self.views().iter().filter(|given| **given).count();
-        views > 1 || (self.verbose && !self.why)
+        views > 1 || (self.verbose && !self.why) || (!self.resources.is_empty() && !self.holes)
     }
 
     /// Whether users may be named.
