@@ -11,7 +11,7 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
 PAGES    = $(wildcard man/*.[1-8])
 
-.PHONY: all demo test check bench torture replay-check quality man completions install uninstall clean
+.PHONY: all demo test test-clients check bench torture replay-check quality man completions install uninstall clean
 
 # The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
 # nothing: linked statically they start in two thirds of the time.
@@ -26,6 +26,14 @@ demo: all
 
 test:
 	$(CARGO) test --locked
+
+# Runs real clients of PBS's commands against the programs in PROGRAMS, by the drivers in CLIENTS. Skipped
+# where there are none, or no python3; needs the network once. CLIENT_STRICT=1 counts what goes beyond PBS.
+CLIENTS  ?= ../shared/clients
+PROGRAMS ?= target/debug
+test-clients:
+	$(if $(filter target/debug,$(PROGRAMS)),$(CARGO) build --quiet --locked)
+	@sh etc/test-clients.sh $(PROGRAMS) $(CLIENTS)
 
 check:
 	$(CARGO) fmt --check

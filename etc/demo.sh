@@ -3,45 +3,8 @@
 # Usage: demo.sh FOLDER_OF_THE_PROGRAMS
 set -eu
 
-PATH=$(cd "${1:?the folder of the programs}" && pwd):$PATH
-folder=$(mktemp -d "${TMPDIR:-/tmp}/lanai-demo.XXXXXX")
-LANAI_HOME=$folder/home
-export PATH LANAI_HOME
-mkdir "$LANAI_HOME"
-
-# Processes that belong to this demo: its folder stands in their environment.
-processes() {
-    grep -lasF "LANAI_HOME=$LANAI_HOME" /proc/[0-9]*/environ | cut -d/ -f3 | while read -r pid; do
-        case $(readlink "/proc/$pid/exe" 2>/dev/null) in */schedd | */noded) echo "$pid" ;; esac
-    done
-}
-
-# Ends all there is, whatever has happened; fails if something stays.
-clean_up() {
-    status=$?
-    trap - EXIT
-    if [ -d "$LANAI_HOME/spool" ]; then
-        qselect 2>/dev/null | xargs -r qdel >/dev/null 2>&1 || true
-        schedd --stop >/dev/null 2>&1 || true
-    fi
-    left=$(processes) waited=0
-    while [ -n "$left" ] && [ "$waited" -lt 100 ]; do
-        sleep 0.1
-        left=$(processes) waited=$((waited + 1))
-    done
-    cd /
-    if [ -n "$left" ]; then
-        echo "demo: these processes stayed and are killed:" $left >&2
-        kill -KILL $left
-        status=1
-    fi
-    rm -rf "$folder"
-    exit "$status"
-}
-trap clean_up EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+self=demo
+. "$(dirname "$0")/private.sh"
 
 # Shows a command, then runs it.
 show() {

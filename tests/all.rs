@@ -7,6 +7,7 @@ mod accounting;
 mod administrator;
 mod architecture;
 mod arrays;
+mod clients;
 mod clocks;
 mod commands;
 mod dependencies;

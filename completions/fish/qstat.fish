@@ -1,7 +1,7 @@
-complete -c qstat -s u -d 'Jobs of these users: exact names, the host as in Job_Owner' -r
+complete -c qstat -s u -d 'Jobs of these users: exact names, the host as in Job_Owner; with -f all their attributes' -r
 complete -c qstat -s F -d 'With -f: the format of the attributes, json or dsv' -r
 complete -c qstat -s D -d 'With -F dsv: what sets the values apart' -r
-complete -c qstat -s l -d 'With --holes: for how many of these, select=..., place=... as qsub has them; else for processors' -r
+complete -c qstat -s l -d 'With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before job ids as in TORQUE: no id is cut, which none is anyway' -r
 complete -c qstat -s W -d 'Not accepted, as in PBS' -r
 complete -c qstat -s a -d 'All jobs, with what they asked for'
 complete -c qstat -s i -d 'Jobs that are not running'

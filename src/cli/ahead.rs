@@ -4,6 +4,7 @@
 
 use super::exit::{self, Failure};
 use super::json::{Document, Preamble};
+use super::listing::is_job_id;
 use super::operand::Operand;
 use super::options;
 use super::sheet;
@@ -67,7 +68,8 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
-    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors
+    /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before
+    /// job ids as in TORQUE: no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
     resources: Vec<OsString>,
 }
@@ -76,6 +78,13 @@ impl Options {
     /// Whether any is given.
     pub fn are_given(&self) -> bool {
         self.views().contains(&true) || self.verbose || !self.resources.is_empty()
+    }
+
+    /// The job ids that `-l` took for resources: TORQUE's `-l` asks for whole ids, which ours always are, and has
+    /// no value.
+    pub fn give_back(&mut self) -> Vec<OsString> {
+        let are_ids = !self.holes && self.resources.iter().all(|word| is_job_id(word));
+        if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
     }
 
     fn views(&self) -> [bool; 7] {

@@ -94,7 +94,7 @@ fn one(
     };
     let refusal = match job {
         None => Refusal::unknown_job(),
-        Some(job) => match server.call(&request(job, operand.only()))? {
+        Some(job) => match reply(server, job, &operand, request)? {
             Reply::Refused(refusal) => refusal,
             Reply::Done => return Ok(Ok(())),
             Reply::Noted(notes) => {
@@ -108,22 +108,40 @@ fn one(
     Ok(Err(Failure::of_job(command, &refusal, &id)))
 }
 
+/// The server's answer. Clients that keep the digits of an id alone have lost the brackets of an array: where
+/// there is no job of a bare number, the array of that number is meant.
+fn reply(
+    server: &mut dyn Server,
+    job: JobId,
+    operand: &Operand,
+    request: &impl Fn(JobId, Option<Indices>) -> Request,
+) -> Result<Reply, ClientError> {
+    let reply = server.call(&request(job, operand.only()))?;
+    let is_unknown = |reply: &Reply| matches!(reply, Reply::Refused(refusal) if *refusal == Refusal::unknown_job());
+    let is_bare = job == JobId::job(job.number) && !operand.names_server();
+    if !is_bare || !is_unknown(&reply) {
+        return Ok(reply);
+    }
+    let of_array = server.call(&request(JobId::array(job.number), None))?;
+    Ok(if is_unknown(&of_array) { reply } else { of_array })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Command;
 
-    /// Knows jobs 1 (which it acts on) and 2 (which has finished).
+    /// Knows job 1 (on which it acts), job 2 (which has finished), and the array 3[].
     #[derive(Default)]
-    struct Scripted(Vec<u64>);
+    struct Scripted(Vec<String>);
 
     impl Server for Scripted {
         fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
-            let Request::Wait(JobId { number, .. }) = request else { unreachable!() };
-            self.0.push(*number);
-            Ok(match number {
-                1 => Reply::Done,
-                2 => Reply::Refused(Refusal::finished()),
+            let Request::Wait(job) = request else { unreachable!() };
+            self.0.push(job.to_string());
+            Ok(match job.to_string().as_str() {
+                "1" | "3[]" => Reply::Done,
+                "2" => Reply::Refused(Refusal::finished()),
                 _ => Reply::Refused(Refusal::unknown_job()),
             })
         }
@@ -133,19 +151,27 @@ mod tests {
         }
     }
 
-    fn acted(ids: &[&str]) -> (Result<u8, Failure>, Vec<u64>) {
+    fn acted(ids: &[&str]) -> (Result<u8, Failure>, String) {
         let operands: Vec<OsString> = ids.iter().map(OsString::from).collect();
         let mut server = Scripted::default();
-        (act("qdel", || Command::new("qdel"), &operands, &mut server, whole(Request::Wait)), server.0)
+        (act("qdel", || Command::new("qdel"), &operands, &mut server, whole(Request::Wait)), server.0.join(" "))
     }
 
     #[test]
     fn every_operand_is_acted_on_and_the_last_failure_counts() {
-        assert_eq!(acted(&["1"]), (Ok(0), vec![1]));
-        assert_eq!(acted(&["9", "2", "1"]), (Ok(35), vec![9, 2, 1]));
-        assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), vec![2, 9, 1]));
-        assert_eq!(acted(&["1.other", "1"]), (Ok(153), vec![1]));
-        assert_eq!(acted(&["2", "x"]), (Ok(1), vec![2]));
+        assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
+        assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "9 2 1".into()));
+        assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), "2 9 1".into()));
+        assert_eq!(acted(&["1.other", "1"]), (Ok(153), "1".into()));
+        assert_eq!(acted(&["2", "x"]), (Ok(1), "2".into()));
         assert_eq!(acted(&[]).0, Err(Failure::usage("")));
+    }
+
+    #[test]
+    fn a_bare_number_means_the_array_where_there_is_no_such_job() {
+        assert_eq!(acted(&["3"]), (Ok(0), "3 3[]".into()));
+        assert_eq!(acted(&["3.head"]), (Ok(153), "3".into()));
+        assert_eq!(acted(&["3[1]"]), (Ok(153), "3[1]".into()));
+        assert_eq!(acted(&["4"]), (Ok(153), "4 4[]".into()));
     }
 }

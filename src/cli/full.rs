@@ -52,26 +52,27 @@ pub fn text<'a>(attribute: &'a Attribute) -> Option<Cow<'a, str>> {
     })
 }
 
-/// `K=V,K=V`, with `\` before a comma or `\` inside.
+/// `K=V,K=V`, with `\` before a comma, a `"` or a `\` inside.
 fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
         if !text.is_empty() {
             text.push(',');
         }
-        let _ = write!(text, "{name}={}", escaped(value, ','));
+        let _ = write!(text, "{name}={}", escaped(value, &[',', '"']));
     }
     text
 }
 
-/// `\` before `\` and before `special`.
-pub fn escaped(text: &str, special: char) -> Cow<'_, str> {
-    if !text.contains(['\\', special]) {
+/// `\` before `\` and before what is `special`.
+fn escaped<'a>(text: &'a str, special: &[char]) -> Cow<'a, str> {
+    let marked = |c: char| c == '\\' || special.contains(&c);
+    if !text.contains(marked) {
         return text.into();
     }
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if c == '\\' || c == special {
+        if marked(c) {
             escaped.push('\\');
         }
         escaped.push(c);

@@ -55,7 +55,7 @@ pub struct Args {
     /// Finished jobs too
     #[arg(short = 'x')]
     history: bool,
-    /// Jobs of these users: exact names, the host as in Job_Owner
+    /// Jobs of these users: exact names, the host as in Job_Owner; with -f all their attributes
     #[arg(short = 'u', value_name = "USER[@HOST],...")]
     users: Option<String>,
     /// Add the hosts that each job runs on
@@ -137,7 +137,8 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     exit::run("qstat", command, || match getopt::read::<Args>(command)? {
         Line::Answered => Ok(0),
-        Line::Asked(args) => {
+        Line::Asked(mut args) => {
+            args.operands.splice(..0, args.ahead.give_back());
             let format = args.check()?;
             if args.watch {
                 return args.to_watch(&format).run(command, || args.look(&format));
@@ -198,8 +199,9 @@ impl Args {
         }
     }
 
+    /// With -f, users choose jobs and no layout: clients that ask so read attributes.
     fn is_alternate(&self) -> bool {
-        let users = self.users.is_some() && !self.ahead.are_by_user();
+        let users = self.users.is_some() && !self.ahead.are_by_user() && !self.full;
         let choosing = self.all || self.idle || self.running || self.finished || users;
         let showing = self.hosts || self.comment || self.starts || self.gigabytes || self.megawords;
         choosing || showing

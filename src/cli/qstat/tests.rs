@@ -55,7 +55,7 @@ fn options_that_exclude_each_other_are_told_with_the_usage() {
         "-F dsv",
         "-F json -a -f",
         "-F json -n -f",
-        "-F dsv -f -u alice",
+        "-F dsv -f -a -u alice",
         "-1",
         "-1 -a",
         "-B -Q",
@@ -81,6 +81,8 @@ fn options_that_only_look_contrary_are_taken() {
     for words in ["-x -H", "-B -a", "-Q -a", "-f -a", "-f -n", "-f -s", "-f -T", "-a -p", "-p -f", "-f -1", "-xf"] {
         assert!(said(&system(), words).is_ok(), "{words}");
     }
+    assert_eq!(shown(&system(), "-f -w -u bob").0, shown(&system(), "-f -w 4").0);
+    assert_eq!(shown(&system(), "-f -F dsv -u bob").0, shown(&system(), "-f -F dsv 4").0);
     assert!(shown(&system(), "-f -n 1").0.contains("\n   head/0*2\n"));
     assert_eq!(shown(&system(), "-f -1 1").0, shown(&system(), "-f -w 1").0);
 }
