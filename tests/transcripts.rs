@@ -4,6 +4,7 @@
 //! `LANAI_TRANSCRIPTS=DIR` writes the differences there, a file each; `LANAI_TRANSCRIPTS_ONLY=03,05` plays these
 //! files only.
 
+mod alike;
 mod placeholders;
 mod runner;
 mod tables;

@@ -9,8 +9,10 @@ const NEVER_MADE: &str = "88888";
 #[derive(Clone, Debug, Default)]
 pub struct Bindings {
     numbers: BTreeMap<String, String>,
-    /// The last that was bound.
+    /// The number of the last that was made.
     pub last: Option<String>,
+    /// What `qsub` has printed last, without the server: nothing where it refused.
+    pub last_id: Option<String>,
 }
 
 /// A piece of an expected line.
@@ -110,7 +112,20 @@ impl Bindings {
 
     /// Whether a line is what was expected.
     pub fn fits(&mut self, expected: &str, line: &str) -> bool {
-        self.behind(expected, line) == Some("")
+        let mut bound = self.clone();
+        let fits = bound.behind(expected, line) == Some("");
+        if fits {
+            *self = bound;
+        }
+        fits
+    }
+
+    /// Remembers what a command has submitted.
+    pub fn note(&mut self, command: &str, out: &str) {
+        if command.contains("qsub") {
+            let id = out.lines().find_map(|line| line.strip_suffix(".head"));
+            self.last_id = id.map(str::to_string);
+        }
     }
 
     /// Whether a line says what was expected, and maybe more behind it.

@@ -2,12 +2,10 @@
 
 use super::placeholders::Bindings;
 use super::tables::{Direction, Place};
-use super::verdict::{Verdict, expected, verdict};
+use super::verdict::{Verdict, difference, expected, verdict};
 use super::world::{PBSHOME, World};
 use crate::support::blocks::Block;
-use crate::support::sandbox::Done;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -15,7 +13,8 @@ use std::time::{Duration, Instant};
 const FIRST: u32 = 1001;
 
 const CONFIG: &str = "[server]\nname = \"head\"\nworkdir = \"home\"\nmanagers = [\"root\"]\nmax_array_size = 10000\n\
-    mailer = \"/tmp/recorded-in/mailer\"\nmail_from = \"adm\"\n[cycle]\npoll_interval = \"1s\"\n";
+    mailer = \"/tmp/recorded-in/mailer\"\nmail_from = \"adm\"\nrefuse_impossible = false\n\
+    [order]\nuser_priority = \"free\"\n[cycle]\npoll_interval = \"1s\"\n";
 
 /// How long a command may take, and one that the recorder gave up on.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -69,7 +68,8 @@ impl Player<'_> {
                 command = command.replace(text, meaning);
             }
         }
-        bindings.filled(&expected(&command).replace("<LAST>", bindings.last.as_deref().unwrap_or("0")))
+        let (number, id) = (bindings.last.as_deref().unwrap_or("0"), bindings.last_id.as_deref().unwrap_or(""));
+        bindings.filled(&expected(&command).replace("<LAST>", number).replace("<id>", id))
     }
 
     fn step(&self, world: &World, block: &Block, bindings: &mut Bindings) -> Outcome {
@@ -88,6 +88,7 @@ impl Player<'_> {
             let verdict = verdict(block, done.as_ref(), &mut bound);
             if verdict != Verdict::Differs || started.elapsed() > patience {
                 *bindings = bound;
+                bindings.note(&block.command, done.as_ref().map_or("", |done| &done.out));
                 let difference = difference(block, &command, done.as_ref(), verdict, bindings);
                 return Outcome { place, verdict, difference };
             }
@@ -145,49 +146,6 @@ fn settle(world: &World) {
             return;
         }
         std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// The block for a person to read: lines that fit as they are, others as `-` recorded and `+` said.
-fn difference(block: &Block, command: &str, done: Option<&Done>, verdict: Verdict, bindings: &Bindings) -> String {
-    if verdict == Verdict::Same {
-        return String::new();
-    }
-    let mut text = format!("@@ {} {:?}\n{}$ {}\n", block.line, verdict, block.who, bindings.named(command));
-    let (code, out, err) = done.map_or((None, "", ""), |done| (Some(done.code), &done.out, &done.err));
-    for (mark, recorded, said) in [("", &block.out, out), ("2> ", &block.err, err)] {
-        compare_lines(&mut text, mark, &expected(recorded), said, bindings);
-    }
-    let name = |code: Option<i32>| code.map_or("TIMEOUT".to_string(), |code| code.to_string());
-    if code != block.code {
-        let _ = writeln!(text, "-? {}\n+? {}", name(block.code), name(code));
-    }
-    text
-}
-
-fn compare_lines(text: &mut String, mark: &str, recorded: &str, said: &str, bindings: &Bindings) {
-    let (wanted, said): (Vec<_>, Vec<_>) = (recorded.lines().collect(), said.lines().collect());
-    let fits = |wanted: &str, said: &str| bindings.clone().fits(wanted, said);
-    let (mut at, mut of) = (0, 0);
-    while at < wanted.len() || of < said.len() {
-        let near = |from: usize| (from..said.len().min(from + 12)).find(|&of| at < wanted.len() && fits(wanted[at], said[of]));
-        match near(of) {
-            Some(found) => {
-                for line in &said[of..found] {
-                    let _ = writeln!(text, "+{mark}{}", bindings.named(line));
-                }
-                let _ = writeln!(text, " {mark}{}", wanted[at]);
-                (at, of) = (at + 1, found + 1);
-            }
-            None if at < wanted.len() => {
-                let _ = writeln!(text, "-{mark}{}", wanted[at]);
-                at += 1;
-            }
-            None => {
-                let _ = writeln!(text, "+{mark}{}", bindings.named(said[of]));
-                of += 1;
-            }
-        }
     }
 }
 

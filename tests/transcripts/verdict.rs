@@ -1,9 +1,11 @@
 //! Whether what a command did is what was recorded.
 
+use super::alike::{Row, rows};
 use super::placeholders::Bindings;
 use super::world::{EXEC, PBSHOME, SCRATCH};
 use crate::support::blocks::Block;
 use crate::support::sandbox::Done;
+use std::fmt::Write as _;
 
 /// How a command compares to its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,25 +23,38 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
     let (Some(done), Some(code)) = (done, block.code) else {
         return if done.is_none() && block.code.is_none() { Verdict::Same } else { Verdict::Differs };
     };
-    let out = lines_fit(&without_usage(&expected(&block.out)), &without_usage(&done.out), bindings);
+    let mut fit = |wanted: &str, said: &str| rows(wanted, said, bindings).iter().all(|row| matches!(row, Row::Same(_)));
+    let out = fit(&without_usage(&expected(&block.out)), &without_usage(&done.out));
     let (wanted, said) = (without_usage(&expected(&block.err)), without_usage(&done.err));
-    let more = says_all(&wanted, &said, bindings);
-    let same = lines_fit(&wanted, &said, bindings)
-        || (wanted.ends_with("<USAGE>\n") && lines_fit(usage_apart(&wanted), usage_apart(&said), bindings));
-    match (out && code == done.code, same, more) {
+    let needs_no_usage = wanted.ends_with("<USAGE>\n");
+    let same = fit(&wanted, &said) || (needs_no_usage && fit(usage_apart(&wanted), usage_apart(&said)));
+    match (out && code == done.code, same, says_all(&wanted, &said, bindings)) {
         (true, true, _) => Verdict::Same,
         (true, false, true) => Verdict::SaysMore,
         _ => Verdict::Differs,
     }
 }
 
-/// What was recorded, with names as they are here.
+/// What was recorded, with names as they are here, and a placeholder for what is of the machine.
 pub fn expected(text: &str) -> String {
     let text = text.replace("<EXEC>", EXEC).replace("<PBSHOME>", PBSHOME).replace("<OVL>", SCRATCH);
-    let text = text.replace("23.06.06", "<VERSION>");
-    [("pcpus = 2", "pcpus = <N>"), ("\"pcpus\":\t2", "\"pcpus\":\t<N>"), ("pcpus=2", "pcpus=<N>")]
-        .iter()
-        .fold(text, |text, (theirs, here)| text.replace(theirs, here))
+    let text = text.replace("23.06.06", "<VERSION>").replace("pcpus = 2", "pcpus = <N>").replace("pcpus=2", "pcpus=<N>");
+    text.split_inclusive('\n').map(measured).collect()
+}
+
+/// A line of JSON with a figure that was measured has a placeholder for it.
+fn measured(line: &str) -> String {
+    let Some((key, value)) = line.split_once(":\t").filter(|(key, _)| key.starts_with("\t\t\t")) else {
+        return line.to_string();
+    };
+    let end = if value.trim_end().ends_with(',') { ",\n" } else { "\n" };
+    let is_short = value.starts_with("\"00:00:") && key == "\t\t\t\t\"walltime\"";
+    match key.trim_start() {
+        "\"mem\"" | "\"vmem\"" if value.contains("kb\"") && !value.contains("1048576") => format!("{key}:\t\"<N>kb\"{end}"),
+        "\"pcpus\"" | "\"cpupercent\"" => format!("{key}:\t<N>{end}"),
+        _ if is_short => format!("{key}:\t\"<HHMMSS>\"{end}"),
+        _ => line.to_string(),
+    }
 }
 
 /// Usage and help texts are ours (decision 8): one mark stands for them.
@@ -50,15 +65,9 @@ fn without_usage(text: &str) -> String {
     kept.concat() + if is_all { "" } else { "<USAGE>\n" }
 }
 
-/// The text with or without a usage text.
+/// The text without the mark for a usage text.
 fn usage_apart(text: &str) -> &str {
     text.strip_suffix("<USAGE>\n").unwrap_or(text)
-}
-
-fn lines_fit(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
-    let (wanted, said): (Vec<_>, Vec<_>) = (expected.split('\n').collect(), text.split('\n').collect());
-    let fitting = wanted.iter().zip(&said).filter(|(wanted, said)| bindings.fits(wanted, said)).count();
-    fitting == wanted.len() && wanted.len() == said.len()
 }
 
 /// Whether every line expected is said in order, maybe with more behind it.
@@ -67,4 +76,27 @@ fn says_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
     let mut wanted = usage_apart(expected).lines().peekable();
     let is_silent = wanted.peek().is_none();
     wanted.all(|wanted| said.any(|line| bindings.begins(wanted, line))) && !is_silent
+}
+
+/// The block for a person to read: lines that fit as they are, others as `-` recorded and `+` said.
+pub fn difference(block: &Block, command: &str, done: Option<&Done>, verdict: Verdict, bindings: &mut Bindings) -> String {
+    if verdict == Verdict::Same {
+        return String::new();
+    }
+    let mut text = format!("@@ {} {:?}\n{}$ {}\n", block.line, verdict, block.who, bindings.named(command));
+    let (code, out, err) = done.map_or((None, "", ""), |done| (Some(done.code), &done.out, &done.err));
+    for (mark, recorded, said) in [("", &block.out, out), ("2> ", &block.err, err)] {
+        for row in rows(&expected(recorded), said, bindings) {
+            let _ = match row {
+                Row::Same(line) => writeln!(text, " {mark}{line}"),
+                Row::Missing(line) => writeln!(text, "-{mark}{line}"),
+                Row::Extra(line) => writeln!(text, "+{mark}{}", bindings.named(&line)),
+            };
+        }
+    }
+    let name = |code: Option<i32>| code.map_or("TIMEOUT".to_string(), |code| code.to_string());
+    if code != block.code {
+        let _ = writeln!(text, "-? {}\n+? {}", name(block.code), name(code));
+    }
+    text
 }
