@@ -5,7 +5,6 @@ use super::operand::Operand;
 use super::source::Source;
 use crate::model::array::Indices;
 use crate::model::job::JobId;
-use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Question, Reply, Request};
@@ -84,7 +83,8 @@ fn one(
     server: &mut dyn Server,
     request: &impl Fn(JobId, Option<Indices>) -> Request,
 ) -> Result<Result<(), Failure>, Failure> {
-    let operand = match Operand::parse(operand) {
+    let word = operand;
+    let operand = match Operand::parse(word) {
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -93,7 +93,7 @@ fn one(
         false => operand.local(),
     };
     let refusal = match job {
-        None => Refusal::unknown_job(),
+        None => return Ok(Err(operand.misplaced(word))),
         Some(job) => match server.call(&request(job, operand.only()))? {
             Reply::Refused(refusal) => refusal,
             Reply::Done => return Ok(Ok(())),
@@ -111,6 +111,7 @@ fn one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::refusal::Refusal;
     use clap::Command;
 
     /// Knows jobs 1 (which it acts on) and 2 (which has finished).
@@ -144,7 +145,8 @@ mod tests {
         assert_eq!(acted(&["1"]), (Ok(0), vec![1]));
         assert_eq!(acted(&["9", "2", "1"]), (Ok(35), vec![9, 2, 1]));
         assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), vec![2, 9, 1]));
-        assert_eq!(acted(&["1.other", "1"]), (Ok(153), vec![1]));
+        assert_eq!(acted(&["1.other", "1"]), (Ok(1), vec![1]));
+        assert_eq!(acted(&["1@other", "1"]), (Ok(160), vec![1]));
         assert_eq!(acted(&["2", "x"]), (Ok(1), vec![2]));
         assert_eq!(acted(&[]).0, Err(Failure::usage("")));
     }

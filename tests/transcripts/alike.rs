@@ -19,6 +19,7 @@ const ALSO_SHOWN: &[(&str, &str)] = &[
     ("estimated", "every job that waits is told when it is to start"),
     ("session_id", "known as soon as the job runs"),
     ("jobdir", "the same"),
+    ("lanai_reason", "the same for programs"),
     ("resources_used", "known from the first moment; the recorded node was asked later"),
 ];
 
@@ -71,16 +72,18 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
     rows
 }
 
-/// The lines of a text; a list of variables is one line each, however it was wrapped, and so is what `|` parts.
+/// The lines of a text; a list of variables is one line each, however it was wrapped, and so is what `|` parts. A
+/// comment is one line, too.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut in_list = false;
+    let begins = |line: &String| line.starts_with("    Variable_List = ") || line.starts_with("    comment = ");
     for line in text.split('\n') {
         match (in_list, line.strip_prefix('\t')) {
             (true, Some(more)) if !more.starts_with('\t') => *lines.last_mut().expect("a list begins") += more,
             _ => lines.push(line.to_string()),
         }
-        in_list = lines.last().is_some_and(|line| line.starts_with("    Variable_List = "));
+        in_list = lines.last().is_some_and(begins);
     }
     lines.iter().flat_map(|line| parts(line)).collect()
 }
@@ -115,7 +118,8 @@ fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     let (wanted, said) = (without_comma(wanted), without_comma(said));
     // Use was not known yet when the recorder looked.
     let not_yet = said.replace("00:00:00 R ", "       0 R ").replace(" R 00:00", " R   --");
-    let wanted = wanted.replace("substate = 41", "substate = 42").replace("\"substate\":\t41", "\"substate\":\t42");
+    let started = ["substate = 41", "substate=41", "\"substate\":\t41"];
+    let wanted = started.iter().fold(wanted.to_string(), |text, old| text.replace(old, &old.replace("41", "42")));
     bindings.fits(&wanted, said) || bindings.fits(&wanted, &not_yet) || comments_alike(&wanted, said, bindings)
 }
 
@@ -133,7 +137,7 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
             said.split_once("Not Running: Insufficient amount").is_some_and(|(said, _)| bindings.fits(before, said))
         })
     });
-    figures || (wanted.trim_start().starts_with("comment = ") && bindings.begins(wanted, said))
+    figures || (is_one_of(wanted, &[("comment", "")]) && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
 }
 
 #[test]

@@ -33,6 +33,9 @@ const FORMS: &[(&str, &str)] = &[
     ("MM/DD/YYYY HH:MM:SS", "99/99/9999 99:99:99"),
     ("EPOCH", "9999999999"),
     ("HHMMSS", "99:99:99"),
+    ("PID", "99999"),
+    ("H:M", "99:99"),
+    ("DAY H:M", "aaa 99:99"),
 ];
 
 fn placeholder(name: &str) -> Option<Piece<'_>> {
@@ -41,7 +44,6 @@ fn placeholder(name: &str) -> Option<Piece<'_>> {
     }
     match name {
         "N" => Some(Piece::Some(|char| char.is_ascii_digit())),
-        "PID" => Some(Piece::Some(|char| char.is_ascii_digit() || char == ' ')),
         "PORT" | "RANK" | "COOKIE" => Some(Piece::Some(|char| !char.is_whitespace())),
         "VERSION" => Some(Piece::Some(|char| char.is_ascii_digit() || char == '.')),
         _ => is_number(name).then_some(Piece::Number(name)),

@@ -39,6 +39,10 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
 pub fn expected(text: &str) -> String {
     let text = text.replace("<EXEC>", EXEC).replace("<PBSHOME>", PBSHOME).replace("<OVL>", SCRATCH);
     let text = text.replace("23.06.06", "<VERSION>").replace("pcpus = 2", "pcpus = <N>").replace("pcpus=2", "pcpus=<N>");
+    let text = text.replace("Sat 11:28", "<DAY H:M>");
+    let text = ["11:28", "11:38", "12:28", "12:29"]
+        .iter()
+        .fold(text, |text, moment| text.replace(&format!("Today {moment}"), "Today <H:M>"));
     text.split_inclusive('\n').map(measured).collect()
 }
 
