@@ -30,6 +30,7 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     ("Port", "nodes have no ports"),
     ("pbs_version", "of a node: it is the server's"),
     ("last_used_time", "not kept"),
+    ("partition", "there are none"),
     ("power_provisioning", "nodes are not switched off"),
     ("schedselect", "only of the recorded server's own use"),
     ("hashname", "the same"),
@@ -41,6 +42,13 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     ("PBS_O_INTERACTIVE_AUTH_METHOD", "of the recorded server's own use"),
     ("PBS_O_INTERACTIVE_ENCRYPT_METHOD", "the same"),
 ];
+
+/// What `qstat -s` says of jobs about which the recorded server said nothing.
+const WHY: [&str; 2] = ["   Job held: ", "   Not Running: Waiting until "];
+
+fn tells_why(line: &str) -> bool {
+    WHY.iter().any(|why| line.starts_with(why))
+}
 
 /// How far a line is looked for among those said.
 const NEAR: usize = 12;
@@ -54,10 +62,10 @@ pub fn rows(recorded: &str, said: &str, bindings: &mut Bindings) -> Vec<Row> {
         if of < said.len() && fits(of, bindings) {
             rows.push(Row::Same(wanted[at].clone()));
             (at, of) = (at + 1, of + 1);
-        } else if of < said.len() && is_one_of(&said[of], ALSO_SHOWN) {
-            of = behind(&said, of);
         } else if at < wanted.len() && is_one_of(&wanted[at], NOT_SHOWN) {
             at += 1;
+        } else if of < said.len() && (is_one_of(&said[of], ALSO_SHOWN) || tells_why(&said[of])) {
+            of = behind(&said, of);
         } else if let Some(found) = (of + 1..said.len().min(of + NEAR)).find(|of| fits(*of, bindings)) {
             rows.extend(said[of..found].iter().cloned().map(Row::Extra));
             of = found;
@@ -118,9 +126,14 @@ fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     let (wanted, said) = (without_comma(wanted), without_comma(said));
     // Use was not known yet when the recorder looked.
     let not_yet = said.replace("00:00:00 R ", "       0 R ").replace(" R 00:00", " R   --");
+    // Nor is it compared how long the recorder's machine took.
+    let sooner = [" R ", " F "].iter().fold(said.to_string(), |text, state| {
+        text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
+    });
     let started = ["substate = 41", "substate=41", "\"substate\":\t41"];
     let wanted = started.iter().fold(wanted.to_string(), |text, old| text.replace(old, &old.replace("41", "42")));
-    bindings.fits(&wanted, said) || bindings.fits(&wanted, &not_yet) || comments_alike(&wanted, said, bindings)
+    let is_told_why = wanted == "    -- " && tells_why(said);
+    is_told_why || bindings.fits(&wanted, said) || bindings.fits(&wanted, &not_yet) || bindings.fits(&wanted, &sooner) || comments_alike(&wanted, said, bindings)
 }
 
 /// In JSON the last line of an object has none.
@@ -130,6 +143,11 @@ fn without_comma(line: &str) -> &str {
 
 /// Decision 14: the comment of a job that waits has figures. Other comments may say more, too (decision 21).
 fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
+    // What is short of several things is told of one of them.
+    let never = "Can Never Run: Insufficient amount of resource: ";
+    let one_of_them = wanted.split_once(never).zip(said.split_once(never)).is_some_and(|((wanted, _), (said, _))| {
+        bindings.fits(wanted, said)
+    });
     let busy = ["Not Running: Not enough free nodes available", "Not Running: No available resources on nodes"];
     let figures = busy.iter().any(|busy| {
         let before = wanted.strip_suffix(busy);
@@ -137,7 +155,7 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
             said.split_once("Not Running: Insufficient amount").is_some_and(|(said, _)| bindings.fits(before, said))
         })
     });
-    figures || (is_one_of(wanted, &[("comment", "")]) && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
+    figures || one_of_them || (is_one_of(wanted, &[("comment", "")]) && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
 }
 
 #[test]

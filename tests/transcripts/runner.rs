@@ -20,6 +20,9 @@ const CONFIG: &str = "[server]\nname = \"head\"\nworkdir = \"home\"\nmanagers = 
 const LIMIT: Duration = Duration::from_secs(20);
 const GIVEN_UP: Duration = Duration::from_millis(1500);
 
+/// How long a question is asked again, until its answer is the one recorded.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// What a block came to.
 pub struct Outcome {
     pub place: Place,
@@ -77,10 +80,11 @@ impl Player<'_> {
         let instead = self.prepare(world, place, bindings);
         let command = self.filled(instead.as_ref().unwrap_or(&block.command), bindings);
         let who = if block.who.is_empty() { "alice" } else { &block.who };
-        if !command.contains("qsub") || self.known.contains(&place) {
+        let (asks, is_known) = (is_question(&command), self.known.contains(&place));
+        if is_known || (!asks && !command.contains("qsub")) {
             settle(world);
         }
-        let patience = Duration::from_millis(if self.known.contains(&place) || !is_question(&command) { 0 } else { patience() });
+        let patience = if is_known || !asks { Duration::ZERO } else { PATIENCE };
         let started = Instant::now();
         loop {
             let done = world.run(who, &command, if block.code.is_none() { GIVEN_UP } else { LIMIT });
@@ -95,11 +99,6 @@ impl Player<'_> {
             std::thread::sleep(Duration::from_millis(40));
         }
     }
-}
-
-/// How many milliseconds a question may be asked again: `LANAI_TRANSCRIPTS_PATIENCE`, else some seconds.
-fn patience() -> u64 {
-    std::env::var("LANAI_TRANSCRIPTS_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(6000)
 }
 
 /// Starts the daemons.
@@ -132,8 +131,8 @@ fn is_question(command: &str) -> bool {
 /// Waits, not for long, until no job is about to become another: started, ended, or considered.
 fn settle(world: &World) {
     let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(800) {
-        let Some(done) = world.run("root", "qstat -t -f -F json", LIMIT) else { return };
+    while started.elapsed() < Duration::from_secs(3) {
+        let Some(done) = world.run("root", "qstat -f -F json", LIMIT) else { return };
         let Ok(said) = serde_json::from_str::<serde_json::Value>(&done.out) else { return };
         let mut jobs = said["Jobs"].as_object().into_iter().flatten().map(|(_, job)| job);
         let in_flux = |job: &serde_json::Value| match job["job_state"].as_str() {
