@@ -2,13 +2,13 @@
 
 use super::ask::{self, Ask};
 use super::attributes::Attributes;
+use super::away::{self, unknown_host};
 use super::dsv;
 use super::exit::{self, Failure};
 use super::full;
 use super::getopt::{self, Line};
 use super::json::{Document, Preamble};
 use super::layout::cut;
-use super::away::{self, unknown_host};
 use super::nodes::{self, Format, Group};
 use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;

@@ -1,9 +1,9 @@
 //! `qselect`: the ids of the jobs that meet all conditions, one per line.
 
 use super::ask::{self, Ask, Feed};
+use super::away::unknown_host;
 use super::exit::{self, Failure, NO_SERVER};
 use super::getopt::{self, Line};
-use super::away::unknown_host;
 use super::listing::Owner;
 use super::selection::{self, Condition};
 use crate::model::attribute::same_server;

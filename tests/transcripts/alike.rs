@@ -127,13 +127,17 @@ fn alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     // Use was not known yet when the recorder looked.
     let not_yet = said.replace("00:00:00 R ", "       0 R ").replace(" R 00:00", " R   --");
     // Nor is it compared how long the recorder's machine took.
-    let sooner = [" R ", " F "].iter().fold(said.to_string(), |text, state| {
-        text.replace(&format!("{state}00:01"), &format!("{state}00:00"))
-    });
+    let sooner = [" R ", " F "]
+        .iter()
+        .fold(said.to_string(), |text, state| text.replace(&format!("{state}00:01"), &format!("{state}00:00")));
     let started = ["substate = 41", "substate=41", "\"substate\":\t41"];
     let wanted = started.iter().fold(wanted.to_string(), |text, old| text.replace(old, &old.replace("41", "42")));
     let is_told_why = wanted == "    -- " && tells_why(said);
-    is_told_why || bindings.fits(&wanted, said) || bindings.fits(&wanted, &not_yet) || bindings.fits(&wanted, &sooner) || comments_alike(&wanted, said, bindings)
+    is_told_why
+        || bindings.fits(&wanted, said)
+        || bindings.fits(&wanted, &not_yet)
+        || bindings.fits(&wanted, &sooner)
+        || comments_alike(&wanted, said, bindings)
 }
 
 /// In JSON the last line of an object has none.
@@ -145,9 +149,10 @@ fn without_comma(line: &str) -> &str {
 fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
     // What is short of several things is told of one of them.
     let never = "Can Never Run: Insufficient amount of resource: ";
-    let one_of_them = wanted.split_once(never).zip(said.split_once(never)).is_some_and(|((wanted, _), (said, _))| {
-        bindings.fits(wanted, said)
-    });
+    let one_of_them = wanted
+        .split_once(never)
+        .zip(said.split_once(never))
+        .is_some_and(|((wanted, _), (said, _))| bindings.fits(wanted, said));
     let busy = ["Not Running: Not enough free nodes available", "Not Running: No available resources on nodes"];
     let figures = busy.iter().any(|busy| {
         let before = wanted.strip_suffix(busy);
@@ -155,7 +160,10 @@ fn comments_alike(wanted: &str, said: &str, bindings: &mut Bindings) -> bool {
             said.split_once("Not Running: Insufficient amount").is_some_and(|(said, _)| bindings.fits(before, said))
         })
     });
-    figures || one_of_them || (is_one_of(wanted, &[("comment", "")]) && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
+    figures
+        || one_of_them
+        || (is_one_of(wanted, &[("comment", "")])
+            && bindings.begins(wanted.trim_end_matches('"'), said.trim_end_matches('"')))
 }
 
 #[test]

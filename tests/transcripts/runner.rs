@@ -120,8 +120,29 @@ fn begin(world: &World) {
 /// Whether a command only asks, so that it may be asked again.
 fn is_question(command: &str) -> bool {
     let changing = [
-        "qsub", "qdel", "qalter", "qhold", "qrls", "qrerun", "qmove", "qsig", "qmsg", "qorder", "qrun", "qenable",
-        "qdisable", "qstart", "qstop", "qterm", "pbs_rsub", "pbs_rdel", "pbs_ralter", "pbs_release", "rm ", "cp ", "mkdir",
+        "qsub",
+        "qdel",
+        "qalter",
+        "qhold",
+        "qrls",
+        "qrerun",
+        "qmove",
+        "qsig",
+        "qmsg",
+        "qorder",
+        "qrun",
+        "qenable",
+        "qdisable",
+        "qstart",
+        "qstop",
+        "qterm",
+        "pbs_rsub",
+        "pbs_rdel",
+        "pbs_ralter",
+        "pbs_release",
+        "rm ",
+        "cp ",
+        "mkdir",
     ];
     let manages = command.contains("qmgr") && !command.contains("list") && !command.contains("print");
     let marks = command.contains("pbsnodes -o") || command.contains("pbsnodes -r") || command.contains("pbsnodes -C");

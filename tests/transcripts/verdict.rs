@@ -38,7 +38,8 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
 /// What was recorded, with names as they are here, and a placeholder for what is of the machine.
 pub fn expected(text: &str) -> String {
     let text = text.replace("<EXEC>", EXEC).replace("<PBSHOME>", PBSHOME).replace("<OVL>", SCRATCH);
-    let text = text.replace("23.06.06", "<VERSION>").replace("pcpus = 2", "pcpus = <N>").replace("pcpus=2", "pcpus=<N>");
+    let text =
+        text.replace("23.06.06", "<VERSION>").replace("pcpus = 2", "pcpus = <N>").replace("pcpus=2", "pcpus=<N>");
     let text = text.replace("Sat 11:28", "<DAY H:M>");
     let text = ["11:28", "11:38", "12:28", "12:29"]
         .iter()
@@ -54,7 +55,9 @@ fn measured(line: &str) -> String {
     let end = if value.trim_end().ends_with(',') { ",\n" } else { "\n" };
     let is_short = value.starts_with("\"00:00:") && key == "\t\t\t\t\"walltime\"";
     match key.trim_start() {
-        "\"mem\"" | "\"vmem\"" if value.contains("kb\"") && !value.contains("1048576") => format!("{key}:\t\"<N>kb\"{end}"),
+        "\"mem\"" | "\"vmem\"" if value.contains("kb\"") && !value.contains("1048576") => {
+            format!("{key}:\t\"<N>kb\"{end}")
+        }
         "\"pcpus\"" | "\"cpupercent\"" => format!("{key}:\t<N>{end}"),
         _ if is_short => format!("{key}:\t\"<HHMMSS>\"{end}"),
         _ => line.to_string(),
@@ -83,7 +86,13 @@ fn says_all(expected: &str, text: &str, bindings: &mut Bindings) -> bool {
 }
 
 /// The block for a person to read: lines that fit as they are, others as `-` recorded and `+` said.
-pub fn difference(block: &Block, command: &str, done: Option<&Done>, verdict: Verdict, bindings: &mut Bindings) -> String {
+pub fn difference(
+    block: &Block,
+    command: &str,
+    done: Option<&Done>,
+    verdict: Verdict,
+    bindings: &mut Bindings,
+) -> String {
     if verdict == Verdict::Same {
         return String::new();
     }
