@@ -126,6 +126,34 @@ fn a_routing_queue_passes_on_what_there_is_room_for() {
     refused(&never, 191, "qsub: Job rejected by all possible destinations: long: Job violates");
 }
 
+/// P30: what waits in a routing queue outlives the destination it waits for, and a crash, and goes on when there is
+/// another; what is held or an array as all else.
+#[test]
+fn jobs_wait_on_when_their_destination_is_deleted() {
+    let sandbox = sandbox();
+    let qmgr = |line: &str| sandbox.run("qmgr", &["-c", line]);
+    qmgr("create queue soon queue_type = e, started = t").ok();
+    qmgr("set queue in route_destinations = soon").ok();
+    let submit = |arguments: &[&str]| sandbox.run("qsub", &[&["-q", "in"], arguments, &["job.sh"]].concat()).line();
+    let jobs = [submit(&[]), submit(&["-h"]), submit(&["-J", "1-2"])];
+    let queues = || jobs.each_ref().map(|id| queue_of(&sandbox, id));
+    assert_eq!(queues(), ["in"; 3], "soon is closed");
+    let deleted = qmgr("delete queue soon");
+    assert!(deleted.code == 0 && deleted.err.contains("warning: queue in still leads to soon"), "{deleted:?}");
+    refused(&sandbox.run("qsub", &["-q", "in", "job.sh"]), 191, "all possible destinations: soon: Unknown queue");
+    sandbox.kill("schedd");
+    assert_eq!(queues(), ["in"; 3]);
+    qmgr("set queue in route_destinations = workq").ok();
+    sandbox.until("them to go on", || (queues() == ["workq", "in", "workq"]).then_some(()));
+    assert_eq!(
+        sandbox.job(&jobs[0])["Resource_List"]["walltime"],
+        "00:10:00",
+        "it gets what goes without saying there"
+    );
+    sandbox.run("qrls", &[&jobs[1]]).ok();
+    sandbox.until("it to follow them", || (queues() == ["workq"; 3]).then_some(()));
+}
+
 /// I19.
 #[test]
 fn one_job_too_many_is_refused_with_the_count() {

@@ -13,7 +13,13 @@ mod nested;
 
 mod queue;
 
+mod reservations;
+
 mod scenarios;
+
+mod tasks;
+
+mod tracejob;
 
 use super::{PROGRAMS, Program};
 use clap_mangen::Man;

@@ -110,6 +110,8 @@ pub mod period;
 
 mod cell;
 
+mod columns;
+
 mod efficiency;
 
 pub mod tracejob;

@@ -16,6 +16,7 @@ pub use table::ConfigError;
 use super::amendment::{Key, Target};
 use super::charge::UsageRules;
 use super::expression::Expression;
+use super::hook::Hook;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
@@ -61,6 +62,8 @@ pub struct Config {
     pub usage: UsageRules,
     /// `[[node]]`, in the order given.
     pub nodes: Vec<NodeConfig>,
+    /// `[[hook]]`, in the order given.
+    pub hooks: Vec<Hook>,
     /// `[[reservation]]`, in the order given.
     pub reservations: Vec<ReservationConfig>,
     /// `[[dedicated]]`.
@@ -369,9 +372,15 @@ impl Config {
         all
     }
 
+    /// This without what is only shown.
+    pub fn without_remarks(&self) -> Config {
+        let queues = self.queues.iter().map(|queue| Queue { comment: None, ..queue.clone() });
+        Config { queues: queues.collect(), kept: BTreeMap::new(), ..self.clone() }
+    }
+
     /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
     fn limits_with_exemptions(&self) -> Limits {
-        sections::quality::lift(self.limits.clone().with_hard_of_each(), &self.qualities)
+        sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
     /// What the cycle goes by.

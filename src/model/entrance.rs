@@ -47,14 +47,26 @@ pub struct Entered {
     pub notes: Vec<String>,
 }
 
+/// What a job asks for that is to go into another queue: who leaves that of a reservation leaves the reservation;
+/// one asked for by name stays.
+pub fn elsewhere(spec: &Spec, queue: &str) -> Spec {
+    let mut spec = spec.clone();
+    if spec.queue != queue {
+        spec.reservation = spec.reservation.filter(|asked| *asked != spec.queue);
+        spec.queue = queue.to_string();
+    }
+    spec
+}
+
 impl Entrance<'_> {
     /// Lets a job that will stand so into the queue that it names, or right on to where that routes it.
     pub fn enter(&self, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         let queue = self.find(&spec.queue)?;
         let own = self.admit(spec, queue, false)?;
         let Some(route) = &queue.route else { return self.settle(own) };
-        // A job that no destination could ever take is not let in, whether it is passed on now or not.
-        match self.pass_on(spec, queue)? {
+        // A job that no destination could ever take is not let in, whether it is passed on now or not. Passed on
+        // is what it comes to here: as when it has waited.
+        match self.pass_on(&own, queue)? {
             Some(entered) if queue.started && route.passes(standing) => Ok(entered),
             _ => self.settle(own),
         }

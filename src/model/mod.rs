@@ -40,6 +40,8 @@ pub mod staging;
 
 pub mod hosts;
 
+pub mod hook;
+
 pub mod indices;
 
 pub mod job;

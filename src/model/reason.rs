@@ -2,7 +2,12 @@
 
 mod codes;
 
+mod stage;
+
+mod words;
+
 pub use codes::{CODES, Code, stage_of};
+pub use stage::Stage;
 
 use super::excess::Excess;
 use super::job::JobId;
@@ -10,62 +15,6 @@ use super::limit;
 use super::time::Time;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::fmt;
-
-/// A stage that a job goes through on its way to its nodes, in their order. The first that refuses is
-/// why it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stage {
-    /// Is it free to start: no hold, no dependency, no time to wait for?
-    State,
-    /// Could it ever run, and does its queue start jobs now?
-    Admission,
-    /// Who goes before it?
-    Priority,
-    /// Has its owner, or its array, had enough for now?
-    Throttle,
-    /// Which nodes suit, and have enough?
-    Match,
-    /// Do they lie together as asked, and is nobody promised them?
-    Allocate,
-    /// May it pass jobs that wait for room?
-    Backfill,
-    /// Could others make way?
-    Preempt,
-    /// Does its node begin it?
-    Launch,
-}
-
-impl Stage {
-    /// All, in their order.
-    pub const ALL: [Stage; 9] = [
-        Stage::State,
-        Stage::Admission,
-        Stage::Priority,
-        Stage::Throttle,
-        Stage::Match,
-        Stage::Allocate,
-        Stage::Backfill,
-        Stage::Preempt,
-        Stage::Launch,
-    ];
-
-    /// As commands and scenarios name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::State => "state",
-            Stage::Admission => "admission",
-            Stage::Priority => "priority",
-            Stage::Throttle => "throttle",
-            Stage::Match => "match",
-            Stage::Allocate => "allocate",
-            Stage::Backfill => "backfill",
-            Stage::Preempt => "preempt",
-            Stage::Launch => "launch",
-        }
-    }
-}
 
 /// In what a node and a job do not suit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -364,97 +313,6 @@ impl Reason {
         let is_unsuitable = matches!(self, Reason::Unsuitable { never: true, .. });
         is_unsuitable
             || matches!(self, Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. })
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(if self.is_never() { "Can Never Run: " } else { "Not Running: " })?;
-        self.write_said(f)
-    }
-}
-
-impl Reason {
-    /// What its queue or its quality of service says of it.
-    fn of_what_it_is_in(&self) -> &'static str {
-        match self {
-            Reason::NoBackfill => "Job would pass a blocked job, which its quality of service does not",
-            _ => "Queue not an execution queue.",
-        }
-    }
-
-    fn write_said(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Reason::NeverEnough { resource, requested, available, total }
-            | Reason::Busy { resource, requested, available, total, .. } => {
-                write!(f, "{}", Short(resource, requested, available, total))
-            }
-            Reason::NeverMatches { resource, requested, found } => {
-                write!(f, "Insufficient amount of resource: {resource} ({requested} != {found})")
-            }
-            Reason::NeverNodes { requested, total } => {
-                write!(f, "Not enough total nodes available (R: {requested} T: {total})")
-            }
-            Reason::Unsuitable { bar, said, .. } => write!(f, "{}: {said}", bar.name()),
-            Reason::QueueStopped => f.write_str("Queue not started."),
-            Reason::QueueRoutes | Reason::NoBackfill => f.write_str(self.of_what_it_is_in()),
-            Reason::UnderThreshold { value, threshold } => {
-                write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
-            }
-            Reason::ArrayLimit { limit } => {
-                write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")
-            }
-            Reason::Scattered { fitting, needed } => {
-                write!(f, "Not enough free nodes available (R: {needed} A: {fitting})")
-            }
-            Reason::Nowhere { said, nodes, .. } => write!(f, "Not enough free nodes available ({nodes} are: {said})"),
-            Reason::NotContiguous => f.write_str("Not enough free nodes available side by side"),
-            Reason::NoSet { by } => write!(f, "Not enough free nodes available of one {by}"),
-            Reason::Booked { .. } => f.write_str("Job waits for its promised start"),
-            Reason::WouldDelayBooking { holder, .. } => {
-                write!(f, "Job would conflict with the promised start of job {holder}")
-            }
-            Reason::BackfillDepth { limit } => {
-                write!(f, "Not among the first {limit} jobs considered behind a blocked one")
-            }
-            Reason::NoWalltime => f.write_str("Job has no walltime and would pass jobs that are promised a start"),
-            Reason::KeptForWider { size, .. } => {
-                write!(f, "What became free is kept for jobs of {size} processors or more for a while")
-            }
-            Reason::UsedOutside { requested, available, total, outside } => write!(
-                f,
-                "Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
-                 {outside} in use by processes outside the queue)"
-            ),
-            Reason::Reserved { window, .. } => {
-                write!(f, "Job would conflict with reservation or top job ({window})")
-            }
-            Reason::NotOpen { window } => write!(f, "Reservation {window} is not open"),
-            Reason::OutlastsWindow { requested, left } => write!(f, "{}", Short("walltime", requested, left, left)),
-            Reason::DedicatedTime => f.write_str("Dedicated time conflict"),
-            Reason::CrossesDedicated { .. } => f.write_str("Job would cross dedicated time boundary"),
-            Reason::PrimeOnly => f.write_str("Job will run in primetime only"),
-            Reason::NonprimeOnly => f.write_str("Job will run in nonprimetime only"),
-            Reason::CrossesPrime { into_prime, .. } => {
-                write!(f, "Job will cross into {}", if *into_prime { "primetime" } else { "nonprimetime" })
-            }
-            Reason::Limited(excess) => write!(f, "{excess}"),
-            Reason::NoNodes => f.write_str("No nodes available: none answers, or all are offline"),
-            Reason::AwaitsChoice => f.write_str("The site's program is choosing nodes"),
-            Reason::Deferred { .. } => f.write_str(DEFERRED),
-        }
-    }
-}
-
-const DEFERRED: &str = "Job failed or could not be started; it is tried again after a pause";
-
-/// Too little of a resource: which, asked for, available, in all.
-struct Short<'a>(&'a str, &'a str, &'a str, &'a str);
-
-impl fmt::Display for Short<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Short(resource, requested, available, total) = self;
-        write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total})")
     }
 }
 

@@ -27,7 +27,8 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
-        let may = class.at_once.is_none() && throttling::admit(candidate, ledger).is_ok();
+        let may_pass = class.at_once.is_none() && !ledger.passes_nobody(class);
+        let may = may_pass && throttling::admit(candidate, ledger).is_ok();
         let shape = class.shape.clone();
         if may && feasibility::screen(&shape, ledger).is_ok() && matching::fits(&ledger.space, &shape) {
             let worth = filling::worth(ledger.backfill().metric, class, ledger);
@@ -109,6 +110,7 @@ impl<'s> Search<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::Filling;
+    use crate::model::quality::{Flag, Quality};
     use crate::sched::fixture::{Scene, cluster};
 
     fn greedy(fillers: &[&str]) -> Scene {
@@ -130,6 +132,15 @@ mod tests {
     fn m30_who_may_not_run_stands_for_nothing() {
         let fillers = ["select=1:ncpus=4 queue=stopped", "select=1:ncpus=4:color=red", "select=1:ncpus=2"];
         assert_eq!(greedy(&fillers).starts(), "5 on n1");
+    }
+
+    /// M27: what passes nobody is worth nothing to fill with, however much room it would take.
+    #[test]
+    fn m27_who_passes_nobody_takes_no_place_in_a_combination() {
+        let mut scene = greedy(&["select=1:ncpus=4 qos=still", "select=1:ncpus=2", "select=1:ncpus=3"]);
+        let still = Quality { flags: vec![Flag::NoBackfill], ..Quality::new("still", 1.0) };
+        scene.policy.qualities.all.push(still);
+        assert_eq!(scene.starts(), "5 on n1");
     }
 
     /// M30: so many of a class as are worth it, not all that would fit.

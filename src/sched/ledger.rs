@@ -139,26 +139,31 @@ impl<'s> Ledger<'s> {
         let is_promised = self.calendar.promise(candidate.job).is_some();
         let placement = self.place_as_it_may(candidate)?;
         let passes = self.promises.blocked.is_some() && !is_promised;
-        if passes && self.policy.qualities.flags(candidate.class.who.qos.as_deref()).contains(&Flag::NoBackfill) {
+        if passes && self.passes_nobody(candidate.class) {
             return Err(Reason::NoBackfill.into());
         }
         Ok(placement)
+    }
+
+    /// Whether jobs of a class never pass a blocked one (M27).
+    pub fn passes_nobody(&self, class: &ClassKey) -> bool {
+        self.policy.qualities.flags(class.who.qos.as_deref()).contains(&Flag::NoBackfill)
     }
 
     /// The same, whatever its quality of service says.
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
-        if let Some(promise) = self.calendar.promise(candidate.job) {
+        let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill(), promised.is_some())?;
+        }
+        if let Some(at) = promised {
             self.promises.visit();
-            let at = promise.at;
             if self.promises.stands(at, self.now) {
                 return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
-        }
-        if self.promises.blocked.is_some() {
-            self.gaps.look(self.backfill())?;
         }
         self.place_beside(candidate.class)
     }

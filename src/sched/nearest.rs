@@ -187,6 +187,20 @@ mod tests {
         );
     }
 
+    /// P24: neither the first node nor the largest, but the one that comes nearest of those that suit.
+    #[test]
+    fn the_nearest_is_of_the_node_that_comes_nearest() {
+        let nearest = |nodes: &str, select: &str| {
+            let said = said(&cluster(nodes), &[("select", select)]).unwrap();
+            said.split("the nearest that fits is -l select=").nth(1).unwrap_or("none").to_string()
+        };
+        assert_eq!(nearest("1 x ncpus=4, 1 x ncpus=8, 1 x ncpus=6", "1:ncpus=9"), "1:ncpus=8");
+        let both = "1 x ncpus=2:mem=8gb, 1 x ncpus=4:mem=6gb, 1 x ncpus=8:mem=1gb";
+        assert_eq!(nearest(both, "1:ncpus=8:mem=8gb"), "1:ncpus=4:mem=6gb", "as to both together");
+        let red = "1 x ncpus=4:color=red, 1 x ncpus=8:color=blue";
+        assert_eq!(nearest(red, "1:ncpus=9:color=red"), "1:ncpus=4:color=red");
+    }
+
     #[test]
     fn what_is_remembered_of_a_request_is_what_was_found_and_goes_with_the_nodes() {
         let (small, large) = (cluster("1 x ncpus=2"), cluster("1 x ncpus=2, 1 x ncpus=8"));

@@ -1,7 +1,9 @@
-//! Requests made ready for counting, and the classes of jobs that are alike.
+//! Requests made ready for counting: jobs of one shape fit in the same places.
 //!
-//! Two jobs of one class get the same verdict at the same moment; two classes of one shape fit in
-//! the same places. The ids are hashes of the content alone, so they are the same in every process.
+//! Names of shapes, and of the classes of jobs that are alike in all else too ([`ClassKey`]), are hashes of the
+//! content alone, so they are the same in every process.
+
+mod class_key;
 
 use super::amounts::{Amounts, Catalog, add, counted};
 use super::cluster::{Kind, KindIx};
@@ -17,45 +19,15 @@ use crate::model::job::Job;
 use crate::model::policy::{Access, Allocation, Distribution};
 use crate::model::resource::{ResourceList, Size, Value};
 use crate::model::select::{Arrangement, Chunk, Request};
-use crate::model::time::{Span, Time};
+use crate::model::time::Time;
 use crate::model::wishes::Wishes;
-use serde::{Deserialize, Serialize};
+pub use class_key::{ClassId, ClassKey};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
-/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the first
-/// eight bytes of a SHA-256 of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ClassId(pub u64);
-
-impl ClassId {
-    /// The class of a job; of an array, that of its elements.
-    pub fn of(job: &Job) -> ClassId {
-        ClassKey::id_of(job)
-    }
-}
-
-impl ClassId {
-    /// All that ask for the same as a job, together.
-    pub fn of_request(job: &Job) -> ClassId {
-        ClassId::of_shape(ShapeId::of(job))
-    }
-
-    /// All classes of a shape together: what a verdict of all of them goes by.
-    pub fn of_shape(shape: ShapeId) -> ClassId {
-        ClassId(shape.0)
-    }
-}
-
-impl fmt::Display for ClassId {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Names a shape, likewise.
+/// Names a shape. Stable: the first eight bytes of a SHA-256 of what decides where a job fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ShapeId(u64);
 
@@ -242,6 +214,8 @@ impl Shape {
     fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
         let mut chunks: Vec<ChunkShape> =
             request.select.chunks.iter().map(|chunk| ChunkShape::new(chunk, catalog)).filter(|c| c.count > 0).collect();
+        let gone = gone(request, catalog);
+        chunks.iter_mut().for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
         let mut arrangement = request.place.arrangement;
         if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
             chunks = geometry.groups().iter().map(|group| chunk.joined(group.len() as u64)).collect();
@@ -375,84 +349,6 @@ fn in_unit_of(size: Size, bytes: i64) -> String {
     }
 }
 
-/// Jobs that get the same verdict.
-#[derive(Clone, Debug)]
-pub struct ClassKey {
-    /// Its name.
-    pub id: ClassId,
-    /// Where they fit.
-    pub shape: Arc<Shape>,
-    /// How long they may run; None when they did not say.
-    pub walltime: Option<Span>,
-    /// Whose they are.
-    pub who: Arc<Credentials>,
-    /// Their user, by number.
-    pub user: User,
-    /// Their `-p`.
-    pub priority: i32,
-    /// What their owner makes of their priority, from 0 to 1.
-    pub user_factor: f64,
-    /// What an operator says that they are worth, above what others can be.
-    pub system_priority: Option<i32>,
-    /// The reservation they ask for, and run nowhere else.
-    pub asks_for: Option<String>,
-    /// Not to be started before.
-    pub not_before: Option<Time>,
-    /// How many at most may run at once, for an array that limits itself: it is a class alone.
-    pub at_once: Option<u32>,
-}
-
-impl ClassKey {
-    /// By what a verdict on its jobs may go: the class itself, then all that ask for the same.
-    pub fn verdict_names(&self) -> [ClassId; 2] {
-        [self.id, ClassId::of_shape(self.shape.id)]
-    }
-
-    /// The class of a job.
-    pub fn id_of(job: &Job) -> ClassId {
-        let spec = &job.spec;
-        let alike = (shape_key(job), spec.walltime(), Credentials::of(job), job.life.not_before);
-        let id = match (at_once(job), &spec.reservation) {
-            (None, None) => ClassId(stable_hash(&alike)),
-            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
-            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
-        };
-        // What cannot be run again is given nothing on loan.
-        let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
-        let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
-        let id =
-            if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
-        spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
-    }
-
-    /// The class of a job, with a shape of its own.
-    pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
-        ClassKey::with(job, Arc::new(Shape::new(job, catalog)))
-    }
-
-    /// The class of a job of this shape.
-    pub fn with(job: &Job, shape: Arc<Shape>) -> ClassKey {
-        ClassKey {
-            id: ClassKey::id_of(job),
-            shape,
-            walltime: job.spec.walltime(),
-            who: Arc::new(Credentials::of(job)),
-            user: User::of(&job.owner.user),
-            priority: job.spec.priority,
-            user_factor: job.spec.user_factor,
-            system_priority: job.spec.system_priority,
-            asks_for: job.spec.reservation.clone(),
-            not_before: job.life.not_before,
-            at_once: at_once(job),
-        }
-    }
-}
-
-/// `max_run_subjobs`, where it limits anything.
-fn at_once(job: &Job) -> Option<u32> {
-    job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
-}
-
 /// What of a job decides where it fits; not the spelling.
 fn shape_key(job: &Job) -> impl Serialize + '_ {
     let (request, wishes) = (&job.spec.request, &job.spec.wishes);
@@ -473,6 +369,12 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
 fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
     let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
     is_amount && name != "nodect" && !request.select.chunks.iter().any(|chunk| chunk.get(name).is_some())
+}
+
+/// What is asked for that is no resource any more: no node has it, so that the job waits and says for what.
+fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
+    let gone = request.list.iter().filter(|(name, value)| is_job_wide(name, value, request) && !catalog.is_known(name));
+    gone.map(|(resource, value)| Need { resource: resource.clone(), value: value.clone() }).collect()
 }
 
 /// What a job takes of the whole system's resources.

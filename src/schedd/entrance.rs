@@ -3,28 +3,17 @@
 
 use super::ledger::Ledger;
 use super::requests::{Desk, is_member};
+use crate::model::census::Comer;
 use crate::model::credentials::Credentials;
 use crate::model::entrance::{Entered, Entrance, Visitor};
-use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::job::{Job, Owner, Spec};
 use crate::model::limit::Subject;
 use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
-use crate::model::quality::Asker;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::sys::user;
 use std::cell::OnceCell;
-
-/// Which job comes, as far as limits on how many there are go.
-#[derive(Clone, Copy, Debug)]
-pub enum Comer {
-    /// A new one.
-    New,
-    /// One that is there, and comes from another queue or is altered.
-    Known(JobId),
-    /// One for which another leaves.
-    InPlaceOfAnother,
-}
 
 impl Desk<'_> {
     /// Lets a new job into its queue, or on to where that routes it: that of a reservation makes it run there
@@ -32,7 +21,7 @@ impl Desk<'_> {
     pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
-        self.come_in(Comer::New, owner, &spec, standing)
+        self.come_in(Comer::New(standing), owner, &spec, standing)
     }
 
     /// The same for any job.
@@ -76,16 +65,12 @@ impl Desk<'_> {
         self.ledger.room_for(comer, owner, after)
     }
 
-    /// Refuses a queue in which a job may not have the quality of service that it may have where it is (M27).
+    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts it there (M27).
     pub(super) fn keep_quality(&self, job: &Job, queue: &str) -> Result<(), Refusal> {
-        let owner = &job.owner;
-        let is_member = |group: &str| is_member(owner, group);
-        let (account, privileged) = (job.spec.account.as_deref(), self.caller.privileged);
-        let may = |queue: &str| {
-            let asker = Asker { user: &owner.user, account, queue, privileged, is_member: &is_member };
-            self.ledger.setup.policy.qualities.check(job.spec.qos.as_deref(), &asker)
-        };
-        if may(&job.spec.queue).is_ok() { may(queue) } else { Ok(()) }
+        if self.caller.privileged {
+            return Ok(());
+        }
+        through(self.ledger, Comer::Known(job.id), &job.owner, |entrance| entrance.keep_quality(&job.spec, queue))
     }
 }
 
@@ -97,12 +82,13 @@ pub fn enter(ledger: &Ledger, comer: Comer, owner: &Owner, spec: &Spec, standing
 /// Asks at the door on behalf of an owner.
 pub fn through<T>(ledger: &Ledger, comer: Comer, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
     let (setup, name) = (&ledger.setup, OnceCell::new());
+    let is_member = |group: &str| is_member(owner, group);
     let group = || name.get_or_init(|| user::group_name(owner.gid)).clone();
     ask(&Entrance {
         queues: &setup.queues,
         resources: &setup.resources,
         qualities: &setup.policy.qualities,
-        visitor: Visitor { user: &owner.user, group: &group, host: &setup.host },
+        visitor: Visitor { user: &owner.user, group: &group, is_member: &is_member, host: &setup.host },
         room: &|spec| ledger.room_for(comer, owner, spec),
     })
 }

@@ -2,6 +2,7 @@
 
 use super::entrance;
 use super::ledger::Ledger;
+use crate::model::census::Comer;
 use crate::model::entrance::Turn;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};
@@ -21,7 +22,7 @@ pub fn attend(ledger: &mut Ledger) {
 
 fn attend_to(ledger: &mut Ledger, job: &Job, queue: &Queue) {
     let by = format!("Server@{}", ledger.setup.host);
-    let comer = entrance::Comer::Known(job.id);
+    let comer = Comer::Known(job.id);
     match entrance::through(ledger, comer, &job.owner, |entrance| entrance.turn(job, queue, ledger.now)) {
         Turn::PassOn(spec) => put_into(ledger, job.id, *spec, by),
         Turn::Delete => ledger.happen_to_all(job.id, &Event::DeleteWanted { by, force: false }),

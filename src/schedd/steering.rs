@@ -3,11 +3,12 @@
 //!
 //! [`requests`]: super::requests
 
-use super::entrance::Comer;
 use super::reports;
 use super::requests::{Desk, Granted};
 use super::routing;
 use crate::model::attribute;
+use crate::model::census::Comer;
+use crate::model::entrance::elsewhere;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Run, Spec};
 use crate::model::policy::Order as Precedes;
@@ -33,7 +34,7 @@ impl Desk<'_> {
         let named = attribute::destination(destination, &setup.name)?;
         let name = if named.is_empty() { setup.config.server.default_queue.clone() } else { named };
         self.keep_quality(&job, &name)?;
-        let entered = self.come_in(Comer::Known(id), &job.owner, &elsewhere(&job, &name), job.life.state)?;
+        let entered = self.come_in(Comer::Known(id), &job.owner, &elsewhere(&job.spec, &name), job.life.state)?;
         if entered.spec.queue != job.spec.queue {
             routing::put_into(self.ledger, id, entered.spec, self.caller.shown());
         }
@@ -76,8 +77,8 @@ impl Desk<'_> {
             return Ok(Spec::clone(&job.spec));
         }
         self.keep_quality(job, &other.spec.queue)?;
-        let spec = elsewhere(job, &other.spec.queue);
-        Ok(self.come_in(Comer::InPlaceOfAnother, &job.owner, &spec, job.life.state)?.spec)
+        let spec = elsewhere(&job.spec, &other.spec.queue);
+        Ok(self.come_in(Comer::InPlaceOf { own: job.id, other: other.id }, &job.owner, &spec, job.life.state)?.spec)
     }
 
     fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
@@ -161,14 +162,4 @@ impl Desk<'_> {
             _ => Err(Refusal::bad_state()),
         }
     }
-}
-
-/// What a job asks for when it goes into another queue: who leaves that of a reservation leaves the reservation;
-/// one asked for by name stays.
-fn elsewhere(job: &Job, queue: &str) -> Spec {
-    let mut spec = Spec { queue: queue.to_string(), ..Spec::clone(&job.spec) };
-    if job.spec.queue != queue {
-        spec.reservation = spec.reservation.filter(|asked| *asked != job.spec.queue);
-    }
-    spec
 }

@@ -9,6 +9,8 @@ pub mod act;
 
 mod arrays;
 
+mod attempts;
+
 mod choice;
 
 mod entrance;
@@ -31,7 +33,7 @@ use crate::model::charge::Charge;
 use crate::model::config::Config;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
-use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
+use crate::model::job::{How, Job, JobId, Want};
 use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::outlook::Prospect;
@@ -48,9 +50,10 @@ use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
 use crate::sched::memory::Memory;
 use crate::sched::nearest::Possible;
-use crate::sched::plan::{Booking, Plan, Start};
+use crate::sched::plan::{Booking, Plan};
 use crate::sched::snapshot::State;
 use crate::sched::usage::Usage as Used;
+pub use attempts::Past;
 pub use fate::{Excess, Fate};
 pub use nodes::number;
 use std::borrow::Cow;
@@ -59,21 +62,6 @@ pub use submit::Submission;
 
 /// After so many cycles at one instant something goes round in a circle.
 const MOST_CYCLES: usize = 10_000;
-
-/// One attempt, for the record.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Past {
-    /// Whose.
-    pub job: JobId,
-    /// When it started.
-    pub start: Time,
-    /// When it ended; None while it runs.
-    pub end: Option<Time>,
-    /// What it got.
-    pub shares: Vec<Share>,
-    /// Whether it passed a job that was promised a start.
-    pub is_filler: bool,
-}
 
 /// The cluster, its jobs, and what became of them so far.
 #[derive(Debug)]
@@ -337,90 +325,6 @@ impl World {
         !ids.is_empty()
     }
 
-    fn start(&mut self, start: &Start) -> bool {
-        // Of several jobs of one `runone` set only the first starts: its start bars the others.
-        let attempt = self.next_attempt(start.job);
-        attempt.is_some_and(|attempt| self.begin(start, attempt))
-    }
-
-    /// An attempt begins, or is refused by its node: then true.
-    fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(
-            start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
-        );
-        let shares = start.shares.clone();
-        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
-        match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
-            Some(fate) => {
-                fate.failures -= 1;
-                self.end(start.job, How::NodeFault("the node refused it".to_string()));
-                true
-            }
-            None => {
-                let boot = "1".to_string();
-                self.happen(start.job, Event::Launched { attempt, session: 1, boot });
-                false
-            }
-        }
-    }
-
-    /// The attempt that a start would be; None for a job that cannot be started now.
-    fn next_attempt(&self, id: JobId) -> Option<Attempt> {
-        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
-        let may_start = crate::sched::change::is_candidate(job);
-        may_start.then_some(job.life.attempt + 1)
-    }
-
-    /// When and how a job ends that runs on nodes that answer.
-    fn end_of(&self, job: &Job) -> Option<(Time, How)> {
-        let run = job.life.open_run().filter(|run| !run.silent)?;
-        let fate = self.fates.get(&job.id.number)?;
-        let over = || How::Signaled(nix::libc::SIGTERM);
-        if job.life.want != Want::Run {
-            return Some((self.now, over()));
-        }
-        let launch = &self.config.launch;
-        let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
-        Some((run.started + lasts, how))
-    }
-
-    fn end(&mut self, id: JobId, how: How) {
-        let Some(attempt) = self.open_attempt(id) else { return };
-        let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
-        let used = Usage { walltime: self.now.since(self.began(id)), ..Usage::default() };
-        let outcome = Outcome { how, sent, used, notes: Vec::new() };
-        self.close(id);
-        self.happen(id, Event::Ended { attempt, outcome });
-    }
-
-    /// Ends at once what somebody wants ended.
-    fn end_unwanted(&mut self, id: JobId) {
-        let last = JobId::element(id.number, u32::MAX);
-        let range = if id.is_array() { id..=last } else { id..=id };
-        let unwanted = |job: &&Job| job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run;
-        let ids: Vec<JobId> = self.jobs.range(range).map(|(_, job)| job).filter(unwanted).map(|job| job.id).collect();
-        ids.into_iter().for_each(|id| self.end(id, How::Signaled(nix::libc::SIGTERM)));
-    }
-
-    fn close(&mut self, id: JobId) {
-        let now = self.now;
-        let open = self.past.iter_mut().rev().find(|past| past.job == id && past.end.is_none());
-        open.into_iter().for_each(|past| past.end = Some(now));
-    }
-
-    fn open_attempt(&self, id: JobId) -> Option<Attempt> {
-        self.open_run(id).map(|run| run.attempt)
-    }
-
-    fn began(&self, id: JobId) -> Time {
-        self.open_run(id).map_or(self.now, |run| run.started)
-    }
-
-    fn open_run(&self, id: JobId) -> Option<&Run> {
-        self.jobs.get(&id)?.life.open_run()
-    }
-
     /// Takes note of what happened to a job, and of what that means for those tied to it.
     fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
@@ -434,9 +338,7 @@ impl World {
     /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5, X24).
     fn charge(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let queues = self.config.queues();
-        let queue = queues.iter().find(|queue| queue.name == job.spec.queue);
-        let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), queue);
+        let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
         let charge = match job.life.open_run().filter(|_| factor > 0.0) {
             Some(run) => Some(Charge::of(job, run, factor)),
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),

@@ -32,7 +32,10 @@ use super::accounts;
 use super::amending;
 use super::nested;
 use super::queue;
+use super::reservations;
 use super::scenarios;
+use super::tasks;
+use super::tracejob;
 use On::{All, Programs};
 use Part::{Example, Term, Text};
 
@@ -186,60 +189,10 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
-    Extra {
-        on: Programs(&["pbs_rsub"]),
-        heading: "THE RESERVATION'S QUEUE",
-        parts: &[
-            Text(
-                "A reservation R12 has a queue R12, which is started while the reservation lasts. Jobs submitted to it \
-                 run in the reservation and nowhere else, and end with it. Its owner and those named by -U and -G may \
-                 submit. A standing one, S12, lasts again and again; at the end of each time running jobs go back into \
-                 its queue, or are deleted if they may not be run again.",
-            ),
-            Text(
-                "Windows that the configuration makes, [[reservation]] in lanai.toml, have no queue: who has access uses \
-                 them as any other nodes, and a job submitted with -W resv=NAME runs there and nowhere else.",
-            ),
-        ],
-    },
-    Extra {
-        on: Programs(&["pbs_rsub"]),
-        heading: "EXAMPLES",
-        parts: &[
-            Example(
-                "Four processors on each of two nodes, today from 14:00 to 16:00, and a job for them:",
-                &["pbs_rsub -R 1400 -E 1600 -l select=2:ncpus=4", "qsub -q R12 job.sh"],
-            ),
-            Example(
-                "An hour from 9:00 on, on ten working days:",
-                &["PBS_TZID=UTC pbs_rsub -R 0900 -D 1:00:00 -r 'FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR;COUNT=10'"],
-            ),
-        ],
-    },
-    Extra {
-        on: Programs(&["pbs_rstat"]),
-        heading: "STATES",
-        parts: &[
-            Term("UN", "Not known yet whether it can be had: no node answers."),
-            Term("CO, RN", "Confirmed: it has its nodes. Running: its time has come."),
-            Term("DG", "Degraded: some of its nodes are down or offline, and there are no others."),
-            Term("FN, DJ", "Finished, or being deleted: its jobs are being ended."),
-        ],
-    },
-    Extra {
-        on: Programs(&["pbs_rsub", "pbs_rstat", "pbs_ralter", "pbs_rdel"]),
-        heading: "EXIT STATUS",
-        parts: &[
-            Term("0", "Done. A reservation that cannot be had is no failure of pbs_rsub: -I tells."),
-            Term("1", "The id of a reservation is malformed, or of pbs_rstat the command line."),
-            Term("2", "The command line is wrong."),
-            Term(
-                "N",
-                "PBS's error number modulo 256, as 236 for an unknown reservation, 238 for times that are none, \
-                  159 for what the caller may not do.",
-            ),
-        ],
-    },
+    reservations::QUEUE,
+    reservations::EXAMPLES,
+    reservations::STATES,
+    reservations::EXIT,
     Extra {
         on: Programs(&["qrun"]),
         heading: "EXIT STATUS",
@@ -249,35 +202,9 @@ pub(super) const EXTRAS: &[Extra] = &[
             Term("2", "A job was refused; why is told. With several all are tried."),
         ],
     },
-    Extra {
-        on: Programs(&["tracejob"]),
-        heading: "EXIT STATUS",
-        parts: &[Term("0", "Done."), Term("1", "The command line is wrong, or a job was not found.")],
-    },
-    Extra {
-        on: Programs(&["tracejob"]),
-        heading: "LINES",
-        parts: &[
-            Text("Each line has the local time, a letter for who knows of it, and what happened in words."),
-            Term("S", "The server: what was asked of it and by whom, and how the job ended."),
-            Term("L", "The scheduler: where it started the job, or why the job waits now."),
-            Term("M", "The node: start and end of each attempt, and what that used."),
-            Term("A", "Accounting: what was asked for, given and used."),
-            Text(
-                "Everybody may ask about every job; the arguments with which it was submitted are told to its owner \
-                 and to operators alone. A job that has left the history has no story any more; \
-                 qacct -j has its figures.",
-            ),
-        ],
-    },
-    Extra {
-        on: Programs(&["tracejob"]),
-        heading: "EXAMPLES",
-        parts: &[
-            Example("What happened to a job within the last week:", &["tracejob -n 7 17"]),
-            Example("Only what people did to it:", &["tracejob -alm 17"]),
-        ],
-    },
+    tracejob::EXIT,
+    tracejob::LINES,
+    tracejob::EXAMPLES,
     Extra {
         on: Programs(&["qrun"]),
         heading: "NOTES",
@@ -300,56 +227,9 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
-    Extra {
-        on: Programs(&["pbsdsh"]),
-        heading: "TASKS",
-        parts: &[
-            Text(
-                "Each program that pbsdsh starts is a task of the job. It reads from /dev/null; what it writes is added to \
-                  the job's own output and error files, which on a host that does not share them are files of the same \
-                  names there. It is bound to the processors and sees the GPUs of its place in the job. It finds in its \
-                  environment all that pbsdsh was given, and PBS_NODENUM (its host among the job's, counted from 0), \
-                  PBS_VNODENUM (its line of the node file, counted from 0), PBS_TASKNUM (the script is 1) and a \
-                  PBS_NODEFILE of its own. On the host of the script it shares the script's TMPDIR, elsewhere it has one \
-                  of its own, which is removed at its end.",
-            ),
-            Text(
-                "Tasks end when the job's script ends, or the job is deleted: TERM, then KILL. What they use is added to \
-                  what the job uses. A task is started once and its end is told even if schedd or a noded is killed and \
-                  started anew meanwhile: pbsdsh waits for them.",
-            ),
-            Text(
-                "pbsdsh finds the noded of its host by LANAI_TASKS, and shows by PBS_JOBID, LANAI_ATTEMPT, PBS_TASKNUM and \
-                  PBS_JOBCOOKIE that it belongs to the job: a script that clears its environment must keep these. A job \
-                  may have 4096 tasks at a time; arguments and environment may take 1 MiB.",
-            ),
-        ],
-    },
-    Extra {
-        on: Programs(&["pbsdsh"]),
-        heading: "EXIT STATUS",
-        parts: &[
-            Term("0", "All tasks ended with 0, or were not waited for; also when -n names a line that is not there."),
-            Term("1", "pbsdsh was not called from within a job, or wrongly, or schedd refused to start tasks."),
-            Term("254", "The last task that failed could not be executed, or was lost with its node."),
-            Term(
-                "128+N",
-                "The last task that failed was ended by signal N, or pbsdsh itself was, and ended its tasks.",
-            ),
-            Term("N", "The exit status of the last task that failed, in the order of the node file."),
-        ],
-    },
-    Extra {
-        on: Programs(&["pbsdsh"]),
-        heading: "EXAMPLES",
-        parts: &[
-            Example("In a job script: on every line of the node file, at once:", &["pbsdsh -- ./part --of 12"]),
-            Example(
-                "Once for each host, when there are several lines for each:",
-                &["for host in $(sort -u $PBS_NODEFILE); do pbsdsh -o -h $host -- ./serve; done"],
-            ),
-        ],
-    },
+    tasks::TASKS,
+    tasks::EXIT,
+    tasks::EXAMPLES,
     Extra {
         on: Programs(&["qsub"]),
         heading: "MPI",

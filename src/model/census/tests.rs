@@ -46,7 +46,8 @@ impl Crowd {
     /// What a submission is told, or refused with.
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
-        let asked = self.census.admit(None, &job.spec, &subject(&Credentials::of(&job)), &self.resources);
+        let asked =
+            self.census.admit(Comer::New(State::Queued), &job.spec, &subject(&Credentials::of(&job)), &self.resources);
         match asked {
             Ok(notes) => notes.join("; "),
             Err(refusal) => format!("{} {}", refusal.code, refusal.text),
@@ -168,10 +169,30 @@ fn who_comes_from_another_queue_is_not_counted_twice() {
     let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=1").with(2, "bob", "select=1:ncpus=1 queue=night");
     let moved = |queue: &str| {
         let job = crowd.job(1, "ann", &format!("select=1:ncpus=1 queue={queue}"));
-        crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources)
+        crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources)
     };
     assert!(moved("free").is_ok() && moved("workq").is_ok());
     assert_eq!(moved("night").unwrap_err().code, 15142);
+}
+
+/// I19: who changes places with another adds what the other does not take along.
+#[test]
+fn who_comes_in_place_of_another_is_counted_for_the_difference() {
+    let limits =
+        "[[limit]]\nqueue = \"night\"\nqueued = { ncpus = 4 }\n[[limit]]\nuser = \"*\"\nqueued = { ncpus = 8 }\n";
+    let crowd = crowd(limits).with(1, "ann", "select=1:ncpus=2").with(2, "ann", "select=1:ncpus=3 queue=night");
+    let crowd = crowd.with(3, "ann", "select=1:ncpus=3").with(4, "ann", "select=1:ncpus=1 queue=night");
+    let comes = |own, ncpus: u32, other: Option<u64>| {
+        let job = crowd.job(own, "ann", &format!("select=1:ncpus={ncpus} queue=night"));
+        let own = job.id;
+        let comer = other.map_or(Comer::Known(own), |other| Comer::InPlaceOf { own, other: JobId::job(other) });
+        let asked = crowd.census.admit(comer, &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+        asked.map_err(|refusal| refusal.text)
+    };
+    assert!(comes(1, 2, None).unwrap_err().contains("4 of 4, and 2 more"));
+    assert!(comes(1, 2, Some(2)).is_ok() && comes(3, 3, Some(2)).is_ok());
+    assert!(comes(1, 2, Some(4)).unwrap_err().contains("3 of 4, and 2 more"));
+    assert!(comes(1, 3, Some(2)).unwrap_err().contains("8"), "of what holds for both queues the other leaves nothing");
 }
 
 /// I19: a job that is altered is held against limits as one that is submitted.
@@ -182,7 +203,8 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     let altered = |id, words: &str, project: &str| {
         let mut job = crowd.job(id, "ann", words);
         Arc::make_mut(&mut job.spec).project = project.to_string();
-        let asked = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+        let asked =
+            crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
         asked.map_err(|refusal| refusal.text.to_string())
     };
     assert_eq!(altered(1, "select=1:ncpus=4", ""), Ok(vec![]));
@@ -192,7 +214,7 @@ fn who_asks_for_more_than_before_is_counted_for_what_that_is() {
     assert!(altered(1, "select=1:ncpus=1", "p").unwrap_err().contains("project p"));
     let crowd = crowd.with(3, "ann", "select=1:ncpus=90");
     let job = crowd.job(1, "ann", "select=1:ncpus=1");
-    let less = crowd.census.admit(Some(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
+    let less = crowd.census.admit(Comer::Known(job.id), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources);
     assert_eq!(less.unwrap(), Vec::<String>::new(), "who asks for less exceeds nothing");
 }
 
@@ -205,6 +227,19 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     assert!(crowd.says("ann", "select=1:ncpus=1").contains("above a soft limit"));
     (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
     assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+}
+
+/// I19: of what is held no job waits, neither when it is submitted nor while it is there.
+#[test]
+fn who_is_submitted_held_is_not_one_who_waits() {
+    let crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n").with(1, "ann", "select=1:ncpus=1");
+    let may_come = |words: &str, standing| {
+        let job = crowd.job(99, "ann", words);
+        crowd.census.admit(Comer::New(standing), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources).is_ok()
+    };
+    let one = "select=1:ncpus=1";
+    assert_eq!([State::Queued, State::Held, State::Waiting].map(|state| may_come(one, state)), [false, true, true]);
+    assert_eq!([3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), State::Held)), [true, false]);
 }
 
 /// P9: held jobs count too, an array for its elements, and many are not all named.

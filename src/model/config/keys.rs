@@ -206,6 +206,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "flags",
         ],
     ),
+    ("hook", &["name", "event", "command", "enabled", "order", "alarm", "freq", "user", "fail_action"]),
     ("dedicated", &["from", "to"]),
     ("primetime", &["days", "from", "to", "cross"]),
 ];

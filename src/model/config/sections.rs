@@ -6,6 +6,8 @@ mod components;
 
 mod launch;
 
+mod hooks;
+
 mod limits;
 
 mod eligibility;
@@ -81,6 +83,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         limits_of_file: Arc::default(),
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
+        hooks: each(&root, "hook", hooks::hook)?,
         reservations: each(&root, "reservation", reserving::reservation)?,
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,

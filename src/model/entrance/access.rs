@@ -11,6 +11,8 @@ pub struct Visitor<'a> {
     pub user: &'a str,
     /// The name of the owner's primary group, which may take long to find out.
     pub group: &'a dyn Fn() -> String,
+    /// Whether the owner is a member of a group of this name; likewise.
+    pub is_member: &'a dyn Fn(&str) -> bool,
     /// The host where the job was submitted.
     pub host: &'a str,
 }
@@ -72,7 +74,10 @@ mod tests {
 
     fn refused(access: &Access, user: &str, host: &str) -> Option<u16> {
         let group = || if user == "gina" { "staff".to_string() } else { "users".to_string() };
-        access.admits(&Visitor { user, group: &group, host }, "q").err().map(|refusal| refusal.code)
+        access
+            .admits(&Visitor { user, group: &group, is_member: &|_| false, host }, "q")
+            .err()
+            .map(|refusal| refusal.code)
     }
 
     #[test]

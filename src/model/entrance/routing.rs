@@ -70,6 +70,10 @@ impl Entrance<'_> {
         if let Some((_, refusal)) = told.iter().find(|(_, refusal)| refusal.may_pass()) {
             return Err(refusal.clone());
         }
+        if told.is_empty() {
+            let why = format!("queue {0} has none (qmgr -c 'set queue {0} route_destinations = ...')", queue.name);
+            return Err(Refusal::no_destination().because(&why));
+        }
         let told = told.iter().map(|(name, refusal)| format!("{name}: {}", refusal.text.trim_end()));
         Err(Refusal::no_destination().because(&told.collect::<Vec<_>>().join("; ")))
     }
@@ -77,11 +81,12 @@ impl Entrance<'_> {
     /// What it comes to in one destination, or behind that.
     fn hand_over(&self, spec: &Spec, name: &str, asked: &mut Asked) -> Result<Entered, Refusal> {
         let queue = self.find(name)?;
+        self.keep_quality(spec, name)?;
         let fitted = self.admit(spec, queue, true)?;
         if queue.route.is_none() {
             return self.settle(fitted);
         }
-        let entered = self.pass_through(spec, queue, asked)?;
+        let entered = self.pass_through(&fitted, queue, asked)?;
         if queue.started { Ok(entered) } else { Err(Refusal::queue_disabled()) }
     }
 }

@@ -29,7 +29,7 @@ impl Site {
             queues: &self.config.queues(),
             resources: &self.config.resources(),
             qualities: &self.config.qualities,
-            visitor: Visitor { user: "ann", group: &|| "users".to_string(), host: "head" },
+            visitor: Visitor { user: "ann", group: &|| "users".to_string(), is_member: &|_| false, host: "head" },
             room: &room,
         })
     }
@@ -228,6 +228,67 @@ fn a_job_gets_the_quality_of_its_queue_and_what_that_brings_along() {
     assert_eq!(night.wishes.access, Some(crate::model::policy::Access::SingleJob));
     assert_eq!(entered("queue=night qos=normal").reservation, None);
     assert_eq!(entered("").qos, None);
+}
+
+/// M27: the grant of a quality is asked for at every queue, whoever brings the job there.
+#[test]
+fn a_quality_goes_only_where_it_may_be_had() {
+    let site = site(
+        "[[queue]]\nname = \"in\"\nroute_destinations = [\"day\", \"night\"]\n[[queue]]\nname = \"day\"\n\
+         [[queue]]\nname = \"night\"\n[[qos]]\nname = \"dark\"\nqueues = [\"in\", \"night\"]\n\
+         [[qos]]\nname = \"gift\"\nqueues = [\"elsewhere\"]\n",
+    );
+    let entered = |words: &str| site.enter(words).unwrap();
+    assert_eq!([entered("queue=in"), entered("queue=in qos=dark")], ["day ncpus=1", "night ncpus=1"]);
+    assert_eq!(entered("queue=in qos=gift"), "day ncpus=1", "what an operator gave goes everywhere");
+    let keeps = |words: &str, queue: &str| {
+        let spec = site.spec(words);
+        site.at_the_door(|entrance| entrance.keep_quality(&spec, queue)).map_err(|refusal| refusal.text)
+    };
+    assert!(keeps("queue=night qos=dark", "day").unwrap_err().contains("qos_denied"));
+    assert_eq!([keeps("queue=night qos=dark", "in"), keeps("queue=night", "day")], [Ok(()), Ok(())]);
+}
+
+/// M27: as it does there, so it goes on.
+#[test]
+fn what_goes_without_saying_in_a_routing_queue_goes_with_the_job_whether_it_waits_there_or_not() {
+    let mut site = site(
+        "[[queue]]\nname = \"in\"\nroute_destinations = [\"on\"]\n[[queue]]\nname = \"on\"\n\
+         route_destinations = [\"day\"]\n[[queue]]\nname = \"day\"\n[[qos]]\nname = \"calm\"\n\
+         default_for = { queues = [\"in\"] }\n[[qos]]\nname = \"late\"\ndefault_for = { queues = [\"on\", \"day\"] }\n",
+    );
+    let spec = site.spec("queue=in");
+    let enter = |site: &Site| site.at_the_door(|entrance| entrance.enter(&spec, State::Queued)).unwrap().spec;
+    let direct = enter(&site);
+    assert_eq!((direct.queue.as_str(), direct.qos.as_deref()), ("day", Some("calm")));
+    site.full = vec!["day"];
+    let waits = Job { spec: Arc::new(enter(&site)), ..waiting(&site, "queue=in") };
+    assert_eq!(waits.spec.queue, "in");
+    site.full.clear();
+    let queues = site.config.queues();
+    let queue = queues.iter().find(|queue| queue.name == "in").unwrap();
+    assert_eq!(site.at_the_door(|entrance| entrance.turn(&waits, queue, Time(0))), Turn::PassOn(Box::new(direct)));
+    let on = site.spec("queue=on");
+    let on = site.at_the_door(|entrance| entrance.enter(&on, State::Queued)).unwrap();
+    assert_eq!(on.spec.qos.as_deref(), Some("late"));
+}
+
+#[test]
+fn a_routing_queue_that_leads_nowhere_says_so() {
+    let site = site(ROUTES);
+    let queue = Queue { route: Some(Default::default()), ..Queue::named("new") };
+    let said = site.at_the_door(|entrance| entrance.pass_on(&site.spec("queue=in"), &queue)).unwrap_err().text;
+    assert!(said.contains("all possible destinations: queue new has none (qmgr -c 'set queue new route_"), "{said}");
+}
+
+/// M27: QDEF of a group. Everybody here is of the group `users`.
+#[test]
+fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
+    let of = |group: &str| {
+        let site = site(&format!("[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"));
+        site.at_the_door(|entrance| entrance.enter(&site.spec(""), State::Queued)).unwrap().spec.qos
+    };
+    assert_eq!((of("users"), of("staff")), (Some("ours".to_string()), None));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! How many jobs there are, where limits ask; and which of them wait to be passed on by a routing queue.
 
 use super::Ledger;
-use crate::model::census::Census;
 use crate::model::census::uses::Counted;
+use crate::model::census::{Census, Comer};
 use crate::model::credentials::Credentials;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::time::{Span, Time};
 use crate::sched::nearest::Possible;
-use crate::schedd::entrance::{Comer, subject};
+use crate::schedd::entrance::subject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many jobs are tried in one tick at most: nobody is to wait for that.
@@ -37,37 +37,17 @@ impl Routed {
 impl Ledger {
     /// Whether limits leave room for a job in the queue it names; what is to be said besides.
     pub fn room_for(&self, comer: Comer, owner: &Owner, spec: &Spec) -> Result<Vec<String>, Refusal> {
-        let id = match comer {
-            Comer::New => None,
-            Comer::Known(id) => Some(id),
-            Comer::InPlaceOfAnother => return Ok(Vec::new()),
-        };
         if self.census.is_idle() {
             return Ok(Vec::new());
         }
         let who = Credentials::new(owner, spec);
         let subject = subject(&self.setup.policy, &who, self.census.heeds_groups());
-        self.census.admit(id, spec, &subject, &self.setup.resources)
+        self.census.admit(comer, spec, &subject, &self.setup.resources)
     }
 
     /// What of the limits on what is queued is used.
     pub fn counted(&self) -> Vec<Counted> {
         self.census.uses()
-    }
-
-    /// Refuses a job that can never run, with the nearest request that could (P24); unless the site keeps such
-    /// jobs, or a node that it lists has never been seen.
-    pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
-        let setup = &self.setup;
-        let is_whole = || setup.config.nodes.iter().all(|node| self.nodes.contains_key(&node.name));
-        if !setup.config.server.refuse_impossible || !is_whole() {
-            return Ok(());
-        }
-        let world = (&*self.cluster, &setup.policy, &setup.resources);
-        match self.possible.never(world, job, self.now) {
-            Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
-            None => Ok(()),
-        }
     }
 
     /// Counts a job as it stands now.

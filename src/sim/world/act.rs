@@ -4,7 +4,9 @@ use super::World;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Draft, Rights, Setting};
 use crate::model::bonds;
+use crate::model::census::Comer;
 use crate::model::config::Config;
+use crate::model::entrance::elsewhere;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
@@ -73,21 +75,22 @@ impl World {
     /// Does what is allowed; `privileged` says whether it is an operator's doing.
     pub(super) fn act_with(&mut self, deed: &Deed, privileged: bool) -> Result<(), String> {
         let by = OPERATOR.to_string();
+        let text = |refusal: Refusal| refusal.text;
         match deed {
             Deed::Hold(id, holds) => {
-                self.live(*id)?;
+                self.live(*id).map_err(text)?;
                 self.happen_to_all(*id, &Event::Held { holds: *holds, by });
             }
             Deed::Release(id, holds) => {
-                self.live(*id)?;
+                self.live(*id).map_err(text)?;
                 self.happen_to_all(*id, &Event::Released { holds: *holds, by });
             }
-            Deed::Delete(id, only) => self.delete(*id, *only)?,
-            Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(|refusal| refusal.text)?,
-            Deed::Rerun(id) => self.rerun(*id)?,
+            Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
+            Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
+            Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
-            Deed::Move(id, queue) => self.put(*id, queue).map_err(|refusal| refusal.text)?,
-            Deed::Swap(one, other) => self.swap(*one, *other)?,
+            Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
+            Deed::Swap(one, other) => self.swap(*one, *other, privileged).map_err(text)?,
             Deed::NodeDown(name) => self.lose_node(name)?,
             Deed::NodeUp(name) => self.regain_node(name)?,
             Deed::Offline(name, offline) => self.mark_offline(name, *offline)?,
@@ -105,12 +108,12 @@ impl World {
         Ok(())
     }
 
-    fn live(&self, id: JobId) -> Result<&Job, String> {
-        let known = self.jobs.get(&id).ok_or_else(|| Refusal::unknown_job().text)?;
-        if known.life.state == State::Finished { Err(Refusal::finished().text) } else { Ok(known) }
+    fn live(&self, id: JobId) -> Result<&Job, Refusal> {
+        let known = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
+        if known.life.state == State::Finished { Err(Refusal::finished()) } else { Ok(known) }
     }
 
-    fn delete(&mut self, id: JobId, only: Option<Indices>) -> Result<(), String> {
+    fn delete(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
         let by = OPERATOR.to_string();
         match only.or(id.index().map(Indices::one)) {
             None => {
@@ -123,8 +126,8 @@ impl World {
         Ok(())
     }
 
-    fn delete_elements(&mut self, array: JobId, only: Indices) -> Result<(), String> {
-        let indices = self.live(array)?.indices().ok_or_else(|| Refusal::unknown_job().text)?;
+    fn delete_elements(&mut self, array: JobId, only: Indices) -> Result<(), Refusal> {
+        let indices = self.live(array)?.indices().ok_or_else(Refusal::unknown_job)?;
         for element in self.begun(array) {
             if element.index().is_some_and(|index| only.position(index).is_some()) {
                 self.happen(element, Event::DeleteWanted { by: OPERATOR.to_string(), force: false });
@@ -140,10 +143,7 @@ impl World {
     }
 
     fn alter(&mut self, id: JobId, settings: &[Setting], privileged: bool) -> Result<(), Refusal> {
-        let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?.clone();
-        if job.life.state == State::Finished {
-            return Err(Refusal::finished());
-        }
+        let job = self.live(id)?.clone();
         let is_member = |group: &str| self.is_member(&job.owner, group);
         let rights = Rights { privileged, running: job.life.state == State::Running };
         let context = self.context(&job.owner, rights, &is_member);
@@ -166,13 +166,13 @@ impl World {
         Ok(())
     }
 
-    fn rerun(&mut self, id: JobId) -> Result<(), String> {
+    fn rerun(&mut self, id: JobId) -> Result<(), Refusal> {
         let job = self.live(id)?;
         if job.life.open_run().is_none() {
-            return Err(Refusal::bad_state().text);
+            return Err(Refusal::bad_state());
         }
         if !job.spec.rerunnable {
-            return Err(Refusal::not_rerunnable().text);
+            return Err(Refusal::not_rerunnable());
         }
         self.happen(id, Event::RerunWanted { by: OPERATOR.to_string() });
         self.end_unwanted(id);
@@ -180,7 +180,7 @@ impl World {
     }
 
     fn run_now(&mut self, id: JobId, on: &BTreeSet<String>) -> Result<(), String> {
-        let job = self.unstarted(id)?.clone();
+        let job = self.unstarted(id).map_err(|refusal| refusal.text)?.clone();
         let on = Some(on).filter(|names| !names.is_empty());
         let start =
             forced::start(&self.state, &self.policy, &job, on, self.now).map_err(|reason| reason.to_string())?;
@@ -189,42 +189,44 @@ impl World {
         Ok(())
     }
 
-    fn put(&mut self, id: JobId, queue: &str) -> Result<(), Refusal> {
-        let job = self.unstarted(id).map_err(|_| Refusal::bad_state())?.clone();
-        let mut spec = Spec { queue: queue.to_string(), ..Spec::clone(&job.spec) };
-        // Who leaves the queue of a reservation leaves that; one asked for by name stays.
-        spec.reservation = spec.reservation.filter(|asked| *asked != job.spec.queue);
-        let entered = self.enter(Some(id), &job.owner, &spec, job.life.state)?;
+    fn put(&mut self, id: JobId, queue: &str, privileged: bool) -> Result<(), Refusal> {
+        let job = self.unstarted(id)?.clone();
+        self.keep_quality(&job, queue, privileged)?;
+        let spec = elsewhere(&job.spec, queue);
+        let entered = self.enter(Comer::Known(id), &job.owner, &spec, job.life.state)?;
         self.notes.insert(id, entered.notes);
         self.put_into(id, entered.spec, OPERATOR.to_string());
         Ok(())
     }
 
-    fn swap(&mut self, one: JobId, other: JobId) -> Result<(), String> {
+    fn swap(&mut self, one: JobId, other: JobId, privileged: bool) -> Result<(), Refusal> {
         let (first, second) = (self.unstarted(one)?.clone(), self.unstarted(other)?.clone());
-        for (id, place) in [(one, &second), (other, &first)] {
+        let of_one = self.in_place_of(&first, &second, privileged)?;
+        let of_other = self.in_place_of(&second, &first, privileged)?;
+        for (id, place, spec) in [(one, &second, of_one), (other, &first, of_other)] {
             if let Some(job) = self.jobs.get_mut(&id) {
                 job.life.rank = Some(place.rank());
+                job.spec = Arc::new(spec);
             }
-            self.change_queue(id, &place.spec.queue);
             self.happen(id, Event::Reordered { by: OPERATOR.to_string(), with: place.id });
         }
         Ok(())
     }
 
-    /// Who leaves the queue of a reservation leaves that; one asked for by name stays.
-    fn change_queue(&mut self, id: JobId, queue: &str) {
-        let reservation = self.reservation_queue(queue).map(|queue| queue.name);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            let spec = Arc::make_mut(&mut job.spec);
-            let asked = spec.reservation.take().filter(|asked| *asked != spec.queue);
-            (spec.queue, spec.reservation) = (queue.to_string(), reservation.or(asked));
+    /// What a job comes to in the queue of another, which leaves it.
+    fn in_place_of(&self, job: &Job, other: &Job, privileged: bool) -> Result<Spec, Refusal> {
+        let queue = &other.spec.queue;
+        if job.spec.queue == *queue {
+            return Ok(Spec::clone(&job.spec));
         }
+        self.keep_quality(job, queue, privileged)?;
+        let comer = Comer::InPlaceOf { own: job.id, other: other.id };
+        Ok(self.enter(comer, &job.owner, &elsewhere(&job.spec, queue), job.life.state)?.spec)
     }
 
-    fn unstarted(&self, id: JobId) -> Result<&Job, String> {
+    fn unstarted(&self, id: JobId) -> Result<&Job, Refusal> {
         let job = self.live(id)?;
         let waits = matches!(job.life.state, State::Queued | State::Held | State::Waiting);
-        if waits && !job.has_begun() { Ok(job) } else { Err(Refusal::bad_state().text) }
+        if waits && !job.has_begun() { Ok(job) } else { Err(Refusal::bad_state()) }
     }
 }

@@ -1,33 +1,29 @@
 //! The way into a queue of the world: the same door as schedd's ([`Entrance`]).
 
 use super::World;
+use crate::model::census::Comer;
 use crate::model::credentials::Credentials;
 use crate::model::entrance::{Entered, Entrance, Turn, Visitor};
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::limit::Subject;
 use crate::model::lineage::Lineages;
+use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Time;
 use std::sync::Arc;
 
 impl World {
-    /// Lets a job into the queue it names, or on to where that routes it; `id` if it is there already.
-    pub(super) fn enter(
-        &self,
-        id: Option<JobId>,
-        owner: &Owner,
-        spec: &Spec,
-        standing: State,
-    ) -> Result<Entered, Refusal> {
+    /// Lets a job into the queue it names, or on to where that routes it.
+    pub(super) fn enter(&self, comer: Comer, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         match self.reservation_queue(&spec.queue) {
             Some(queue) if !queue.enabled => Err(Refusal::queue_disabled()),
             Some(_) => {
                 let spec = Spec { reservation: Some(spec.queue.clone()), ..spec.clone() };
-                Ok(Entered { notes: self.leave_for(id, owner, &spec)?, spec })
+                Ok(Entered { notes: self.leave_for(comer, owner, &spec)?, spec })
             }
-            None => self.at_the_door(id, owner, |entrance| entrance.enter(spec, standing)),
+            None => self.at_the_door(comer, owner, |entrance| entrance.enter(spec, standing)),
         }
     }
 
@@ -37,29 +33,41 @@ impl World {
         if before.life.state == State::Running {
             return Ok(Vec::new());
         }
-        let (id, owner) = (Some(before.id), &before.owner);
+        let (comer, owner) = (Comer::Known(before.id), &before.owner);
         let is_as_before = before.spec.request == after.request && before.spec.qos == after.qos;
-        let queue = self.queues.iter().find(|queue| queue.name == after.queue);
-        if let Some(queue) = queue.filter(|_| !is_as_before) {
-            self.at_the_door(id, owner, |entrance| entrance.fit(after, queue))?;
+        if let Some(queue) = self.queue(&after.queue).filter(|_| !is_as_before) {
+            self.at_the_door(comer, owner, |entrance| entrance.fit(after, queue))?;
         }
-        self.leave_for(id, owner, after)
+        self.leave_for(comer, owner, after)
     }
 
-    fn at_the_door<T>(&self, id: Option<JobId>, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
-        let group = || self.group_name(owner.gid);
+    /// A queue of the site.
+    pub(super) fn queue(&self, name: &str) -> Option<&Queue> {
+        self.queues.iter().find(|queue| queue.name == name)
+    }
+
+    /// Refuses a queue in which a job may not have its quality of service, unless an operator puts it there (M27).
+    pub(super) fn keep_quality(&self, job: &Job, queue: &str, privileged: bool) -> Result<(), Refusal> {
+        if privileged {
+            return Ok(());
+        }
+        self.at_the_door(Comer::Known(job.id), &job.owner, |entrance| entrance.keep_quality(&job.spec, queue))
+    }
+
+    fn at_the_door<T>(&self, comer: Comer, owner: &Owner, ask: impl FnOnce(&Entrance) -> T) -> T {
+        let (group, is_member) = (|| self.group_name(owner.gid), |group: &str| self.is_member(owner, group));
         ask(&Entrance {
             queues: &self.queues,
             resources: &self.resources,
             qualities: &self.policy.qualities,
-            visitor: Visitor { user: &owner.user, group: &group, host: "sim" },
-            room: &|spec| self.leave_for(id, owner, spec),
+            visitor: Visitor { user: &owner.user, group: &group, is_member: &is_member, host: "sim" },
+            room: &|spec| self.leave_for(comer, owner, spec),
         })
     }
 
-    fn leave_for(&self, id: Option<JobId>, owner: &Owner, spec: &Spec) -> Result<Vec<String>, Refusal> {
+    fn leave_for(&self, comer: Comer, owner: &Owner, spec: &Spec) -> Result<Vec<String>, Refusal> {
         let subject = self.subject(&Credentials::new(owner, spec));
-        self.census.admit(id, spec, &subject, &self.resources)
+        self.census.admit(comer, spec, &subject, &self.resources)
     }
 
     fn subject(&self, who: &Credentials) -> Subject {
@@ -98,10 +106,9 @@ impl World {
             let subject = self.subject(&Credentials::of(job));
             self.census.count(job, |_| subject);
         }
-        let is_element = id.index().is_some();
-        let routes =
-            |job: &Job| !is_element && self.queues.iter().any(|q| q.name == job.spec.queue && q.routes(job.life.state));
-        match routes(job) {
+        // Elements go where their array goes.
+        let queue = self.queue(&job.spec.queue).filter(|_| id.index().is_none());
+        match queue.is_some_and(|queue| queue.routes(job.life.state)) {
             true => drop(self.routed.insert(id, self.now)),
             false => drop(self.routed.remove(&id)),
         }
@@ -117,9 +124,9 @@ impl World {
         let due = self.routed.iter().filter(|(_, next)| **next <= self.now).map(|(id, _)| *id);
         for id in due.collect::<Vec<_>>() {
             let Some(job) = self.jobs.get(&id).cloned() else { continue };
-            let Some(queue) = self.queues.iter().find(|queue| queue.name == job.spec.queue).cloned() else { continue };
+            let Some(queue) = self.queue(&job.spec.queue).cloned() else { continue };
             let by = "Server@sim".to_string();
-            match self.at_the_door(Some(id), &job.owner, |entrance| entrance.turn(&job, &queue, self.now)) {
+            match self.at_the_door(Comer::Known(id), &job.owner, |entrance| entrance.turn(&job, &queue, self.now)) {
                 Turn::PassOn(spec) => self.put_into(id, *spec, by),
                 Turn::Delete => self.happen_to_all(id, &Event::DeleteWanted { by, force: false }),
                 Turn::Wait(pause) => drop(self.routed.insert(id, self.now + pause)),

@@ -4,6 +4,7 @@ use super::{Fate, World};
 use crate::model::array::Elements;
 use crate::model::attribute::{self, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
+use crate::model::census::Comer;
 use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
@@ -43,7 +44,7 @@ impl World {
             State::Queued
         };
         self.assign_account(&owner, &mut draft.spec);
-        let entered = self.enter(None, &owner, &draft.spec, standing)?;
+        let entered = self.enter(Comer::New(standing), &owner, &draft.spec, standing)?;
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);
         let most = self.config.server.max_array_size;

@@ -1,0 +1,163 @@
+//! `[[hook]]`: programs of the site that are asked when something is about to happen, and may let it,
+//! refuse it with a message, or have it otherwise. PBS's events (`spec`: hooks), told as JSON to any
+//! program instead of to Python within the daemon.
+
+mod answer;
+
+pub use answer::{Answer, Said};
+
+use super::time::Span;
+use std::collections::BTreeSet;
+
+/// When hooks are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Occasion {
+    /// A job is submitted.
+    QueueJob,
+    /// A job is altered.
+    ModifyJob,
+    /// A job is about to be started.
+    RunJob,
+    /// A node has been told to start a job; nothing of it is there yet.
+    ExecjobBegin,
+    /// On the node, right before the job.
+    ExecjobPrologue,
+    /// On the node, right after the job.
+    ExecjobEpilogue,
+    /// On the node, after all that belongs to the job is gone from it.
+    ExecjobEnd,
+    /// On each node, again and again.
+    ExechostPeriodic,
+}
+
+impl Occasion {
+    /// All of them, as they are written.
+    pub const ALL: &'static [(&'static str, Occasion)] = &[
+        ("queuejob", Occasion::QueueJob),
+        ("modifyjob", Occasion::ModifyJob),
+        ("runjob", Occasion::RunJob),
+        ("execjob_begin", Occasion::ExecjobBegin),
+        ("execjob_prologue", Occasion::ExecjobPrologue),
+        ("execjob_epilogue", Occasion::ExecjobEpilogue),
+        ("execjob_end", Occasion::ExecjobEnd),
+        ("exechost_periodic", Occasion::ExechostPeriodic),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Occasion> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, occasion)| *occasion)
+    }
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, occasion)| *occasion == self).map_or("", |(name, _)| name)
+    }
+
+    /// Whether it is noded that asks, not schedd.
+    pub fn is_on_nodes(self) -> bool {
+        !matches!(self, Occasion::QueueJob | Occasion::ModifyJob | Occasion::RunJob)
+    }
+}
+
+/// As whom a hook runs on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunsAs {
+    /// As the daemon that asks it: root, in a shared installation.
+    #[default]
+    Daemon,
+    /// As the job's owner.
+    Owner,
+}
+
+impl RunsAs {
+    /// All of them, as PBS writes them.
+    pub const ALL: &'static [(&'static str, RunsAs)] = &[("pbsadmin", RunsAs::Daemon), ("pbsuser", RunsAs::Owner)];
+}
+
+/// What is done on a node besides, when a hook fails: it cannot be run, takes too long, or says nonsense.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailAction {
+    /// Nothing besides.
+    #[default]
+    None,
+    /// The node is taken out of service, with the failure as its comment.
+    OfflineVnodes,
+}
+
+impl FailAction {
+    /// All of them, as they are written.
+    pub const ALL: &'static [(&'static str, FailAction)] =
+        &[("none", FailAction::None), ("offline_vnodes", FailAction::OfflineVnodes)];
+}
+
+/// A program of the site, and when it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// Its name.
+    pub name: String,
+    /// When it is asked.
+    pub occasions: BTreeSet<Occasion>,
+    /// The program, absolute, and its arguments. It reads what is about to happen as JSON.
+    pub command: Vec<String>,
+    /// Whether it is asked at all.
+    pub is_enabled: bool,
+    /// Of several hooks the lower comes first; of equals, who is written first.
+    pub order: u16,
+    /// How long it may take.
+    pub alarm: Span,
+    /// How often it is asked on nodes ([`Occasion::ExechostPeriodic`]).
+    pub every: Span,
+    /// As whom it runs on a node.
+    pub runs_as: RunsAs,
+    /// What is done besides when it fails.
+    pub on_failure: FailAction,
+}
+
+impl Hook {
+    /// How long one may take that does not say, as in PBS.
+    pub const ALARM: Span = Span::seconds(30);
+    /// How often one is asked that does not say, as in PBS.
+    pub const EVERY: Span = Span::seconds(120);
+    /// The place among the others of one that does not say.
+    pub const ORDER: u16 = 1;
+
+    /// What is said to the user when a hook fails, in PBS's words (exit code 32).
+    pub fn failure(&self) -> String {
+        format!("request rejected as filter hook '{}' encountered an exception. Please inform Admin", self.name)
+    }
+}
+
+/// Those asked on an occasion, in their order.
+pub fn asked(hooks: &[Hook], occasion: Occasion) -> Vec<&Hook> {
+    let mut asked: Vec<&Hook> =
+        hooks.iter().filter(|hook| hook.is_enabled && hook.occasions.contains(&occasion)).collect();
+    asked.sort_by_key(|hook| hook.order);
+    asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(name: &str, order: u16, is_enabled: bool) -> Hook {
+        Hook {
+            name: name.into(),
+            occasions: [Occasion::QueueJob].into(),
+            command: vec!["/bin/true".into()],
+            is_enabled,
+            order,
+            alarm: Hook::ALARM,
+            every: Hook::EVERY,
+            runs_as: RunsAs::Daemon,
+            on_failure: FailAction::None,
+        }
+    }
+
+    #[test]
+    fn hooks_are_asked_in_their_order_and_only_when_they_want() {
+        let hooks = [hook("c", 2, true), hook("off", 1, false), hook("a", 1, true), hook("b", 1, true)];
+        let names = |occasion| asked(&hooks, occasion).iter().map(|hook| hook.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(names(Occasion::QueueJob), ["a", "b", "c"]);
+        assert!(names(Occasion::RunJob).is_empty());
+    }
+}

@@ -1,0 +1,116 @@
+//! Jobs that are alike: two of one class get the same verdict at the same moment.
+
+use super::{Shape, ShapeId, User, shape_key, stable_hash};
+use crate::model::credentials::Credentials;
+use crate::model::job::Job;
+use crate::model::time::{Span, Time};
+use crate::sched::amounts::Catalog;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Names a class of jobs alike in chunks, place, walltime, credentials and deferral. Stable: the first
+/// eight bytes of a SHA-256 of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClassId(pub u64);
+
+impl ClassId {
+    /// The class of a job; of an array, that of its elements.
+    pub fn of(job: &Job) -> ClassId {
+        ClassKey::id_of(job)
+    }
+
+    /// All that ask for the same as a job, together.
+    pub fn of_request(job: &Job) -> ClassId {
+        ClassId::of_shape(ShapeId::of(job))
+    }
+
+    /// All classes of a shape together: what a verdict of all of them goes by.
+    pub fn of_shape(shape: ShapeId) -> ClassId {
+        ClassId(shape.0)
+    }
+}
+
+impl fmt::Display for ClassId {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Jobs that get the same verdict.
+#[derive(Clone, Debug)]
+pub struct ClassKey {
+    /// Its name.
+    pub id: ClassId,
+    /// Where they fit.
+    pub shape: Arc<Shape>,
+    /// How long they may run; None when they did not say.
+    pub walltime: Option<Span>,
+    /// Whose they are.
+    pub who: Arc<Credentials>,
+    /// Their user, by number.
+    pub user: User,
+    /// Their `-p`.
+    pub priority: i32,
+    /// What their owner makes of their priority, from 0 to 1.
+    pub user_factor: f64,
+    /// What an operator says that they are worth, above what others can be.
+    pub system_priority: Option<i32>,
+    /// The reservation they ask for, and run nowhere else.
+    pub asks_for: Option<String>,
+    /// Not to be started before.
+    pub not_before: Option<Time>,
+    /// How many at most may run at once, for an array that limits itself: it is a class alone.
+    pub at_once: Option<u32>,
+}
+
+impl ClassKey {
+    /// By what a verdict on its jobs may go: the class itself, then all that ask for the same.
+    pub fn verdict_names(&self) -> [ClassId; 2] {
+        [self.id, ClassId::of_shape(self.shape.id)]
+    }
+
+    /// The class of a job.
+    pub fn id_of(job: &Job) -> ClassId {
+        let spec = &job.spec;
+        let alike = (shape_key(job), spec.walltime(), Credentials::of(job), job.life.not_before);
+        let id = match (at_once(job), &spec.reservation) {
+            (None, None) => ClassId(stable_hash(&alike)),
+            (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
+            (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
+        };
+        // What cannot be run again is given nothing on loan.
+        let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
+        let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
+        let id =
+            if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
+        spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
+    }
+
+    /// The class of a job, with a shape of its own.
+    pub fn of(job: &Job, catalog: &Catalog) -> ClassKey {
+        ClassKey::with(job, Arc::new(Shape::new(job, catalog)))
+    }
+
+    /// The class of a job of this shape.
+    pub fn with(job: &Job, shape: Arc<Shape>) -> ClassKey {
+        ClassKey {
+            id: ClassKey::id_of(job),
+            shape,
+            walltime: job.spec.walltime(),
+            who: Arc::new(Credentials::of(job)),
+            user: User::of(&job.owner.user),
+            priority: job.spec.priority,
+            user_factor: job.spec.user_factor,
+            system_priority: job.spec.system_priority,
+            asks_for: job.spec.reservation.clone(),
+            not_before: job.life.not_before,
+            at_once: at_once(job),
+        }
+    }
+}
+
+/// `max_run_subjobs`, where it limits anything.
+fn at_once(job: &Job) -> Option<u32> {
+    job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
+}

@@ -1,0 +1,108 @@
+//! What becomes of jobs on their nodes: attempts begin, or are refused, and end as their fates say.
+
+use super::World;
+use crate::model::event::Event;
+use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
+use crate::model::time::Time;
+use crate::sched::plan::Start;
+
+/// One attempt, for the record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Past {
+    /// Whose.
+    pub job: JobId,
+    /// When it started.
+    pub start: Time,
+    /// When it ended; None while it runs.
+    pub end: Option<Time>,
+    /// What it got.
+    pub shares: Vec<Share>,
+    /// Whether it passed a job that was promised a start.
+    pub is_filler: bool,
+}
+
+impl World {
+    pub(super) fn start(&mut self, start: &Start) -> bool {
+        // Of several jobs of one `runone` set only the first starts: its start bars the others.
+        let attempt = self.next_attempt(start.job);
+        attempt.is_some_and(|attempt| self.begin(start, attempt))
+    }
+
+    /// An attempt begins, or is refused by its node: then true.
+    pub(super) fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
+        );
+        let shares = start.shares.clone();
+        self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
+        match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
+            Some(fate) => {
+                fate.failures -= 1;
+                self.end(start.job, How::NodeFault("the node refused it".to_string()));
+                true
+            }
+            None => {
+                let boot = "1".to_string();
+                self.happen(start.job, Event::Launched { attempt, session: 1, boot });
+                false
+            }
+        }
+    }
+
+    /// The attempt that a start would be; None for a job that cannot be started now.
+    fn next_attempt(&self, id: JobId) -> Option<Attempt> {
+        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
+        let may_start = crate::sched::change::is_candidate(job);
+        may_start.then_some(job.life.attempt + 1)
+    }
+
+    /// When and how a job ends that runs on nodes that answer.
+    pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
+        let run = job.life.open_run().filter(|run| !run.silent)?;
+        let fate = self.fates.get(&job.id.number)?;
+        let over = || How::Signaled(nix::libc::SIGTERM);
+        if job.life.want != Want::Run {
+            return Some((self.now, over()));
+        }
+        let launch = &self.config.launch;
+        let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
+        Some((run.started + lasts, how))
+    }
+
+    pub(super) fn end(&mut self, id: JobId, how: How) {
+        let Some(attempt) = self.open_attempt(id) else { return };
+        let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
+        let used = Usage { walltime: self.now.since(self.began(id)), ..Usage::default() };
+        let outcome = Outcome { how, sent, used, notes: Vec::new() };
+        self.close(id);
+        self.happen(id, Event::Ended { attempt, outcome });
+    }
+
+    /// Ends at once what somebody wants ended.
+    pub(super) fn end_unwanted(&mut self, id: JobId) {
+        let last = JobId::element(id.number, u32::MAX);
+        let range = if id.is_array() { id..=last } else { id..=id };
+        let unwanted = |job: &&Job| job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run;
+        let ids: Vec<JobId> = self.jobs.range(range).map(|(_, job)| job).filter(unwanted).map(|job| job.id).collect();
+        ids.into_iter().for_each(|id| self.end(id, How::Signaled(nix::libc::SIGTERM)));
+    }
+
+    pub(super) fn close(&mut self, id: JobId) {
+        let now = self.now;
+        let open = self.past.iter_mut().rev().find(|past| past.job == id && past.end.is_none());
+        open.into_iter().for_each(|past| past.end = Some(now));
+    }
+
+    pub(super) fn open_attempt(&self, id: JobId) -> Option<Attempt> {
+        self.open_run(id).map(|run| run.attempt)
+    }
+
+    fn began(&self, id: JobId) -> Time {
+        self.open_run(id).map_or(self.now, |run| run.started)
+    }
+
+    fn open_run(&self, id: JobId) -> Option<&Run> {
+        self.jobs.get(&id)?.life.open_run()
+    }
+}
