@@ -11,7 +11,7 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
 PAGES    = $(wildcard man/*.[1-8])
 
-.PHONY: all demo test test-clients check bench torture replay-check quality man completions install uninstall clean
+.PHONY: all demo test test-clients check bench torture transcripts replay-check quality man completions install uninstall clean
 
 # The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
 # nothing: linked statically they start in two thirds of the time.
@@ -53,6 +53,11 @@ torture:
 TRACES ?= ../shared/traces
 replay-check:
 	LANAI_TRACES=$(TRACES) $(CARGO) test --locked --release --test all -- --ignored replay_check --nocapture
+
+# Plays what a real PBS was told and said (../shared/spec/pbs-transcripts) against our programs; part of
+# `make test`. Here with the differences, a file each, in target/transcripts. Skipped where there are none.
+transcripts:
+	LANAI_TRANSCRIPTS=$(CURDIR)/target/transcripts $(CARGO) test --locked --test all -- transcripts --nocapture
 
 # What the default policy reaches on the traces in TRACES, beside EASY on the same: the table of
 # lanai-scheduling(7). Skipped where there are none.

@@ -56,6 +56,7 @@ mod system_priority;
 mod torture;
 mod tour;
 mod tracejob;
+mod transcripts;
 mod turns;
 mod usage;
 mod watch;

@@ -121,7 +121,7 @@ fn a_job_whose_end_was_forced_does_not_come_back() {
     sandbox.until("the end of its processes", || (!fs::exists(format!("/proc/{pid}")).unwrap()).then_some(()));
     let next = sandbox.submit(&[], "exit 9\n");
     assert_eq!(status(&sandbox.ended(&next)), 9);
-    assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (271, 1));
+    assert_eq!((status(&sandbox.job(&id)), starts(&sandbox, &id)), (265, 1));
 }
 
 // ------------------------------------------------------------------------- every prefix

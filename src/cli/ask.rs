@@ -1,5 +1,6 @@
 //! How a reading command asks: of a [`Source`], or in tests of records made by hand.
 
+use super::away;
 use super::exit::Failure;
 use super::source::{Answers, Source};
 use crate::sys::home::Home;
@@ -62,10 +63,9 @@ pub fn whole(feed: &mut Feed) -> impl FnMut(&Question) -> Result<Answers, Failur
     }
 }
 
-/// PBS's words for a server that does not answer, and why: `cannot connect to server: <why>
-/// (errno=15010)`.
+/// Nobody answers, and why, with this exit status.
 pub fn no_server(why: &str, code: u8) -> Failure {
-    Failure::new(code, format!("cannot connect to server: {why} (errno=15010)"))
+    Failure { code, ..away::silent(why) }
 }
 
 impl Said {

@@ -5,7 +5,6 @@ use super::operand::Operand;
 use super::source::Source;
 use crate::model::array::Indices;
 use crate::model::job::JobId;
-use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Question, Reply, Request};
@@ -84,7 +83,8 @@ fn one(
     server: &mut dyn Server,
     request: &impl Fn(JobId, Option<Indices>) -> Request,
 ) -> Result<Result<(), Failure>, Failure> {
-    let operand = match Operand::parse(operand) {
+    let word = operand;
+    let operand = match Operand::parse(word) {
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
     };
@@ -93,7 +93,7 @@ fn one(
         false => operand.local(),
     };
     let refusal = match job {
-        None => Refusal::unknown_job(),
+        None => return Ok(Err(operand.misplaced(word))),
         Some(job) => match reply(server, job, &operand, request)? {
             Reply::Refused(refusal) => refusal,
             Reply::Done => return Ok(Ok(())),
@@ -129,6 +129,7 @@ fn reply(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::refusal::Refusal;
     use clap::Command;
 
     /// Knows job 1 (on which it acts), job 2 (which has finished), and the array 3[].
@@ -162,7 +163,8 @@ mod tests {
         assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
         assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "9 2 1".into()));
         assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), "2 9 1".into()));
-        assert_eq!(acted(&["1.other", "1"]), (Ok(153), "1".into()));
+        assert_eq!(acted(&["1.other", "1"]), (Ok(1), "1".into()));
+        assert_eq!(acted(&["1@other", "1"]), (Ok(160), "1".into()));
         assert_eq!(acted(&["2", "x"]), (Ok(1), "2".into()));
         assert_eq!(acted(&[]).0, Err(Failure::usage("")));
     }

@@ -300,7 +300,7 @@ fn row(record: &Record) -> Row {
         id: job.id,
         name: job.spec.name.clone(),
         owner: job.owner.user.clone(),
-        cput: job.life.used.cput,
+        cput: job.life.run.is_some().then_some(job.life.used.cput),
         state: job.life.state,
         queue: job.spec.queue.clone(),
     }

@@ -3,6 +3,7 @@
 //! Scripts match on these lines and numbers (`<command>: <text>`, a PBS error number mod 256), so
 //! they are made here and nowhere else.
 
+use super::away::{self, Away};
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
 use std::io::{self, Write};
@@ -23,17 +24,19 @@ pub struct Failure {
     pub usage: bool,
     /// The exit status.
     pub code: u8,
+    /// The server, where that is what is missing: each command says so in words of its own.
+    pub away: Option<Away>,
 }
 
 impl Failure {
     /// `<command>: <text>`, with this exit status.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: false, code }
+        Failure { text: text.into(), usage: false, code, away: None }
     }
 
     /// `<command>: <text>`, then the usage; exit status 2.
     pub fn usage(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: true, code: USAGE }
+        Failure { text: text.into(), usage: true, code: USAGE, away: None }
     }
 
     /// Nothing more to say.
@@ -59,7 +62,8 @@ impl Failure {
     pub fn report(&self, command: &str, usage: fn() -> clap::Command) -> u8 {
         // PBS puts no blank before a text that begins with a tab.
         let blank = if self.text.starts_with('\t') { "" } else { " " };
-        let mut said = if self.text.is_empty() { String::new() } else { format!("{command}:{blank}{}\n", self.text) };
+        let plain = || if self.text.is_empty() { String::new() } else { format!("{command}:{blank}{}\n", self.text) };
+        let mut said = Away::told(self, command).unwrap_or_else(plain);
         if self.usage {
             said.push_str(&usage_text(command, usage()));
         }
@@ -94,9 +98,7 @@ fn illegal_priority(refusal: &Refusal) -> Option<Failure> {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            ClientError::Unreachable(why) => {
-                Failure::new(NO_SERVER, format!("cannot connect to server: {why} (errno=15010)"))
-            }
+            ClientError::Unreachable(why) => away::silent(&why),
             ClientError::Protocol(why) => Failure::new(183, why),
         }
     }
@@ -116,7 +118,10 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         match error.downcast::<io::Error>() {
             Ok(error) => error.into(),
-            Err(error) => Failure::new(1, format!("{error:#}")),
+            Err(error) => match error.downcast::<ClientError>() {
+                Ok(error) => error.into(),
+                Err(error) => Failure::new(1, format!("{error:#}")),
+            },
         }
     }
 }

@@ -1,10 +1,13 @@
 //! `qenable`, `qdisable`, `qstart` and `qstop`: queues that take jobs, and queues whose jobs start.
 
+use super::away::unknown_host;
 use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb};
+use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
+use crate::wire::client::ClientError;
 use crate::wire::message::{Reply, Request};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
@@ -92,12 +95,12 @@ fn run(gate: &Gate) -> Result<u8, Failure> {
 /// Why a queue stays as it is, if it does.
 fn turn(gate: &Gate, queue: &str, schedd: &mut Schedd) -> Result<Option<Refusal>, Failure> {
     let (queue, server) = queue.split_once('@').unwrap_or((queue, ""));
-    if !server.is_empty() && server != schedd.name()? {
-        return Ok(Some(Refusal::other_server()));
+    if !server.is_empty() && !same_server(server, &schedd.name()?) {
+        return Err(Failure { code: FAILED, ..unknown_host(server) });
     }
     let edit = Edit { key: Key::plain(gate.attribute), op: Op::Set, value: gate.value.to_string() };
     let command = Command { verb: Verb::Set, target: Target::Queue(queue.to_string()), edits: vec![edit] };
-    let away = |_| Failure::new(FAILED, "could not connect to server  (15010)");
+    let away = |error: ClientError| Failure { code: FAILED, ..Failure::from(error) };
     match schedd.call(&Request::Amend(command)).map_err(away)? {
         Reply::Done | Reply::Noted(_) => Ok(None),
         Reply::Refused(refusal) => Ok(Some(refusal)),

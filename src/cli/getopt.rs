@@ -6,7 +6,7 @@
 //! some values that begin with `-`), so the words are told apart here, by what clap knows of each
 //! letter, and handed on in a form that leaves clap no choice.
 
-use super::exit::{self, Failure, USAGE};
+use super::exit::{self, Failure};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -133,5 +133,5 @@ fn from_clap(error: &clap::Error) -> Failure {
     let said = error.to_string();
     let first = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let text = if wrong_operands.contains(&error.kind()) { "" } else { first };
-    Failure { text: text.to_string(), usage: true, code: USAGE }
+    Failure::usage(text.to_string())
 }

@@ -107,13 +107,13 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// `Time Use`: `0` before the job has used any.
-pub fn time_used(cput: Span, state: State) -> String {
-    match state {
-        State::Running | State::Finished => cput.to_string(),
-        _ if cput.as_seconds() > 0 => cput.to_string(),
-        _ => "0".to_string(),
-    }
+/// `Time Use`: `0` before the job has used any, and for one that never ran.
+pub fn time_used(cput: Option<Span>, state: State) -> String {
+    let is_told = |cput: &Span| match state {
+        State::Running | State::Finished | State::Expired => true,
+        _ => cput.as_seconds() > 0,
+    };
+    cput.filter(is_told).map_or_else(|| "0".to_string(), |cput| cput.to_string())
 }
 
 /// `% done`: how much of its processor time or walltime a job has used, whichever is more.

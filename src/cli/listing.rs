@@ -1,6 +1,7 @@
 //! Which jobs `qstat` shows: all, or those its operands name.
 
 use super::ask::{self, Feed};
+use super::away::unknown_host;
 use super::exit::Failure;
 use super::operand::Operand;
 use crate::model::array::Indices;
@@ -179,14 +180,17 @@ impl Place {
         };
         match operand.job(server) {
             Some(id) => Place::Job(id, operand.only(), operand.full_here(server)),
-            None => Place::Nowhere(unknown(&operand.full(server))),
+            None => {
+                let failure = operand.misplaced(word);
+                Place::Nowhere(Failure { code: if failure.away.is_some() { 255 } else { failure.code }, ..failure })
+            }
         }
     }
 
     fn destination(text: &str, server: &str) -> Place {
         let (queue, host) = text.split_once('@').unwrap_or((text, server));
         if !same_server(host, server) {
-            return Place::Nowhere(unknown_host(host));
+            return Place::Nowhere(elsewhere(host));
         }
         Place::Queue(Some(queue.to_string()).filter(|queue| !queue.is_empty()))
     }
@@ -207,8 +211,8 @@ pub fn is_job_id(word: &OsStr) -> bool {
 }
 
 /// No server of that name is known here.
-pub fn unknown_host(host: &str) -> Failure {
-    Failure::new(255, format!("cannot connect to server {host} (errno=15008): Unknown Host."))
+pub fn elsewhere(host: &str) -> Failure {
+    Failure { code: 255, ..unknown_host(host) }
 }
 
 /// The jobs that operands name.

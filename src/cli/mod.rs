@@ -6,6 +6,8 @@
 
 pub mod exit;
 
+pub mod away;
+
 pub mod getopt;
 
 pub mod operand;

@@ -1,5 +1,6 @@
 //! Job ids as people write them: `12`, `12.head`, `12@head`, `12[3].head`.
 
+use super::away::unknown_host;
 use super::exit::Failure;
 use crate::model::array::Indices;
 use crate::model::attribute::same_server;
@@ -15,6 +16,8 @@ pub struct Operand {
     only: Option<Indices>,
     /// The server named, by `.` or `@`; the one after `@` counts if both are there.
     server: Option<String>,
+    /// It is named by `@`.
+    is_at: bool,
 }
 
 impl Operand {
@@ -30,7 +33,7 @@ impl Operand {
         let (text, at) = split_server(text, '@')?;
         let (text, dot) = split_server(text, '.')?;
         let (id, only) = read_id(text)?;
-        Some(Operand { id, only, server: at.or(dot) })
+        Some(Operand { id, only, is_at: at.is_some(), server: at.or(dot) })
     }
 
     /// The id alone, whatever server is named.
@@ -52,6 +55,15 @@ impl Operand {
     pub fn job(&self, server: &str) -> Option<JobId> {
         let ours = self.server.as_deref().is_none_or(|named| same_server(named, server));
         ours.then_some(self.id)
+    }
+
+    /// Why it means no job here, `word` being how it was written: the name behind a `.` belongs to the id, and is
+    /// wrong; behind an `@` stands a host, and is unknown.
+    pub fn misplaced(&self, word: &OsStr) -> Failure {
+        match &self.server {
+            Some(host) if self.is_at => unknown_host(host),
+            _ => Failure::new(1, format!("illegally formed job identifier: {}", word.to_string_lossy())),
+        }
     }
 
     /// The job this means if no server is named.

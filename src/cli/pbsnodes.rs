@@ -2,13 +2,13 @@
 
 use super::ask::{self, Ask};
 use super::attributes::Attributes;
+use super::away::{self, unknown_host};
 use super::dsv;
 use super::exit::{self, Failure};
 use super::full;
 use super::getopt::{self, Line};
 use super::json::{Document, Preamble};
 use super::layout::cut;
-use super::listing::unknown_host;
 use super::nodes::{self, Format, Group};
 use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
@@ -95,7 +95,7 @@ fn as_failed(failure: Failure) -> Failure {
 }
 
 fn no_server(why: &str) -> Failure {
-    Failure::new(FAILED, format!("cannot connect to server: {why}, error=15010"))
+    as_failed(away::silent(why))
 }
 
 /// What is said: output, and complaints that PBS words without the command's name.
@@ -130,7 +130,7 @@ impl Args {
             || (self.marks() && (self.all || self.list || self.summary || self.operands.is_empty()))
             || (self.offline && self.online)
             || self.format.as_deref().is_some_and(|format| format != "json" && format != "dsv");
-        if wrong { Err(Failure { text: String::new(), usage: true, code: FAILED }) } else { Ok(()) }
+        if wrong { Err(Failure { code: FAILED, ..Failure::usage("") }) } else { Ok(()) }
     }
 
     fn format(&self) -> Format {

@@ -10,6 +10,7 @@ mod input;
 
 mod show;
 
+use super::away::unknown_host;
 use super::each::{Schedd, Server};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
@@ -109,16 +110,13 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn open(args: &'a Args, home: Home) -> Result<Session<'a>, Failure> {
         let connected = Client::connect(&home);
-        let named = args.servers.first().cloned().unwrap_or_default();
         if let Err(error) = connected {
-            let why = Failure::from(error).text;
-            return Err(Failure::new(NO_SERVER, format!("cannot connect to server {named}: {why}")));
+            return Err(Failure { code: NO_SERVER, ..Failure::from(error) });
         }
         let mut schedd = Schedd::find()?;
         let name = schedd.name()?;
         if let Some(other) = args.servers.iter().find(|server| **server != name && *server != "default") {
-            say("Unknown Host.\n");
-            return Err(Failure::new(NO_SERVER, format!("cannot connect to server {other}")));
+            return Err(Failure { code: NO_SERVER, ..unknown_host(other) });
         }
         let (active, history) = (BTreeMap::new(), Vec::new());
         Ok(Session { args, home, schedd, active, history, last_limit: None, is_read: false })

@@ -47,7 +47,7 @@ fn run() -> Result<u8, Failure> {
 }
 
 fn swap(one: &Operand, other: &Operand, server: &mut dyn Server) -> Result<u8, Failure> {
-    let name = server.name()?;
+    let name = server.name().map_err(|failure| Failure { code: NO_SERVER, ..failure })?;
     let refusal = match (one.job(&name), other.job(&name)) {
         (Some(one), Some(other)) => asked(one, other, server)?,
         _ => Some(Refusal::unknown_job()),

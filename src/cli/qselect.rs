@@ -1,9 +1,10 @@
 //! `qselect`: the ids of the jobs that meet all conditions, one per line.
 
 use super::ask::{self, Ask, Feed};
+use super::away::unknown_host;
 use super::exit::{self, Failure, NO_SERVER};
 use super::getopt::{self, Line};
-use super::listing::{Owner, unknown_host};
+use super::listing::Owner;
 use super::selection::{self, Condition};
 use crate::model::attribute::same_server;
 use crate::model::refusal::Refusal;
@@ -136,6 +137,9 @@ impl Args {
         for text in &self.moments {
             conditions.push(selection::moment(text, now)?);
         }
+        if self.users.as_deref().is_some_and(str::is_empty) {
+            return Err(Failure::usage("illegal -u value"));
+        }
         conditions.extend(self.users.as_deref().map(|text| Condition::Owner(Owner::parse_list(text))));
         conditions.extend(self.account.clone().map(Condition::Account));
         conditions.extend(self.name.clone().map(Condition::Name));
@@ -162,7 +166,7 @@ impl Args {
         let Some(text) = &self.queue else { return Ok(None) };
         let (name, host) = text.split_once('@').unwrap_or((text, &server.name));
         if !same_server(host, &server.name) {
-            return Err(Failure { code: 160, ..unknown_host(host) });
+            return Err(unknown_host(host));
         }
         if name.is_empty() {
             return Ok(None);

@@ -6,12 +6,12 @@ use super::ask::{self, Ask, Feed, Said};
 use super::attributes::Attributes;
 use super::display::{Display, Form};
 use super::efficiency;
-use super::exit::{self, Failure, USAGE};
+use super::exit::{self, Failure};
 use super::full::Lines;
 use super::getopt::{self, Line};
 use super::json::Preamble;
 use super::layout;
-use super::listing::{self, Owner, Wanted, unknown_host};
+use super::listing::{self, Owner, Wanted};
 use super::operand::Operand;
 use super::queues;
 use super::sheet::{self, Format, Sheet};
@@ -156,7 +156,7 @@ impl Args {
     fn check(&self) -> Result<Format, Failure> {
         let wrong_format = self.format.as_deref().is_some_and(|format| format != "json" && format != "dsv");
         if self.site.is_some() || wrong_format || (self.delimiter.is_some() && self.format.is_none()) {
-            return Err(Failure { text: String::new(), usage: true, code: USAGE });
+            return Err(Failure::usage(""));
         }
         let formatted = self.format.is_some();
         let lists = [self.all, self.idle, self.running, self.limits, self.finished];
@@ -343,7 +343,7 @@ impl Args {
             let (name, host) = text.split_once('@').unwrap_or((&text, &server.name));
             let named: Vec<_> = queues.iter().filter(|q| name.is_empty() || q.queue.name == name).collect();
             match (same_server(host, &server.name), named.is_empty() && !name.is_empty()) {
-                (false, _) => failures.push(unknown_host(host)),
+                (false, _) => failures.push(listing::elsewhere(host)),
                 (true, true) => failures.push(unknown_queue(name)),
                 (true, false) => chosen.extend(named),
             }
@@ -359,7 +359,7 @@ impl Args {
         let server = &answers.server;
         let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
         let hosts = self.operands.iter().filter(|word| elsewhere(word));
-        let failures: Vec<Failure> = hosts.map(|word| unknown_host(&word.to_string_lossy())).collect();
+        let failures: Vec<Failure> = hosts.map(|word| listing::elsewhere(&word.to_string_lossy())).collect();
         let shown = self.operands.is_empty() || failures.len() < self.operands.len();
         let sums = queues::assigned_in_all(&answers.queues);
         let out = match (shown, self.full) {

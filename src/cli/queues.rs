@@ -86,8 +86,9 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
     let answer = |yes| if yes { "yes" } else { " no" };
     for counted in queues {
         let (queue, counts) = (&counted.queue, Counts::of(counted));
+        let kind = if queue.route.is_some() { "Rou*" } else { "Exe*" };
         let _ = write!(out, "{:16} {:>5} {} ", cut(&queue.name, 16), 0, number_column(counts.total()));
-        let _ = writeln!(out, "{} {} {} Exe*", answer(queue.enabled), answer(queue.started), counts.columns());
+        let _ = writeln!(out, "{} {} {} {}", answer(queue.enabled), answer(queue.started), counts.columns(), kind);
     }
     out
 }
@@ -140,7 +141,7 @@ Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
 pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attributes<'a> {
     let (queue, counts) = (&counted.queue, Counts::of(counted));
     let mut out = Attributes::default();
-    out.text("queue_type", "Execution");
+    out.text("queue_type", if queue.route.is_some() { "Route" } else { "Execution" });
     if queue.priority != 0 {
         out.number("Priority", queue.priority);
     }

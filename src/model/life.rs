@@ -28,6 +28,9 @@ pub struct Moment {
 /// `Exit_status` of a deleted job: 256 + TERM, also if it never ran, trapped TERM or ignored it.
 pub const DELETED: i32 = 271;
 
+/// The exit status of a job that was ended by force while it ran: as if by SIGKILL.
+pub const FORCED: i32 = 265;
+
 /// `Exit_status` of a job over its walltime.
 pub const OVER_WALLTIME: i32 = -29;
 
@@ -276,8 +279,10 @@ impl Job {
         if self.id.is_array() {
             return self.end_waiting(0, u32::MAX, moment);
         }
-        if force || !self.life.open_run().is_some_and(Run::has_script) {
-            self.finish(DELETED, true, moment);
+        let runs = self.life.open_run().is_some_and(Run::has_script);
+        if force || !runs {
+            let status = if runs && self.id.index().is_none() { FORCED } else { DELETED };
+            self.finish(status, true, moment);
         }
     }
 

@@ -211,6 +211,7 @@ fn not_started(error: &io::Error) -> Fault {
 pub fn unable(launch: &Launch, fault: Fault) -> How {
     let status = match launch.payload {
         Payload::Command(_) => 254,
+        Payload::Script(_) if launch.shell.is_some() => 254,
         Payload::Script(_) => 127,
     };
     match fault {

@@ -433,9 +433,13 @@ fn digest(bytes: &[u8]) -> Digest {
     Digest(Sha256::digest(bytes).into())
 }
 
+/// What stands behind `PBS_O_QUEUE`, as in PBS.
+const HOST: &[u8] = b"\0PBS_O_HOST=";
+
 /// `PBS_O_QUEUE` is known only here.
 fn with_queue(environ: &[u8], queue: &str) -> Vec<u8> {
-    let mut environ = environ.to_vec();
-    environ.extend_from_slice(format!("PBS_O_QUEUE={queue}\0").as_bytes());
-    environ
+    let entry = format!("PBS_O_QUEUE={queue}\0");
+    let host = environ.windows(HOST.len()).rposition(|part| part == HOST).map(|at| at + 1);
+    let (before, behind) = environ.split_at(host.unwrap_or(environ.len()));
+    [before, entry.as_bytes(), behind].concat()
 }

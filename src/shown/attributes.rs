@@ -299,10 +299,17 @@ impl<'a> View<'a> {
         self.given("sandbox");
         // Only its node knows the name of a folder of its own.
         let known = session.filter(|_| spec.other.get("sandbox").is_none_or(|sandbox| sandbox != "PRIVATE"));
-        self.out.text_if("jobdir", known.map(|_| spec.workdir.lossy()));
+        self.out.text_if("jobdir", known.and_then(|_| self.home()));
         self.given("stagein");
         self.given("stageout");
         self.out.number("substate", self.substate());
+    }
+
+    /// The owner's home folder, if the job's environment is known.
+    fn home(&self) -> Option<String> {
+        let environ = self.record.environ.as_deref()?;
+        let home = environ.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(b"PBS_O_HOME="))?;
+        Some(String::from_utf8_lossy(home).into_owned())
     }
 
     fn substate(&self) -> i64 {

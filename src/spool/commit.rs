@@ -177,6 +177,14 @@ fn signed(class: u64) -> i64 {
     class as i64
 }
 
+/// What stands for the processor time of a job that has never run.
+pub(super) const NEVER_RUN: i64 = -1;
+
+/// The processor time used, for lists.
+fn cput(job: &Job) -> i64 {
+    if job.life.run.is_some() { job.life.used.cput.0 } else { NEVER_RUN }
+}
+
 fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(), SpoolError> {
     let script = match &job.spec.program {
         Program::Script(digest) => Some(digest.0),
@@ -192,7 +200,7 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         job.owner.uid,
         job.spec.queue,
         job.spec.name,
-        job.life.used.cput.0,
+        cput(job),
         kin.map(|kin| signed(kin.class)),
         job.life.obittime.map(|time| time.0),
         script,
@@ -211,7 +219,7 @@ fn write_life(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
-        job.life.used.cput.0,
+        cput(job),
         job.life.obittime.map(|time| time.0),
         json(&(&job.owner, &job.life))?,
         kin.map(|kin| signed(kin.class)),
@@ -229,7 +237,7 @@ fn write_element(transaction: &Transaction, job: &Job, index: u32, kin: Option<K
         job.id.number,
         index,
         job.life.state.letter().to_string(),
-        job.life.used.cput.0,
+        cput(job),
         kin.map(|kin| signed(kin.class)),
         job.life.obittime.map(|time| time.0),
         json(&job.life)?,

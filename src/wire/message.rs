@@ -435,8 +435,8 @@ pub struct Row {
     pub name: String,
     /// The owner's user name.
     pub owner: String,
-    /// Processor time used.
-    pub cput: Span,
+    /// Processor time used; None if it has never run.
+    pub cput: Option<Span>,
     /// The state.
     pub state: State,
     /// The queue.

@@ -1,5 +1,6 @@
-//! The golden transcripts of a real PBS: blocks of a command with what it prints, and on which streams.
+//! The golden transcripts of a real PBS, as far as they are about one program.
 
+use crate::support::blocks;
 use std::path::Path;
 
 /// A command, who runs it, and what is expected.
@@ -16,31 +17,15 @@ pub struct Block {
 /// The blocks of a file that run this program, from the first that holds `from` on; None where there is no
 /// such file.
 pub fn blocks(file: &Path, from: &str, program: &str) -> Option<Vec<Block>> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let mut blocks: Vec<Block> = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let prompts = [("root$ ", true), ("$ ", false), ("bob$ ", false)];
-        let begun = prompts.into_iter().find_map(|(prompt, is_root)| Some((line.strip_prefix(prompt)?, is_root)));
-        if let Some((command, is_root)) = begun {
-            let (command, line) = (command.to_string(), number + 1);
-            blocks.push(Block { line, is_root, command, out: String::new(), err: String::new(), code: 0 });
-            continue;
-        }
-        let Some(block) = blocks.last_mut() else { continue };
-        let plain = |text: &str| format!("{}\n", text.strip_suffix("<EOL>").unwrap_or(text));
-        if let Some(code) = line.strip_prefix("? ").and_then(|code| code.parse().ok()) {
-            block.code = code;
-        } else if let Some(err) = line.strip_prefix("2> ") {
-            block.err += &plain(err);
-        } else if !line.starts_with("# ") || !is_remark(line) {
-            block.out += &plain(line);
-        }
-    }
-    let first = blocks.iter().position(|block| block.command.contains(from))?;
-    Some(blocks.into_iter().skip(first).filter(|block| block.command.contains(program)).collect())
+    let all = blocks::read(file)?;
+    let first = all.iter().position(|block| block.command.contains(from))?;
+    let of_program = all.into_iter().skip(first).filter(|block| block.command.contains(program));
+    Some(of_program.map(Block::from).collect())
 }
 
-/// What the recorder says between blocks; what `print` prints begins with a `#`, too.
-fn is_remark(line: &str) -> bool {
-    ["# hooks", "# reservations", "# tracejob", "# mails"].contains(&line)
+impl From<blocks::Block> for Block {
+    fn from(block: blocks::Block) -> Block {
+        let blocks::Block { line, who, command, out, err, code } = block;
+        Block { line, is_root: who == "root", command, out, err, code: code.unwrap_or(-1) }
+    }
 }

@@ -1,5 +1,6 @@
 //! What several tests share.
 
+pub mod blocks;
 pub mod source;
 pub mod transcript;
 

@@ -129,7 +129,10 @@ pub const SCHED: &str = "default";
 
 fn lines(attributes: &Attributes) -> Vec<Line> {
     let line = |attribute: &crate::shown::attributes::Attribute| {
-        let value = full::text(attribute)?.into_owned();
+        let mut value = full::text(attribute)?.into_owned();
+        if attribute.name == "jobs" {
+            value = value.replace(',', ", ");
+        }
         let resource = attribute.resource.map(str::to_string);
         Some(Line { name: attribute.name.to_string(), resource, value })
     };

@@ -57,6 +57,8 @@ pub(super) fn write(config: &mut Config, name: &str, key: &Key, text: Option<&st
         return Err(Refusal::no_resource());
     };
     *definition = of(&kind, &flags);
+    // Shown in one order, however they were said.
+    let flags: String = FLAGS.chars().filter(|flag| flags.contains(*flag)).collect();
     keep(config, name, TYPE, &kind);
     keep(config, name, FLAG, &flags);
     Ok(())

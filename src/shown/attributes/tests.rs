@@ -95,7 +95,7 @@ Job Id: 1001.head
     stime = <0>
     obittime = <301>
     session_id = 4711
-    jobdir = /home/alice/w
+    jobdir = /home/alice
     substate = 93
     Variable_List = PBS_O_HOME=/home/alice,N=4,S=a\\,b\\\\c
     comment = Job run at <day> on (head:ncpus=2:mem=524288kb) and failed

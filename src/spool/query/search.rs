@@ -1,6 +1,7 @@
 //! Jobs being found: by number, or by what they are.
 
 use super::super::SpoolError;
+use super::super::commit::NEVER_RUN;
 use super::super::load::{self, Specs, job_of};
 use super::super::ties;
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
@@ -139,7 +140,7 @@ impl Search<'_> {
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
         while let Some(row) = found.next()? {
-            let number = row.get(0)?;
+            let (number, cput) = (row.get(0)?, row.get::<_, i64>(3)?);
             let id = if row.get(6)? { JobId::array(number) } else { JobId::job(number) };
             if !filter.reaches(id) {
                 continue;
@@ -148,7 +149,7 @@ impl Search<'_> {
                 id,
                 name: row.get(1)?,
                 owner: row.get(2)?,
-                cput: Span(row.get(3)?),
+                cput: (cput != NEVER_RUN).then_some(Span(cput)),
                 state: state_of(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?),
                 queue: row.get(5)?,
             });
@@ -211,7 +212,7 @@ impl Search<'_> {
                 id: job.id,
                 name: job.spec.name.clone(),
                 owner: job.owner.user,
-                cput: job.life.used.cput,
+                cput: job.life.run.is_some().then_some(job.life.used.cput),
                 state: job.life.state,
                 queue: job.spec.queue.clone(),
             }),

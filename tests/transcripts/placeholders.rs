@@ -1,0 +1,173 @@
+//! What a recorded line stands for: placeholders are bound by their first use and mean the same from then on.
+
+use std::collections::BTreeMap;
+
+/// What stands for the number of a job that was never made here.
+const NEVER_MADE: &str = "88888";
+
+/// The numbers that jobs have here, by what the recording calls them.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    numbers: BTreeMap<String, String>,
+    /// The number of the last that was made.
+    pub last: Option<String>,
+    /// What `qsub` has printed last, without the server: nothing where it refused.
+    pub last_id: Option<String>,
+}
+
+/// A piece of an expected line.
+enum Piece<'a> {
+    Text(&'a str),
+    /// `J1`: the number of a job.
+    Number(&'a str),
+    /// A form: `9` is a digit, `a` a letter, `_` a blank or a digit, all else itself.
+    Form(&'static str),
+    /// At least one of these.
+    Some(fn(char) -> bool),
+}
+
+/// The forms of placeholders of fixed width.
+const FORMS: &[(&str, &str)] = &[
+    ("CTIME", "aaa aaa _9 99:99:99 9999"),
+    ("DAY at H:M", "aaa aaa _9 at 99:99"),
+    ("MM/DD/YYYY HH:MM:SS", "99/99/9999 99:99:99"),
+    ("EPOCH", "9999999999"),
+    ("HHMMSS", "99:99:99"),
+    ("PID", "99999"),
+    ("H:M", "99:99"),
+    ("DAY H:M", "aaa 99:99"),
+];
+
+fn placeholder(name: &str) -> Option<Piece<'_>> {
+    if let Some((_, form)) = FORMS.iter().find(|(known, _)| *known == name) {
+        return Some(Piece::Form(form));
+    }
+    match name {
+        "N" => Some(Piece::Some(|char| char.is_ascii_digit())),
+        "PORT" | "RANK" | "COOKIE" => Some(Piece::Some(|char| !char.is_whitespace())),
+        "VERSION" => Some(Piece::Some(|char| char.is_ascii_digit() || char == '.')),
+        _ => is_number(name).then_some(Piece::Number(name)),
+    }
+}
+
+/// `J1`, `Ja`, `K1`: the number of a job.
+fn is_number(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'J' | b'K', one] if one.is_ascii_alphanumeric())
+}
+
+fn pieces(line: &str) -> Vec<Piece<'_>> {
+    let (mut found, mut begin, mut at) = (Vec::new(), 0, 0);
+    while let Some(open) = line[at..].find('<').map(|open| at + open) {
+        let named = line[open..].find('>').map(|end| (&line[open + 1..open + end], open + end + 1));
+        at = open + 1;
+        if let Some((piece, end)) = named.and_then(|(name, end)| Some((placeholder(name)?, end))) {
+            found.extend([Piece::Text(&line[begin..open]), piece]);
+            (begin, at) = (end, end);
+        }
+    }
+    found.push(Piece::Text(&line[begin..]));
+    found
+}
+
+/// Takes off `text` what fits a form.
+fn formed<'t>(text: &'t str, form: &str) -> Option<&'t str> {
+    let mut chars = text.chars();
+    let fits = form.chars().all(|wanted| {
+        chars.next().is_some_and(|char| match wanted {
+            '9' => char.is_ascii_digit(),
+            'a' => char.is_ascii_alphabetic(),
+            '_' => char.is_ascii_digit() || char == ' ',
+            other => char == other,
+        })
+    });
+    fits.then_some(chars.as_str())
+}
+
+impl Bindings {
+    /// The rest of `text` behind what a whole expected line stands for. Numbers not known yet are bound.
+    fn behind<'t>(&mut self, expected: &str, text: &'t str) -> Option<&'t str> {
+        let mut rest = text;
+        for piece in pieces(expected) {
+            rest = match piece {
+                Piece::Text(text) => rest.strip_prefix(text)?,
+                Piece::Form(form) => formed(rest, form)?,
+                Piece::Some(is_one) => Some(rest.trim_start_matches(is_one)).filter(|left| left.len() < rest.len())?,
+                Piece::Number(name) => self.number(name, rest)?,
+            };
+        }
+        Some(rest)
+    }
+
+    fn number<'t>(&mut self, name: &str, text: &'t str) -> Option<&'t str> {
+        if let Some(known) = self.numbers.get(name) {
+            return text.strip_prefix(known.as_str());
+        }
+        let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
+        let number = &text[..text.len() - rest.len()];
+        let is_new = !number.is_empty() && !self.numbers.values().any(|known| known == number);
+        is_new.then(|| {
+            self.numbers.insert(name.into(), number.into());
+            self.last = Some(number.into());
+            rest
+        })
+    }
+
+    /// Whether a line is what was expected.
+    pub fn fits(&mut self, expected: &str, line: &str) -> bool {
+        let mut bound = self.clone();
+        let fits = bound.behind(expected, line) == Some("");
+        if fits {
+            *self = bound;
+        }
+        fits
+    }
+
+    /// Remembers what a command has submitted.
+    pub fn note(&mut self, command: &str, out: &str) {
+        if command.contains("qsub") {
+            let id = out.lines().find_map(|line| line.strip_suffix(".head"));
+            self.last_id = id.map(str::to_string);
+        }
+    }
+
+    /// Whether a line says what was expected, and maybe more behind it.
+    pub fn begins(&mut self, expected: &str, line: &str) -> bool {
+        let rest = self.behind(expected.trim_end(), line);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ':', ';', ',', '(', '.']))
+    }
+
+    /// A command with the numbers that its jobs have here.
+    pub fn filled(&self, command: &str) -> String {
+        let number = |name| self.numbers.get(name).map_or(NEVER_MADE, |number| number.as_str());
+        let mut filled = String::new();
+        let mut rest = command;
+        while let Some((before, behind)) = rest.split_once('<') {
+            let name = behind.split_once('>').filter(|(name, _)| is_number(name));
+            filled += before;
+            filled += name.map_or("<", |(name, _)| number(name));
+            rest = name.map_or(behind, |(_, rest)| rest);
+        }
+        filled + rest
+    }
+
+    /// A text as the recording would have it, numbers of jobs by their names, to be compared by a person.
+    pub fn named(&self, text: &str) -> String {
+        let mut text = text.to_string();
+        for (name, number) in &self.numbers {
+            text = text.replace(number.as_str(), &format!("<{name}>"));
+        }
+        text
+    }
+}
+
+#[test]
+fn placeholders_mean_the_same_once_bound() {
+    let mut bound = Bindings::default();
+    assert!(bound.fits("<J1>.head", "1001.head"));
+    assert!(!bound.fits("<J1>.head", "1002.head"));
+    assert!(!bound.fits("<J2>.head", "1001.head"), "another job has another number");
+    assert!(bound.fits("ctime = <CTIME> <jsdl>", "ctime = Fri Nov 20 10:20:21 2026 <jsdl>"));
+    assert!(!bound.fits("t = <HHMMSS>", "t = 0:00:01"));
+    assert_eq!(bound.filled("qstat <J1> '<J3>[]' < x"), "qstat 1001 '88888[]' < x");
+    assert!(bound.begins("qsub: Unknown node ", "qsub: Unknown node: x") && !bound.begins("qsub: Un", "qsub: Unknown"));
+}

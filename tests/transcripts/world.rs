@@ -1,0 +1,207 @@
+//! The setting of the recordings: a host `head` with its own users, folders and processes.
+//!
+//! Namespaces of the kernel make it, so that users may be called `alice` and `bob` and files lie where they lay
+//! for the recorder, whatever the machine has. Only root can make them.
+
+use crate::support::sandbox::{Done, bin, is_root};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Where the programs lie there, and what the recorder's scratch folder is called.
+pub const EXEC: &str = "/opt/pbs";
+pub const PBSHOME: &str = "/var/spool/lanai";
+pub const SCRATCH: &str = "/tmp/recorded-in";
+
+/// The users: name, user and group.
+const USERS: &[(&str, u32, u32)] = &[("alice", 61001, 61000), ("bob", 61002, 61000)];
+
+/// Lays one folder of the world over each of the machine's own, and ends with its standard input.
+const BUILD: &str = r#"
+set -e
+hostname head
+for folder in etc home opt run var/spool var/tmp; do mount --bind "$1/$folder" "/$folder"; done
+mount --bind "$2" /opt/pbs/bin
+mount -o remount,ro,bind /opt/pbs/bin
+mount --bind "$1/tmp" /tmp
+echo 20000 > /proc/sys/kernel/ns_last_pid || true
+echo ready
+exec 3<&0
+cat <&3 > /dev/null & wait $!
+"#;
+
+/// Such a host, gone with all its processes when dropped.
+pub struct World {
+    folder: TempDir,
+    init: Child,
+    /// The process whose namespaces the others enter.
+    inner: i32,
+}
+
+/// Why no world can be made here, if so.
+pub fn missing() -> Option<String> {
+    if !is_root() {
+        return Some("making users and hosts needs root".into());
+    }
+    let tried = Command::new("unshare").args(["--mount", "--uts", "--ipc", "--pid", "--fork", "true"]).output();
+    let is_able = tried.is_ok_and(|output| output.status.success());
+    let tools = ["nsenter", "setpriv", "bash"].into_iter();
+    let lacking = tools.filter(|tool| Command::new(tool).arg("--version").output().is_err()).collect::<Vec<_>>();
+    match (is_able, lacking.as_slice()) {
+        (true, []) => None,
+        (false, _) => Some("`unshare` cannot make namespaces here".into()),
+        (true, lacking) => Some(format!("needs {}", lacking.join(", "))),
+    }
+}
+
+impl World {
+    /// A world whose `lanai.toml` this is. Nothing runs in it yet.
+    pub fn new(config: &str) -> World {
+        let folder = tempfile::Builder::new().prefix("lanai-world-").tempdir().unwrap();
+        furnish(folder.path(), config);
+        let mut init = Command::new("unshare")
+            .args(["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc"])
+            .args(["/bin/bash", "-c", BUILD, "build"])
+            .arg(folder.path())
+            .arg(bin("qsub").parent().unwrap())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        BufReader::new(init.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n", "the world is there");
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", init.id())).unwrap();
+        World { folder, init, inner: children.split_whitespace().next().unwrap().parse().unwrap() }
+    }
+
+    /// A file or folder of this world, as seen from outside.
+    pub fn outside(&self, path: &str) -> std::path::PathBuf {
+        self.folder.path().join(path.trim_start_matches('/'))
+    }
+
+    /// Runs a command as the recorder did, at most so long.
+    pub fn run(&self, who: &str, command: &str, limit: Duration) -> Option<Done> {
+        let [mut out, mut err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+        let mut entered = self.entered(who);
+        entered.args(["/bin/bash", "-c", command]).process_group(0).stdin(Stdio::null());
+        let mut child = entered.stdout(out.try_clone().unwrap()).stderr(err.try_clone().unwrap()).spawn().unwrap();
+        let code = ended(&mut child, limit);
+        let read = |file: &mut fs::File| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Some(Done { code: code?, out: read(&mut out), err: read(&mut err) })
+    }
+
+    /// The same for what must go well.
+    #[track_caller]
+    pub fn ok(&self, who: &str, command: &str) -> String {
+        let done = self.run(who, command, Duration::from_secs(20));
+        done.unwrap_or_else(|| panic!("{command} does not end")).ok()
+    }
+
+    /// What enters this world as a user, with nothing in the environment but what the recorder had.
+    fn entered(&self, who: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "umask 022; exec \"$@\"", "enter", "nsenter", "--mount", "--uts", "--ipc", "--pid"]);
+        command.args(["--target", &self.inner.to_string(), "--"]);
+        let user = USERS.iter().find(|(name, ..)| *name == who);
+        if let Some((_, uid, gid)) = user {
+            command.args(["setpriv", &format!("--reuid={uid}"), &format!("--regid={gid}"), "--init-groups", "--"]);
+        }
+        let home = user.map_or("/root".into(), |(name, ..)| format!("/home/{name}"));
+        let work = user.map_or(SCRATCH.into(), |_| format!("{home}/w"));
+        command.args(["env", "-i", "-C", &work, &format!("HOME={home}"), &format!("LOGNAME={who}")]);
+        command.args([&format!("USER={who}"), "SHELL=/bin/bash", "LANG=C.UTF-8", &format!("MAIL=/var/mail/{who}")]);
+        command.arg(format!("PATH={EXEC}/bin:{EXEC}/sbin:/usr/local/bin:/usr/bin:/bin"));
+        command.arg(format!("PWD={work}"));
+        command
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.init.kill();
+        let _ = self.init.wait();
+    }
+}
+
+/// The exit status; None if it had to be killed after this time.
+fn ended(child: &mut Child, limit: Duration) -> Option<i32> {
+    let started = Instant::now();
+    while started.elapsed() < limit {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status.code().unwrap_or(-1));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+    let _ = child.wait();
+    None
+}
+
+/// The folders of a world, before it is entered.
+fn furnish(root: &Path, config: &str) {
+    let folder = |path: &str, mode| {
+        fs::create_dir_all(root.join(path)).unwrap();
+        fs::set_permissions(root.join(path), Permissions::from_mode(mode)).unwrap();
+    };
+    folder("", 0o755);
+    for path in ["opt/pbs/bin", "opt/pbs/sbin", "home", "run", "var/spool", "tmp/recorded-in/mail"] {
+        folder(path, 0o755);
+    }
+    folder("tmp", 0o1777);
+    folder("var/tmp", 0o1777);
+    let copied = Command::new("cp").args(["-a", "/etc"]).arg(root).stderr(Stdio::null()).status();
+    copied.unwrap();
+    let _ = fs::remove_dir_all(root.join("etc/profile.d"));
+    let _ = fs::remove_file(root.join("etc/hostname"));
+    folder("etc/lanai", 0o755);
+    write(root, "etc/lanai/lanai.toml", config, 0o644);
+    write(root, "etc/hosts", "127.0.0.1 localhost head\n", 0o644);
+    let mailer = format!("#!/bin/sh\n(echo \"ARGS: $*\"; cat) > {SCRATCH}/mail/$(date +%s.%N)\n");
+    write(root, "tmp/recorded-in/mailer", &mailer, 0o755);
+    people(root);
+}
+
+/// The users with their groups, homes and scripts.
+fn people(root: &Path) {
+    let add = |file: &str, text: &str| {
+        let known = fs::read_to_string(root.join(file)).unwrap();
+        write(root, file, &format!("{known}{text}"), 0o644);
+    };
+    add("etc/group", "users1:x:61000:\nphys:x:61009:alice\n");
+    for (name, uid, gid) in USERS {
+        add("etc/passwd", &format!("{name}:x:{uid}:{gid}::/home/{name}:/bin/bash\n"));
+        let work = format!("home/{name}/w");
+        fs::create_dir_all(root.join(&work)).unwrap();
+        for (script, text) in [
+            // The recorder was faster.
+            ("job.sh", "#!/bin/sh\nsleep 1000\n"),
+            ("true.sh", "exit 0\n"),
+            ("false.sh", "exit 3\n"),
+            ("env.sh", "#!/bin/bash\nenv | sort\n"),
+        ] {
+            write(root, &format!("{work}/{script}"), text, 0o644);
+            chown(root.join(&work).join(script), Some(*uid), Some(*gid)).unwrap();
+        }
+        for folder in [format!("home/{name}"), work] {
+            chown(root.join(folder), Some(*uid), Some(*gid)).unwrap();
+        }
+    }
+}
+
+fn write(root: &Path, path: &str, text: &str, mode: u32) {
+    fs::write(root.join(path), text).unwrap();
+    fs::set_permissions(root.join(path), Permissions::from_mode(mode)).unwrap();
+}
