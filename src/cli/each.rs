@@ -5,6 +5,7 @@ use super::operand::Operand;
 use super::source::Source;
 use crate::model::array::Indices;
 use crate::model::job::JobId;
+use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Question, Reply, Request};
@@ -129,7 +130,6 @@ fn reply(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::refusal::Refusal;
     use clap::Command;
 
     /// Knows job 1 (on which it acts), job 2 (which has finished), and the array 3[].
