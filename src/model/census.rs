@@ -92,7 +92,7 @@ impl Times {
 
     /// Of one that is yet to come.
     fn of_new(spec: &Spec) -> Times {
-        let all = spec.array.map_or(1, |indices| indices.count()).into();
+        let all = spec.element_count().unwrap_or(1).into();
         Times { all, waiting: all }
     }
 

@@ -118,7 +118,7 @@ impl Desk<'_> {
             self.keep(text);
         }
         let environ = self.keep(&with_queue(&submission.environ, &self.asked_queue(submission)));
-        let elements = draft.spec.array.map(|indices| self.elements(indices)).transpose()?;
+        let elements = self.elements(&draft.spec)?;
         let id = self.ledger.take_number(elements.is_some());
         self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
@@ -137,6 +137,7 @@ impl Desk<'_> {
         let mut draft = attribute::submit(&submission.settings, origin, &self.context(owner, false, &is_member))?;
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
+        self.wait_for_named(owner, &mut draft);
         let bonds = self.bonds(None, &draft.depend)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
@@ -305,6 +306,7 @@ impl Desk<'_> {
         let is_member = |group: &str| is_member(&job.owner, group);
         let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
+        self.wait_for_named(&job.owner, &mut after);
         let above = self.fit_again(&job, &mut after.spec)?;
         after.notes.extend(above);
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {
