@@ -70,11 +70,13 @@ fn an_mpi_job_over_four_nodes_of_two_processes() {
     assert_eq!(job["Resource_List"]["nodes"], "4:ppn=2");
     assert_eq!(job["exec_host"].as_str().unwrap().split('+').count(), 4, "{job}");
     let said = sandbox.read(&format!("mpi_hello.o{}", number(&id)));
-    let (head, ranks) = said.split_at(said.find("hello").unwrap_or_else(|| panic!("{said}")));
-    let lines = "      2 h1\n      2 h2\n      2 h3\n      2 h4\n";
-    assert_eq!(head, format!("Job {id} runs 8 processes on 4 nodes:\n{lines}"));
+    // mpirun has its own to say about hosts that are one.
+    let (ranks, head): (Vec<&str>, Vec<&str>) =
+        said.lines().filter(|line| !line.starts_with('[')).partition(|line| line.starts_with("hello"));
+    let first = format!("Job {id} runs 8 processes on 4 nodes:");
+    assert_eq!(head, [first.as_str(), "      2 h1", "      2 h2", "      2 h3", "      2 h4"], "{said}");
     let expected: BTreeSet<String> = (0..8).map(|rank| format!("hello from rank {rank}")).collect();
-    assert_eq!(ranks.lines().map(String::from).collect::<BTreeSet<_>>(), expected);
+    assert_eq!(ranks.into_iter().map(String::from).collect::<BTreeSet<_>>(), expected, "{said}");
 }
 
 #[test]
@@ -93,7 +95,8 @@ fn an_array_of_which_two_run_at_once() {
     });
     assert_eq!((&job["Exit_status"], &job["max_run_subjobs"]), (&0.into(), &2.into()), "{job}");
     assert_eq!(most, 2, "two at once, and never more");
-    for (index, (input, result)) in [("ant", "ANT"), ("bee", "BEE"), ("cat", "CAT"), ("dog", "DOG")].iter().enumerate() {
+    for (index, (input, result)) in [("ant", "ANT"), ("bee", "BEE"), ("cat", "CAT"), ("dog", "DOG")].iter().enumerate()
+    {
         let index = index + 1;
         assert_eq!(sandbox.read(&format!("result.{index}")), format!("{result}\n"));
         let said = sandbox.read(&format!("sweep.o{}.{index}", number(&id)));
@@ -128,10 +131,9 @@ fn a_chain_of_jobs_goes_on_where_the_last_one_ended() {
     let report = ended_well(&sandbox, ids[3]);
     assert!(report["depend"].is_null(), "what it waited for is over: {report}");
     let said = sandbox.read(&format!("report.o{}", number(ids[3])));
-    let parts: String =
-        (0..3).map(|part| format!("part{} goes on from step {}\n", part + 1, part * 10)).collect();
+    let parts: String = (0..3).map(|part| format!("part{} goes on from step {}\n", part + 1, part * 10)).collect();
     assert_eq!(said, format!("3 parts, the last step is 30\n{parts}"));
-    assert!(sandbox.file(&format!("part1.o{}", number(ids[0]))).exists(), "kept in the home folder");
+    assert!(sandbox.file(&format!("part1.o{}", number(ids[0]))).exists(), "where it was submitted");
 }
 
 #[test]
@@ -152,7 +154,8 @@ fn a_script_of_torque() {
         );
         assert_eq!(said, expected);
     }
-    let others: Vec<u32> = (0..9).filter(|index| sandbox.file(&format!("torque_demo.o{}.{index}", number(&id))).exists()).collect();
+    let others: Vec<u32> =
+        (0..9).filter(|index| sandbox.file(&format!("torque_demo.o{}.{index}", number(&id))).exists()).collect();
     assert_eq!(others, [1, 2, 3, 7]);
 }
 

@@ -2,9 +2,9 @@
 
 use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
-use super::index_list::IndexList;
 use super::bounds::Bound;
 use super::depend::Bars;
+use super::index_list::IndexList;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};

@@ -129,7 +129,10 @@ mod tests {
         (launch.job, launch.walltime) = (JobId::element(7, 3), Some(Span::seconds(90)));
         let plain = told(&launch);
         let found = |name| value(&plain, name);
-        assert_eq!((found("PBS_ARRAYID"), found("PBS_WALLTIME"), found("PBS_O_SERVER")), (Some("3"), Some("90"), Some("here")));
+        assert_eq!(
+            (found("PBS_ARRAYID"), found("PBS_WALLTIME"), found("PBS_O_SERVER")),
+            (Some("3"), Some("90"), Some("here"))
+        );
         assert_eq!((found("JOB_ID"), found("NSLOTS"), found("PBS_GPUFILE")), (None, None, None));
         assert!(files(&launch).is_empty());
     }

@@ -424,7 +424,8 @@ mod tests {
     fn the_second_to_build_an_attempt_finds_the_first_and_leaves_nothing_behind() {
         let state = state();
         let (one, two) = (identity(1), identity(2));
-        let contents = |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", more: &[], owner: None };
+        let contents =
+            |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", more: &[], owner: None };
         let first = build(state.path(), &contents(&one)).unwrap();
         assert!(first.is_some());
         assert!(build(state.path(), &contents(&two)).unwrap().is_none());

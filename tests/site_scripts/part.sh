@@ -1,7 +1,7 @@
 #!/bin/bash
 #PBS -l select=1:ncpus=1
 #PBS -l walltime=00:05:00
-#PBS -k oe
+#PBS -j oe
 #PBS -m n
 
 cd $PBS_O_WORKDIR

@@ -2,10 +2,10 @@
 
 use super::Plan;
 use crate::cli::exit::Failure;
-use crate::cli::source::Source;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
-use crate::wire::message::Question;
+use crate::wire::client::{Client, More};
+use crate::wire::message::{Answer, Question};
 
 /// Settles on one queue. Where none of them is there, whoever asks in Grid Engine's words - in which
 /// `all.q` goes without saying - is told which are.
@@ -19,14 +19,15 @@ pub(super) fn settle(plan: &mut Plan, home: &Home) -> Result<(), Failure> {
     if asked.contains('@') || !is_grid_engine && !asked.contains(',') {
         return Ok(());
     }
-    let known: Vec<String> = {
-        let answers = Source::open(home).and_then(|mut source| source.ask(&Question::Queues))?;
-        answers.queues.into_iter().map(|counts| counts.queue.name).collect()
-    };
+    let mut known: Vec<String> = Vec::new();
+    Client::connect(home)?.ask(&Question::Queues, |part| {
+        if let Answer::Queues(queues) = part {
+            known.extend(queues.into_iter().map(|counts| counts.queue.name));
+        }
+        More::Wanted
+    })?;
     match asked.split(',').find(|name| known.iter().any(|known| known == name)) {
         Some(name) => setting.value = name.into(),
-        // Nothing is running yet that could say.
-        None if known.is_empty() => {}
         None => {
             let refusal = Refusal::unknown_queue();
             let remedy = format!("{} {asked}: the queues are {}", refusal.text, known.join(", "));

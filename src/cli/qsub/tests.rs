@@ -150,7 +150,8 @@ fn directives_of_grid_engine_count_where_there_are_none_of_pbs() {
     assert_eq!(settings(&[], script, &[]), expected);
     let plan = planned(&[], script, &[]).unwrap();
     let environ = String::from_utf8(plan.submission.environ).unwrap();
-    for entry in ["SGE_O_WORKDIR=/home/alice/w", "PE=smp", "SGE_TASK_FIRST=2", "SGE_TASK_LAST=8", "SGE_TASK_STEPSIZE=3"] {
+    for entry in ["SGE_O_WORKDIR=/home/alice/w", "PE=smp", "SGE_TASK_FIRST=2", "SGE_TASK_LAST=8", "SGE_TASK_STEPSIZE=3"]
+    {
         assert!(environ.split('\0').any(|known| known == entry), "{entry}: {environ:?}");
     }
     assert_eq!(settings(&[], &format!("#PBS -N pbs\n{script}"), &[]), ["Job_Name=pbs"]);

@@ -152,7 +152,8 @@ fn kilobytes(text: &str) -> Option<u64> {
 /// Properties that a node must have, all of them.
 fn features(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split([':', '&']).map(String::from).collect();
-    let is_name = |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let is_name =
+        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     names.iter().all(is_name).then_some(names)
 }
 

@@ -40,7 +40,8 @@ pub(super) fn as_select(
 }
 
 fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
-    let mut item = Item { count: 1, host: None, processes: 1, whole: false, processors: 0, gpus: 0, properties: Vec::new() };
+    let mut item =
+        Item { count: 1, host: None, processes: 1, whole: false, processors: 0, gpus: 0, properties: Vec::new() };
     let mut words = text.split(':');
     let first = words.next().unwrap_or_default();
     if first.bytes().all(|b| b.is_ascii_digit()) {

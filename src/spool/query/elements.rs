@@ -47,9 +47,10 @@ impl Search<'_> {
 /// The indices of an array's elements, all or those among `only`, in order.
 fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
     let runs = array.elements.as_ref().map_or_else(Vec::new, |elements| elements.runs());
-    let ranges = array.indices().into_iter().flat_map(move |indices| {
-        runs.clone().into_iter().map(move |(first, last, _)| indices.between(first, last))
-    });
+    let ranges = array
+        .indices()
+        .into_iter()
+        .flat_map(move |indices| runs.clone().into_iter().map(move |(first, last, _)| indices.between(first, last)));
     ranges.filter_map(move |range| only.map_or(Some(range), |only| range.common(only))).flat_map(Indices::iter)
 }
 

@@ -93,21 +93,30 @@ impl Foreign {
             return Some(Foreign { name, deed: *deed });
         }
         let value = next.map(text)?;
-        if let Some((name, _, meant)) = VALUES.iter().find(|(known, values, _)| *known == name && values.contains(&value)) {
+        if let Some((name, _, meant)) =
+            VALUES.iter().find(|(known, values, _)| *known == name && values.contains(&value))
+        {
             return Some(Foreign { name, deed: Deed::Own(if meant.is_empty() { pass_value } else { set_value }) });
         }
         let own = |name, deed| Some(Foreign { name, deed: Deed::Own(deed) });
         match name {
             "-m" if value.contains('s') && value.chars().all(|c| "beasn".contains(c)) => own("-m", mail),
             "-o" | "-e" if state.is_spoken => own(if name == "-o" { "-o" } else { "-e" }, path),
-            "-h" if state.is_spoken && !value.is_empty() && value.chars().all(|c| "usonUSO".contains(c)) => own("-h", hold),
+            "-h" if state.is_spoken && !value.is_empty() && value.chars().all(|c| "usonUSO".contains(c)) => {
+                own("-h", hold)
+            }
             "-l" | "-q" if state.is_soft => own("-l", soft),
             _ => None,
         }
     }
 
     /// Puts what it means into the line. `behind` are the words behind it; those not used come back.
-    pub fn put<'a>(self, behind: &'a [OsString], state: &mut State, line: &mut Line) -> Result<&'a [OsString], Failure> {
+    pub fn put<'a>(
+        self,
+        behind: &'a [OsString],
+        state: &mut State,
+        line: &mut Line,
+    ) -> Result<&'a [OsString], Failure> {
         state.is_spoken |= !SHARED.contains(&self.name) && self.name.len() > 2;
         let value = || behind.first().ok_or_else(|| missing(self.name));
         let taken = match self.deed {
@@ -219,7 +228,8 @@ fn is_yes(name: &str, value: &OsString) -> Result<bool, Failure> {
 /// `-pe NAME N[-M]`.
 fn parallel(words: &[OsString], _: &mut State, line: &mut Line) -> Result<usize, Failure> {
     let [_, name, slots, ..] = words else { return Err(missing("-pe")) };
-    let is_word = |word: &str| !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace);
+    let is_word =
+        |word: &str| !word.is_empty() && !word.contains([':', ',', '=']) && !word.contains(char::is_whitespace);
     match (text(name), text(slots)) {
         (name, slots) if is_word(name) && is_word(slots) => {
             line.words.extend(["-l".into(), format!("pe={name}:{slots}").into()]);

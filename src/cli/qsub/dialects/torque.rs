@@ -28,7 +28,8 @@ pub fn arguments(text: &OsStr) -> Result<Vec<OsString>, Failure> {
 
 /// The select that task requests stand for: `tasks=2:lprocs=4:memory=8gb:gpus=1`, one of each `-L`.
 pub fn tasks_as_select(requests: &[OsString]) -> Result<String, Failure> {
-    let chunks: Result<Vec<String>, Failure> = requests.iter().map(|request| chunk(&request.to_string_lossy())).collect();
+    let chunks: Result<Vec<String>, Failure> =
+        requests.iter().map(|request| chunk(&request.to_string_lossy())).collect();
     Ok(chunks?.join("+"))
 }
 

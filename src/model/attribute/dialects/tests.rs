@@ -62,7 +62,8 @@ fn what_is_no_value_is_told_by_its_own_name() {
         let resource = name.split('=').next().unwrap();
         assert_eq!(refusal.text, format!("Illegal attribute or resource value Resource_List.{resource}"));
     }
-    for text in ["pe=smp", "pe=smp:", "pe=:4", "pe=smp:0", "pe=smp:8-4", "gres=", "gres=:2", "feature=", "feature=a|b"] {
+    for text in ["pe=smp", "pe=smp:", "pe=:4", "pe=smp:0", "pe=smp:8-4", "gres=", "gres=:2", "feature=", "feature=a|b"]
+    {
         assert!(told(text, &Resources::builtin()).is_err(), "{text}");
     }
 }
