@@ -2,7 +2,8 @@
 
 use crate::shared::shared;
 use crate::support::people::{Person, people};
-use crate::support::sandbox::{Sandbox, finish};
+use crate::support::sandbox::{Sandbox, finish, kill};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
@@ -273,11 +274,29 @@ fn a_job_that_cannot_start_has_an_entry_and_has_used_nothing() {
     let entry = accounted(&sandbox, &id, 1).remove(0);
     assert_eq!((&entry["exit_status"], &entry["walltime_seconds"]), (&status, &0.0.into()), "{entry}");
     assert_eq!((&entry["core_seconds"], &entry["cpu_efficiency"]), (&0.0.into(), &Value::Null));
-    let forced = sandbox.submit(&["-r", "n"], "sleep 60");
-    sandbox.running(&forced);
-    sandbox.run("qdel", &["-W", "force", &forced]).ok();
-    let entry = accounted(&sandbox, &forced, 1).remove(0);
-    assert_eq!((&entry["deleted"], &entry["attempt"]), (&true.into(), &1.into()), "{entry}");
+}
+
+#[test]
+fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again_when_it_does() {
+    let sandbox = sandbox("");
+    let id = sandbox.submit(&["-r", "n", "-l", "ncpus=2"], "sleep 60");
+    sandbox.running(&id);
+    std::thread::sleep(Duration::from_millis(1200));
+    let noded = sandbox.pid_of("noded").unwrap();
+    kill(noded, Signal::SIGSTOP as i32);
+    sandbox.run("qdel", &["-W", "force", &id]).ok();
+    // Its node cannot have said anything yet.
+    let entry = attempts(&sandbox, &id).remove(0);
+    assert_eq!((&entry["deleted"], &entry["attempt"], &entry["exit_status"]), (&true.into(), &1.into(), &271.into()));
+    let (walltime, cores) = (entry["walltime_seconds"].as_f64().unwrap(), entry["core_seconds"].as_f64().unwrap());
+    assert!(walltime >= 1.2 && cores == 2.0 * walltime, "{entry}");
+    kill(noded, Signal::SIGCONT as i32);
+    // Its node forgets an attempt once schedd has taken in the end.
+    let attempt = sandbox.home().join(format!("node/attempts/{}.1", id.split('.').next().unwrap()));
+    sandbox.until("the node's word", || (!attempt.exists()).then_some(()));
+    assert_eq!(attempts(&sandbox, &id), [entry]);
+    let total = json(&sandbox.run("qacct", &["-F", "json"]).ok())["Total"].clone();
+    assert_eq!((&total["jobs"], &total["attempts"]), (&1.into(), &1.into()), "{total}");
 }
 
 #[test]

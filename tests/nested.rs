@@ -2,6 +2,7 @@
 
 use crate::support::sandbox::{Sandbox, kill};
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// An installation with one node of 4 processors, and little patience for jobs that are told to end.
 fn outer() -> Sandbox {
@@ -177,4 +178,52 @@ fn f17_what_cannot_be_nested_is_told_why() {
         sandbox.submit(&["-V"], "schedd --nested -- ./nothing; echo $? > status; schedd --nested -- /etc/passwd\n");
     assert_eq!(sandbox.ended(&id)["Exit_status"], 126);
     assert_eq!(sandbox.read("status"), "127\n");
+}
+
+/// Whoever can write to `TMPDIR` could have put a link in the place of the nested installation.
+#[test]
+fn f17_a_tmpdir_that_others_can_write_to_is_refused_and_nothing_is_followed_there() {
+    let sandbox = outer();
+    for name in ["open", "own", "elsewhere"] {
+        fs::create_dir(sandbox.file(name)).unwrap();
+    }
+    let mode = |name: &str, mode| fs::set_permissions(sandbox.file(name), fs::Permissions::from_mode(mode)).unwrap();
+    [("open", 0o1777), ("own", 0o700), ("elsewhere", 0o755)].into_iter().for_each(|(name, bits)| mode(name, bits));
+    for name in ["open", "own"] {
+        symlink(sandbox.file("elsewhere"), sandbox.file(name).join("lanai")).unwrap();
+    }
+    for name in ["open", "own"] {
+        let id = sandbox.submit(&["-V", "-N", "nest"], &format!("TMPDIR=$PWD/{name} schedd --nested -- true\n"));
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
+        let said = output(&sandbox, &id);
+        assert!(said.contains("is not yours alone: leave TMPDIR as the job was given it"), "{said}");
+    }
+    assert_eq!(fs::read_dir(sandbox.file("elsewhere")).unwrap().count(), 0);
+    assert_eq!(fs::metadata(sandbox.file("elsewhere")).unwrap().permissions().mode() & 0o777, 0o755);
+    fs::remove_file(sandbox.file("own").join("lanai")).unwrap();
+    let id = sandbox.submit(&["-V", "-N", "nest"], "TMPDIR=$PWD/own schedd --nested -- qsub -V -- true\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", output(&sandbox, &id));
+}
+
+#[test]
+fn f17_a_job_that_can_never_run_is_told_of_and_not_waited_for() {
+    let sandbox = outer();
+    fs::write(sandbox.file("own.toml"), "[server]\nrefuse_impossible = false\nidle = \"1s\"\n").unwrap();
+    let impossible = "qsub -V -l select=1:ncpus=3 inner.sh";
+    let submit = |command: &str| sandbox.submit(&["-V", "-N", "nest", "-l", "select=1:ncpus=2"], command);
+    sandbox.script("workflow.sh", &format!("qsub -V inner.sh; {impossible}; {impossible}; exit $1"));
+    for (given, status) in [(0, 1), (5, 5)] {
+        let id = submit(&format!("schedd --nested --config own.toml -- ./workflow.sh {given}\n"));
+        assert_eq!(sandbox.ended(&id)["Exit_status"], status);
+        let said = output(&sandbox, &id);
+        assert!(said.contains("job 2 and 1 more that can never run ends here without having run: "), "{said}");
+        assert!(said.contains("the nearest that fits is -l select=1:ncpus=2"), "{said}");
+    }
+    assert_eq!(sandbox.read("steps"), "+\n-\n+\n-\n", "what could run has");
+
+    let id = submit(&format!("schedd --nested --config own.toml > way & sleep 1; . ./way; {impossible}; wait $!\n"));
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
+    let said = output(&sandbox, &id);
+    assert!(said.contains("job 1 ends here without having run: Can Never Run: "), "{said}");
+    until_the_outer_alone_is_left(&sandbox);
 }

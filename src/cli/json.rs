@@ -6,7 +6,12 @@
 use super::attributes::{Attribute, Attributes, Shown};
 use super::when;
 use crate::model::time::Wall;
+use serde_json::Value;
 use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// A list is written in pieces of about so many bytes.
+const PIECE: usize = 1 << 16;
 
 /// What every document begins with.
 #[derive(Clone, Debug)]
@@ -42,10 +47,28 @@ impl Document {
     }
 
     /// Adds a fact that stands beside the things.
-    pub fn fact(&mut self, name: &str, data: &serde_json::Value) {
+    pub fn fact(&mut self, name: &str, data: &Value) {
         self.close_to(1);
         self.key(name);
         self.data(data);
+    }
+
+    /// The same of a list, of which no more than a piece is in memory at once.
+    pub fn list(&mut self, name: &str, items: impl Iterator<Item = Value>, to: &mut dyn Write) -> io::Result<()> {
+        self.close_to(1);
+        self.key(name);
+        self.out.push(b'[');
+        for (at, item) in items.enumerate() {
+            if at > 0 {
+                self.out.push(b',');
+            }
+            self.data(&item);
+            if self.out.len() >= PIECE {
+                to.write_all(&self.take())?;
+            }
+        }
+        self.out.push(b']');
+        Ok(())
     }
 
     /// Adds an object of things, as `Jobs`: each under its id. Nothing is added if there is none,
@@ -109,10 +132,10 @@ impl Document {
         match shown {
             Shown::Text(text) => self.string(text),
             Shown::Number(number) => self.number(*number),
-            Shown::Real(number) => self.data(&serde_json::Value::from(*number)),
+            Shown::Real(number) => self.data(&Value::from(*number)),
             Shown::Moment(wall) => self.string(&when::ctime(*wall).to_string()),
             Shown::Pairs(pairs) => self.pairs(pairs),
-            Shown::List(list) => self.data(&serde_json::Value::from(list.as_slice())),
+            Shown::List(list) => self.data(&Value::from(list.as_slice())),
             Shown::Data(data) => self.data(data),
         }
     }
@@ -161,7 +184,7 @@ impl Document {
         serde_json::to_writer(&mut self.out, text).expect("a string always has a JSON form, and memory takes it");
     }
 
-    fn data(&mut self, data: &serde_json::Value) {
+    fn data(&mut self, data: &Value) {
         serde_json::to_writer(&mut self.out, data).expect("a JSON value always has a JSON form, and memory takes it");
     }
 }
@@ -214,6 +237,18 @@ mod tests {
         text.extend(pieces.end());
         let whole = document(vec![("1.head".into(), attributes(1)), ("2.head".into(), attributes(2))]);
         assert_eq!(String::from_utf8(text).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_list_in_pieces_is_the_same_list() {
+        let items: Vec<Json> = (0..20_000).map(Json::from).collect();
+        let mut whole = Document::begin(&PREAMBLE);
+        whole.fact("Numbers", &items.clone().into());
+        let (mut pieces, mut text) = (Document::begin(&PREAMBLE), Vec::new());
+        pieces.list("Numbers", items.into_iter(), &mut text).unwrap();
+        assert!(text.len() > PIECE, "some of it is out already");
+        text.extend(pieces.end());
+        assert_eq!(text, whole.end());
     }
 
     #[test]

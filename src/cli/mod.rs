@@ -108,6 +108,8 @@ pub mod period;
 
 mod cell;
 
+mod columns;
+
 mod efficiency;
 
 pub mod tracejob;

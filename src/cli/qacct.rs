@@ -11,19 +11,22 @@ use super::operand::Operand;
 use super::period;
 use super::sheet::preamble;
 use crate::model::accounting::{Inquiry, Key};
-use crate::model::job::JobId;
 use crate::model::time::Wall;
 use crate::sys::clock;
 use crate::wire::message::{Answer, Question, ServerFacts};
 use chrono::{Local, TimeZone};
 use clap::{CommandFactory, Parser, ValueEnum};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
+use summary::Summary;
+use wanted::Wanted;
 
 mod entries;
 
 mod summary;
+
+mod wanted;
 
 pub use entries::fields;
 
@@ -133,7 +136,7 @@ pub fn main() -> ExitCode {
         Line::Asked(args) => {
             let inquiry = args.inquiry(clock::wall())?;
             let mut feed = ask::feed(|why| ask::no_server(why, exit::NO_SERVER))?;
-            let mut out = std::io::stdout().lock();
+            let mut out = BufWriter::new(std::io::stdout().lock());
             let failures = args.say(inquiry, &mut feed, clock::wall(), &mut out)?;
             out.flush()?;
             Ok(ask::report(&failures, "qacct", command))
@@ -172,7 +175,7 @@ impl Args {
         let by = if self.by.is_empty() { vec![By::User] } else { self.by.clone() };
         let (from, to) = (inquiry.from, inquiry.to);
         let keys = by.iter().map(|by| by.key()).collect();
-        let (mut sums, mut server) = (summary::Summary::new(by), None);
+        let (mut sums, mut server) = (Summary::new(by), None);
         feed(&Question::Accounts(Box::new(inquiry), keys), &mut |part| {
             match part {
                 Answer::Server(facts) => server = Some(facts),
@@ -182,7 +185,7 @@ impl Args {
             Ok(())
         })?;
         let server = server.ok_or_else(exit::garbled)?;
-        out.write_all(&sums.told(format, &preamble(&server, now), from, to))?;
+        sums.write(format, &preamble(&server, now), (from, to), out)?;
         Ok(Vec::new())
     }
 
@@ -195,18 +198,18 @@ impl Args {
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
         let server = ask::whole(feed)(&Question::Server)?.server;
-        let (wanted, mut failures) = self.named(&server);
-        let mut told = entries::Telling::begin(format, self.jobs.is_empty(), &preamble(&server, now), out);
-        if !wanted.is_empty() || self.jobs.is_empty() {
-            let ids: Vec<JobId> = wanted.iter().map(Operand::id).collect();
+        let (named, mut failures) = self.named(&server);
+        let (all, mut wanted) = (self.jobs.is_empty(), Wanted::new(named));
+        let mut told = entries::Telling::begin(format, all, &preamble(&server, now), out);
+        let ids = wanted.ids();
+        if all || !ids.is_empty() {
             feed(&Question::Entries(Box::new(inquiry), ids), &mut |part| {
                 let Answer::Entries(mut entries) = part else { return Ok(()) };
-                entries.retain(|entry| wanted.is_empty() || wanted.iter().any(|operand| means(operand, entry.job)));
+                entries.retain(|entry| all || wanted.take(entry.job));
                 told.add(&entries)
             })?;
         }
-        let unknown = |operand: &&Operand| !told.has_told(|id| means(operand, id));
-        failures.extend(wanted.iter().filter(unknown).map(|operand| unaccounted(operand, &server)));
+        failures.extend(wanted.missing().map(|operand| unaccounted(operand, &server)));
         told.end()?;
         Ok(failures)
     }
@@ -223,13 +226,6 @@ impl Args {
         }
         (named, failures)
     }
-}
-
-/// Whether a job is one that an operand means; an array's number means its elements.
-fn means(operand: &Operand, id: JobId) -> bool {
-    let wanted = operand.id();
-    let within = |index| operand.only().is_none_or(|only| only.position(index).is_some());
-    wanted.number == id.number && (wanted.index().is_none() || wanted == id) && id.index().is_none_or(within)
 }
 
 fn unaccounted(operand: &Operand, server: &ServerFacts) -> Failure {

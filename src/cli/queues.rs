@@ -2,7 +2,7 @@
 
 use super::attributes::Attributes;
 use super::layout::cut;
-use crate::model::resource::{Resources, Value};
+use crate::model::resource::{Kind, Resources, Size, Value};
 use crate::model::state::State;
 use crate::wire::message::{QueueCounts, ServerFacts};
 use std::collections::BTreeMap;
@@ -194,8 +194,10 @@ pub fn assigned_in_all(queues: &[QueueCounts]) -> BTreeMap<&str, i64> {
     sums
 }
 
+/// Of a size in the largest unit of which there is a whole number, as PBS keeps these sums.
 fn assigned(name: &str, amount: i64, resources: &Resources) -> Value {
     match resources.get(name) {
+        Some(definition) if definition.kind == Kind::Size => Value::Size(Size::exactly(amount.max(0).unsigned_abs())),
         Some(definition) => Value::of_amount(definition.kind, amount),
         None => Value::Long(amount),
     }
@@ -275,7 +277,7 @@ Queue: workq
     queue_type = Execution
     total_jobs = 3
     state_count = Transit:0 Queued:1 Held:1 Waiting:0 Running:1 Exiting:0 Begun
-\t:0 \n    resources_assigned.mem = 524288kb
+\t:0 \n    resources_assigned.mem = 512mb
     resources_assigned.ncpus = 2
     enabled = True
     started = True

@@ -310,4 +310,39 @@ mod tests {
         };
         assert_eq!(sums.and(sums), twice);
     }
+
+    /// Of an hour on two processors, half of it used, a quarter of the memory and a third of the time asked for.
+    fn entry() -> Entry {
+        let hour = 3_600_000;
+        Entry {
+            job: JobId::job(1),
+            attempt: 1,
+            name: "wave".into(),
+            of: Parties::default(),
+            stamps: Stamps { submitted: 0, eligible: Some(500), began: Some(2000), ended: 2000 + hour },
+            end: Some(End { status: 0, deleted: false }),
+            places: Vec::new(),
+            asked: Asked { mem_kb: Some(4000), walltime: Some(Span(3 * hour)), ..Asked::default() },
+            held: Held::default(),
+            used: Usage { walltime: Span(hour), cput: Span(hour), mem_kb: 1000, vmem_kb: 0, ncpus: 2 },
+            core_ms: 2 * hour,
+            factor: 1.0,
+        }
+    }
+
+    #[test]
+    fn an_attempt_is_held_against_what_it_had_and_what_was_asked_for() {
+        let parts = |entry: &Entry| [entry.cpu_efficiency(), entry.mem_efficiency(), entry.time_efficiency()];
+        assert_eq!(parts(&entry()), [Some(0.5), Some(0.25), Some(1.0 / 3.0)]);
+        assert_eq!(parts(&Entry { asked: Asked::default(), ..entry() }), [Some(0.5), None, None], "nothing was said");
+        let stamps = Stamps { began: None, ..entry().stamps };
+        assert_eq!(parts(&Entry { stamps, core_ms: 0, ..entry() }), [None; 3], "it has not run");
+    }
+
+    #[test]
+    fn an_attempt_waits_from_when_it_could_have_begun_until_it_did() {
+        let of = |eligible, began| Entry { stamps: Stamps { eligible, began, ..entry().stamps }, ..entry() }.wait_ms();
+        assert_eq!([of(Some(500), Some(2000)), of(Some(3000), Some(2000))], [Some(1500), Some(0)]);
+        assert_eq!([of(None, Some(2000)), of(Some(500), None)], [None, None]);
+    }
 }

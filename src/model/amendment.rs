@@ -32,7 +32,7 @@ pub enum Target {
     Resource(String),
     /// The server.
     Server,
-    /// The scheduler: what it says of itself the server says too.
+    /// The only scheduler.
     Sched,
     /// A queue by name.
     Queue(String),
@@ -52,7 +52,15 @@ impl Target {
         }
     }
 
-    /// Its name; empty for the server.
+    /// Of what an attribute is kept: what the scheduler shares with the server is the server's.
+    fn keeper(&self, attribute: &str) -> Target {
+        match self {
+            Target::Sched if known(&Target::Server, attribute).is_some() => Target::Server,
+            target => target.clone(),
+        }
+    }
+
+    /// Its name; empty for the server and the scheduler.
     pub fn name(&self) -> &str {
         match self {
             Target::Resource(name) | Target::Queue(name) | Target::Node(name) => name,

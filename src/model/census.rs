@@ -10,7 +10,8 @@ mod words;
 
 use super::credentials::Credentials;
 use super::job::{Job, JobId, Spec};
-use super::limit::{Key, Limit, Limits, Quantity, Selector, Stage, Subject};
+use super::limit::directory::Directory;
+use super::limit::{Concern, Key, Limit, Limits, Quantity, Selector, Stage, Subject};
 use super::refusal::Refusal;
 use super::resource::{Resources, Value};
 use super::select::Request;
@@ -26,6 +27,7 @@ const STAGES: [Stage; 2] = [Stage::Queued, Stage::Waiting];
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     limits: Limits,
+    directories: Vec<Directory>,
     default_walltime: Span,
     /// So wide that no number of jobs overflows: what was added is taken away again to the last.
     sums: BTreeMap<Place, i128>,
@@ -33,11 +35,11 @@ pub struct Census {
     jobs: BTreeMap<JobId, Entry>,
 }
 
-/// Which job comes.
+/// Which job comes into a queue, as far as limits on how many there are go.
 #[derive(Clone, Copy, Debug)]
 pub enum Comer {
-    /// A new one.
-    New,
+    /// A new one, that will stand so: what is held is not waiting.
+    New(State),
     /// One that is there, and comes from another queue, or asks for something else than before: it is held against
     /// limits only where it would add to what it adds now.
     Known(JobId),
@@ -53,11 +55,15 @@ pub enum Comer {
 /// A limit, by its place, and those who count together under it.
 type Place = (usize, Key);
 
+fn place(concern: &Concern) -> Place {
+    (concern.place, concern.whom.clone())
+}
+
 /// Those whose jobs all go under the same names.
 #[derive(Debug)]
 struct Party {
     who: Credentials,
-    places: Vec<Place>,
+    concerns: Vec<Concern>,
 }
 
 /// What a job adds, limit by limit.
@@ -90,10 +96,10 @@ impl Times {
         Times { all: i64::from(counts.waiting) + i64::from(counts.begun), waiting: waiting.into() }
     }
 
-    /// Of one that is yet to come.
-    fn of_new(spec: &Spec) -> Times {
+    /// Of one that is yet to come, and will stand so.
+    fn of_new(spec: &Spec, standing: State) -> Times {
         let all = spec.element_count().unwrap_or(1).into();
-        Times { all, waiting: all }
+        Times { all, waiting: if standing == State::Queued { all } else { 0 } }
     }
 
     fn at(self, stage: Stage) -> i64 {
@@ -103,9 +109,9 @@ impl Times {
 
 impl Entry {
     /// What it adds at a place.
-    fn amount(&self, place: &Place) -> i64 {
-        let known = self.party.places.iter().zip(&self.amounts);
-        known.into_iter().find(|(known, _)| *known == place).map_or(0, |(_, amount)| *amount)
+    fn amount(&self, (place, whom): &Place) -> i64 {
+        let mut known = self.party.concerns.iter().zip(&self.amounts);
+        known.find(|(known, _)| known.place == *place && known.whom == *whom).map_or(0, |(_, amount)| *amount)
     }
 }
 
@@ -114,7 +120,8 @@ impl Census {
     pub fn new(limits: &Limits, default_walltime: Span) -> Census {
         let is_any = limits.all.iter().any(|limit| STAGES.contains(&limit.stage));
         let limits = if is_any { limits.clone() } else { Limits::default() };
-        Census { limits, default_walltime, ..Census::default() }
+        let directories = STAGES.map(|stage| Directory::new(&limits, stage)).to_vec();
+        Census { limits, directories, default_walltime, ..Census::default() }
     }
 
     /// Whether there is nothing to count.
@@ -139,10 +146,10 @@ impl Census {
         // Before the job leaves it: a party that is dropped is looked up anew.
         let (party, times) = (self.party(job, subject), Times::of(job));
         self.forget(job.id);
-        let amount = |(place, _): &Place| self.amount(&self.limits.all[*place], &job.spec.request, times);
-        let amounts: Vec<i64> = party.places.iter().map(amount).collect();
-        for (place, amount) in party.places.iter().zip(&amounts) {
-            *self.sums.entry(place.clone()).or_default() += i128::from(*amount);
+        let amount = |one: &Concern| self.amount(&self.limits.all[one.place], &job.spec.request, times);
+        let amounts: Vec<i64> = party.concerns.iter().map(amount).collect();
+        for (one, amount) in party.concerns.iter().zip(&amounts) {
+            *self.sums.entry(place(one)).or_default() += i128::from(*amount);
         }
         self.jobs.insert(job.id, Entry { party, amounts, times });
     }
@@ -150,11 +157,12 @@ impl Census {
     /// Counts a job no more.
     pub fn forget(&mut self, id: JobId) {
         let Some(Entry { party, amounts, .. }) = self.jobs.remove(&id) else { return };
-        for (place, amount) in party.places.iter().zip(amounts) {
-            let Some(sum) = self.sums.get_mut(place) else { continue };
+        for (one, amount) in party.concerns.iter().zip(amounts) {
+            let place = place(one);
+            let Some(sum) = self.sums.get_mut(&place) else { continue };
             *sum -= i128::from(amount);
             if *sum == 0 {
-                self.sums.remove(place);
+                self.sums.remove(&place);
             }
         }
         // Nobody else holds it but the list and this job.
@@ -168,14 +176,14 @@ impl Census {
         if let Some(party) = self.parties.get(&who) {
             return party.clone();
         }
-        let places = self.concerning(&subject(&who));
-        let party = Arc::new(Party { who: who.clone(), places });
+        let concerns = self.concerning(&subject(&who));
+        let party = Arc::new(Party { who: who.clone(), concerns });
         self.parties.insert(who, party.clone());
         party
     }
 
-    fn concerning(&self, subject: &Subject) -> Vec<Place> {
-        STAGES.into_iter().flat_map(|stage| self.limits.concerning(subject, stage)).collect()
+    fn concerning(&self, subject: &Subject) -> Vec<Concern> {
+        self.directories.iter().flat_map(|directory| self.limits.concerning(subject, directory)).collect()
     }
 
     /// What so many jobs of a request add to what a limit counts.
@@ -204,7 +212,8 @@ impl Census {
     }
 
     /// Refuses a job that would be one too many in the queue it names, with PBS's words and the count; tells of
-    /// soft limits that it passes.
+    /// soft limits that it passes. One that is there already is held against limits only where it would add to
+    /// what it adds now.
     pub fn admit(
         &self,
         comer: Comer,
@@ -215,17 +224,17 @@ impl Census {
         if self.is_idle() {
             return Ok(Vec::new());
         }
-        let (own, leaver) = match comer {
-            Comer::New => (None, None),
-            Comer::Known(own) => (Some(own), None),
-            Comer::InPlaceOf { own, other } => (Some(own), Some(other)),
+        let (own, leaver, standing) = match comer {
+            Comer::New(standing) => (None, None, standing),
+            Comer::Known(own) => (Some(own), None, State::Queued),
+            Comer::InPlaceOf { own, other } => (Some(own), Some(other), State::Queued),
         };
         let entry = |id: Option<JobId>| id.and_then(|id| self.jobs.get(&id));
         let (known, leaver) = (entry(own), entry(leaver));
-        let times = known.map_or_else(|| Times::of_new(spec), |entry| entry.times);
+        let times = known.map_or_else(|| Times::of_new(spec, standing), |entry| entry.times);
         let mut notes = Vec::new();
-        for place in self.concerning(subject) {
-            let limit = &self.limits.all[place.0];
+        for Concern { place, whom, bounds } in self.concerning(subject) {
+            let (limit, place) = (&self.limits.all[place], (place, whom));
             let before = known.map_or(0, |entry| entry.amount(&place));
             let more = self.amount(limit, &spec.request, times).saturating_sub(before);
             // Where the one is already the other stays: what holds for both queues does not tell them apart.
@@ -233,10 +242,10 @@ impl Census {
             let there = self.sum(&place).saturating_sub(left);
             let is_over = |most: Option<i64>| most.filter(|most| more > 0 && there.saturating_add(more) > *most);
             let told = |most| words::Excess { limit, key: &place.1, there, more, most, queue: &spec.queue, resources };
-            if let Some(most) = is_over(limit.hard) {
+            if let Some(most) = is_over(bounds.hard) {
                 return Err(told(most).refusal());
             }
-            notes.extend(is_over(limit.softly()).map(|most| told(most).note()));
+            notes.extend(is_over(bounds.softly()).map(|most| told(most).note()));
         }
         Ok(notes)
     }

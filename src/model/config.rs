@@ -372,9 +372,15 @@ impl Config {
         all
     }
 
+    /// This without what is only shown.
+    pub fn without_remarks(&self) -> Config {
+        let queues = self.queues.iter().map(|queue| Queue { comment: None, ..queue.clone() });
+        Config { queues: queues.collect(), kept: BTreeMap::new(), ..self.clone() }
+    }
+
     /// All limits, as they hold; those that a quality of service is exempt from stand last (M27).
     fn limits_with_exemptions(&self) -> Limits {
-        sections::quality::lift(self.limits.clone().with_hard_of_each(), &self.qualities)
+        sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
     /// What the cycle goes by.

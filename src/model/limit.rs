@@ -1,12 +1,15 @@
 //! Limits: how much may run, or wait, on somebody's behalf (M22 to M26, I19, Y24).
 //!
 //! A limit says whose jobs count together ([`Scope`]), which of them ([`Stage`]), what of them
-//! ([`Quantity`]), and how much of that there may be. One that names somebody stands in the place of the one
-//! for each of the same kind; all others that concern a job hold together.
+//! ([`Quantity`]), and how much of that there may be, softly and at most. What one says that names somebody
+//! stands in the place of what the one for each of the same kind says; all others that concern a job hold
+//! together.
 
+pub mod directory;
 pub mod pbs;
 
 use super::credentials::Credentials;
+use directory::Directory;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -131,23 +134,53 @@ pub struct Limit {
     pub overrides: bool,
 }
 
-impl Limit {
+/// How much there may be of what some count together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// As [`Limit::soft`].
+    pub soft: Option<i64>,
+    /// As [`Limit::hard`].
+    pub hard: Option<i64>,
+}
+
+impl Bounds {
     /// What there may be while there are jobs within their soft limits.
-    pub fn softly(&self) -> Option<i64> {
+    pub fn softly(self) -> Option<i64> {
         self.soft.into_iter().chain(self.hard).min()
     }
 
-    /// Whether it stands in the place of another one for somebody both concern: the same kinds of credentials
-    /// matter to both, and this one names where the other means each.
+    /// What is left of them where others stand in their place, each for what it says itself (X16).
+    fn replaced(self, other: Bounds) -> Bounds {
+        Bounds { soft: self.soft.filter(|_| other.soft.is_none()), hard: self.hard.filter(|_| other.hard.is_none()) }
+    }
+}
+
+impl Limit {
+    /// What it says.
+    pub fn bounds(&self) -> Bounds {
+        Bounds { soft: self.soft, hard: self.hard }
+    }
+
+    /// Whether what it says stands in the place of what another one says for somebody both concern: the same
+    /// kinds of credentials matter to both, and this one names where the other means each.
     fn outranks(&self, other: &Limit) -> bool {
-        let is_alike = self.stage == other.stage && self.quantity == other.quantity;
         let pairs = || self.scope.selectors().into_iter().zip(other.scope.selectors());
         let names_more = pairs().any(|(own, others)| matches!((own, others), (Selector::Named(_), Selector::Each)));
         let is_finer = pairs().all(|(own, others)| match (own, others) {
             (Selector::All, Selector::All) | (Selector::Named(_), Selector::Each) => true,
             (own, others) => own == others && *own != Selector::All,
         });
-        is_alike && names_more && is_finer
+        self.counts_as(other) && names_more && is_finer
+    }
+
+    /// Whether it stands in the place of all that another one says for jobs of the quality of service it names
+    /// (M26).
+    fn overrides(&self, other: &Limit) -> bool {
+        self.overrides && !other.overrides && other.scope.qos == Selector::All && self.counts_as(other)
+    }
+
+    fn counts_as(&self, other: &Limit) -> bool {
+        self.stage == other.stage && self.quantity == other.quantity
     }
 }
 
@@ -179,6 +212,17 @@ impl Subject {
 /// Those whose jobs count together: a value for each selector that is not for all.
 pub type Key = Vec<String>;
 
+/// A limit that concerns somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concern {
+    /// Its place among all.
+    pub place: usize,
+    /// With whom it counts them.
+    pub whom: Key,
+    /// What of it no other limit stands in the place of; something is.
+    pub bounds: Bounds,
+}
+
 /// All limits there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -206,46 +250,31 @@ impl Limits {
         Subject::new(who, group, accounts)
     }
 
-    /// The same, where one that names somebody and has a soft limit alone keeps the hard one of each: what lets
-    /// somebody start later, or not, lets nobody have more (X16).
-    pub fn with_hard_of_each(mut self) -> Limits {
-        let hard: Vec<Option<i64>> =
-            self.all.iter().map(|limit| limit.hard.or_else(|| self.hard_of_each(limit))).collect();
-        self.all.iter_mut().zip(hard).for_each(|(limit, hard)| limit.hard = hard);
-        self
-    }
-
-    fn hard_of_each(&self, limit: &Limit) -> Option<i64> {
-        let replaced = |other: &&Limit| !limit.overrides && other.hard.is_some() && limit.outranks(other);
-        let all: Vec<&Limit> = self.all.iter().filter(replaced).collect();
-        let nearest = all.iter().find(|other| !all.iter().any(|finer| finer.outranks(other)));
-        nearest.and_then(|other| other.hard)
-    }
-
     /// Whether any is about a stage.
     pub fn concern(&self, stage: Stage) -> bool {
         self.all.iter().any(|limit| limit.stage == stage)
     }
 
-    /// Those that concern a subject at a stage, by their places, each with whom it counts the subject for;
-    /// a limit for each account counts it for several.
-    pub fn concerning(&self, subject: &Subject, stage: Stage) -> Vec<(usize, Key)> {
-        let mut found: Vec<(usize, Key)> = Vec::new();
-        for (place, limit) in self.all.iter().enumerate().filter(|(_, limit)| limit.stage == stage) {
-            found.extend(keys(&limit.scope, subject).into_iter().map(|key| (place, key)));
-        }
-        let stands = |(place, key): &(usize, Key)| !self.is_outranked(*place, key, &found);
-        found.iter().filter(|found| stands(found)).cloned().collect()
+    /// Those of a directory that concern a subject, in their order; a limit for each account counts it for
+    /// several.
+    pub fn concerning(&self, subject: &Subject, directory: &Directory) -> Vec<Concern> {
+        let of = |place: usize| {
+            let limit = &self.all[place];
+            keys(&limit.scope, subject).into_iter().map(move |whom| Concern { place, whom, bounds: limit.bounds() })
+        };
+        let found: Vec<Concern> = directory.of(subject).into_iter().flat_map(of).collect();
+        let left = found.iter().map(|one| Concern { bounds: self.left(one, &found), ..one.clone() });
+        left.filter(|one| one.bounds != Bounds::default()).collect()
     }
 
-    /// Whether another of those found stands in the place of one.
-    fn is_outranked(&self, place: usize, key: &Key, found: &[(usize, Key)]) -> bool {
-        let limit = &self.all[place];
-        found.iter().any(|(other, others_key)| {
-            let other = &self.all[*other];
-            let overrides = other.overrides && !limit.overrides && limit.scope.qos == Selector::All;
-            (overrides && other.quantity == limit.quantity) || (others_key == key && other.outranks(limit))
-        })
+    /// What a limit says where no other one of those found stands in its place.
+    fn left(&self, one: &Concern, found: &[Concern]) -> Bounds {
+        let limit = &self.all[one.place];
+        if found.iter().any(|other| self.all[other.place].overrides(limit)) {
+            return Bounds::default();
+        }
+        let own = found.iter().filter(|other| other.whom == one.whom && self.all[other.place].outranks(limit));
+        own.fold(one.bounds, |left, own| left.replaced(own.bounds))
     }
 }
 
@@ -288,8 +317,8 @@ mod tests {
     }
 
     fn found(limits: &Limits, user: &str, qos: &str) -> Vec<(i64, String)> {
-        let found = limits.concerning(&subject(user, qos), Stage::Running);
-        found.iter().map(|(place, key)| (limits.all[*place].hard.unwrap(), key.join("/"))).collect()
+        let found = limits.concerning(&subject(user, qos), &Directory::new(limits, Stage::Running));
+        found.iter().map(|found| (found.bounds.hard.unwrap(), found.whom.join("/"))).collect()
     }
 
     #[test]
@@ -313,7 +342,7 @@ mod tests {
         let limits = Limits { all: vec![each, john, everybody], ..Limits::default() };
         assert_eq!(found(&limits, "john", "normal"), [(8, "john".into()), (100, String::new())]);
         assert_eq!(found(&limits, "ann", "normal"), [(4, "ann".into()), (100, String::new())]);
-        assert_eq!(limits.concerning(&subject("ann", "normal"), Stage::Idle), []);
+        assert_eq!(limits.concerning(&subject("ann", "normal"), &Directory::new(&limits, Stage::Idle)), []);
     }
 
     /// M25.
@@ -350,27 +379,52 @@ mod tests {
             Credentials { user, gid, project, account: None, qos: None, queue }
         };
         let hard = |gid| {
-            let found = limits.concerning(&limits.subject(&who(gid), Vec::new()), Stage::Running);
-            found.into_iter().map(|(place, key)| (limits.all[place].hard.unwrap(), key.join("/"))).collect::<Vec<_>>()
+            let subject = limits.subject(&who(gid), Vec::new());
+            let found = limits.concerning(&subject, &Directory::new(&limits, Stage::Running));
+            found.into_iter().map(|found| (found.bounds.hard.unwrap(), found.whom.join("/"))).collect::<Vec<_>>()
         };
         assert_eq!((hard(50), hard(51)), (vec![(2, "staff".to_string())], vec![(4, "51".to_string())]));
     }
 
     /// X16: in PBS `max_run` and `max_run_soft` name whom they are for, each by itself.
     #[test]
-    fn who_is_named_by_a_soft_limit_alone_keeps_the_hard_one_of_each() {
+    fn what_a_limit_does_not_say_of_who_is_named_the_one_of_each_says() {
         let user = |user| Scope { user, ..Scope::default() };
-        let soft = |scope| Limit { soft: Some(2), hard: None, ..jobs(scope, 0) };
-        let (each, ann) = (jobs(user(Selector::Each), 4), soft(user(named("ann"))));
-        let high = Limit { overrides: true, ..soft(Scope { qos: named("high"), ..Scope::default() }) };
-        let other = soft(Scope { queue: named("batch"), ..Scope::default() });
-        let limits = Limits { all: vec![ann, each, other, high], ..Limits::default() }.with_hard_of_each();
-        let hard: Vec<_> = limits.all.iter().map(|limit| limit.hard).collect();
-        assert_eq!(hard, [Some(4), Some(4), None, None]);
-        let queue = |queue, hard| jobs(Scope { queue, ..user(Selector::Each) }, hard);
-        let finest = soft(Scope { queue: named("batch"), ..user(named("ann")) });
-        let all = vec![finest, queue(Selector::Each, 7), queue(named("batch"), 3)];
-        assert_eq!(Limits { all, ..Limits::default() }.with_hard_of_each().all[0].hard, Some(3));
+        let of = |scope, soft, hard| Limit { soft, hard, ..jobs(scope, 0) };
+        let ann = || user(named("ann"));
+        let found = |all: Vec<Limit>| {
+            let limits = Limits { all, ..Limits::default() };
+            let found = limits.concerning(&subject("ann", "high"), &Directory::new(&limits, Stage::Running));
+            found.iter().map(|one| (one.place, one.bounds.soft, one.bounds.hard)).collect::<Vec<_>>()
+        };
+        let each = || of(user(Selector::Each), Some(3), Some(4));
+        assert_eq!(found(vec![each(), of(ann(), Some(2), None)]), [(0, None, Some(4)), (1, Some(2), None)]);
+        assert_eq!(found(vec![each(), of(ann(), None, Some(9))]), [(0, Some(3), None), (1, None, Some(9))]);
+        let halves = vec![of(ann(), Some(2), None), each(), of(ann(), None, Some(9))];
+        assert_eq!(found(halves), [(0, Some(2), None), (2, None, Some(9))]);
+        let high = Limit { overrides: true, ..of(Scope { qos: named("high"), ..Scope::default() }, Some(1), None) };
+        assert_eq!(found(vec![each(), high]), [(1, Some(1), None)], "one that overrides replaces all there is");
+    }
+
+    /// Of a limit that names several credentials any one may be somebody else's.
+    #[test]
+    fn a_limit_is_found_by_whichever_of_its_names_is_told_apart_most() {
+        let both = |user: &str, queue: &str| Scope { user: named(user), queue: named(queue), ..Scope::default() };
+        let all = [both("ann", "batch"), both("bob", "batch"), both("ann", "fast")].map(|scope| jobs(scope, 1));
+        let limits = Limits { all: all.to_vec(), ..Limits::default() };
+        assert_eq!(Directory::new(&limits, Stage::Running).of(&subject("ann", "normal")), [0, 2]);
+        assert_eq!(found(&limits, "ann", "normal"), [(1, "batch/ann".to_string())]);
+    }
+
+    /// Recordings of cycles have limits as text.
+    #[test]
+    fn a_quantity_is_the_same_again_when_it_was_written() {
+        let quantities = Quantity::NAMED.map(|(_, quantity)| quantity).into_iter();
+        for quantity in quantities.chain([Quantity::Resource("mem".to_string())]) {
+            let limit = Limit { quantity, ..jobs(Scope::default(), 1) };
+            let text = serde_json::to_string(&limit).unwrap();
+            assert_eq!(serde_json::from_str::<Limit>(&text).unwrap(), limit, "{text}");
+        }
     }
 
     /// Y24.
@@ -383,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_soft_limit_above_the_hard_one_is_the_hard_one() {
-        let of = |soft, hard| Limit { soft, hard, ..jobs(Scope::default(), 0) }.softly();
+        let of = |soft, hard| Bounds { soft, hard }.softly();
         assert_eq!(
             [of(Some(2), Some(8)), of(Some(9), Some(8)), of(None, Some(8)), of(Some(2), None)],
             [Some(2), Some(8), Some(8), Some(2)]

@@ -310,4 +310,12 @@ mod tests {
             [Some("low"), None]
         );
     }
+
+    #[test]
+    fn what_an_older_spool_says_of_a_quality_is_charged_whole_and_goes_without_saying_for_nobody() {
+        let mut told = serde_json::to_value(Quality { charge: 0.5, ..Quality::new("low", 0.1) }).unwrap();
+        let fields = told.as_object_mut().unwrap();
+        ["charge", "flags", "default_for"].iter().for_each(|name| drop(fields.remove(*name).unwrap()));
+        assert_eq!(serde_json::from_value::<Quality>(told).unwrap(), Quality::new("low", 0.1));
+    }
 }

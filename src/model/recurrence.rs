@@ -174,6 +174,17 @@ pub enum Period {
     Infinity,
 }
 
+impl Period {
+    /// As the file says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Period::Day => "day",
+            Period::Week => "week",
+            Period::Infinity => "infinity",
+        }
+    }
+}
+
 /// When a standing window of the configuration is open (M40).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {

@@ -71,6 +71,14 @@ impl Action {
     /// All of them with their names.
     pub const ALL: &[(&str, Action)] = &[("cancel", Action::Cancel), ("requeue", Action::Requeue)];
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Cancel => "cancel",
+            Action::Requeue => "requeue",
+        }
+    }
+
     /// The one of this name.
     pub fn named(name: &str) -> Option<Action> {
         Action::ALL.iter().find(|(known, _)| *known == name).map(|(_, action)| *action)

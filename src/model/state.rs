@@ -40,6 +40,11 @@ impl State {
         }
     }
 
+    /// Whether such a job may go on without anybody's doing: it waits or runs.
+    pub fn is_live(self) -> bool {
+        matches!(self, State::Queued | State::Waiting | State::Running | State::Begun)
+    }
+
     /// The state of a letter, if it is one of ours.
     pub fn from_letter(letter: char) -> Option<State> {
         State::ALL.into_iter().find(|state| state.letter() == letter)

@@ -7,29 +7,24 @@ use super::control::Control;
 use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
-use super::grant;
 use super::poller::{Poller, Source};
-use super::probe::{self, Hardware};
-use super::rules::Rules;
-use super::site::Site;
 use super::state::StateFolder;
-use super::tmpdir;
-use crate::model::config::{GPU_TOOL, NO_TOOL};
 use crate::model::node::NodeFacts;
 use crate::model::time::Span;
 use crate::sys::home::Home;
-use crate::sys::{cgroup, clock, process, sensors, socket, user};
+use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::order::{Order, Report};
 use crate::wire::peer;
 use anyhow::{Context, Result};
-use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
+
+mod begin;
 
 /// How long a connection may take to say who it is, and how many may be about it.
 const PATIENCE: Span = Span::seconds(10);
@@ -109,68 +104,6 @@ impl Guest {
 }
 
 impl Daemon {
-    fn begin(args: &Args, home: &Home, state_folder: &Path, path: &Path) -> Result<Daemon> {
-        process::default_signals();
-        process::block_signals().context("signals")?;
-        let own = user::own();
-        let rules = Rules::of(args, home)?;
-        let state = StateFolder::hold(state_folder, own.uid == 0)?;
-        rules.scripts_can_be_reached(state_folder)?;
-        let grant = grant::read(home)?;
-        let hardware = Hardware::detect();
-        let hardware = grant.iter().fold(hardware, Hardware::within);
-        let mut nodes = probe::nodes(args, &hardware);
-        let boot = clock::boot_id();
-        let site = site(args, state_folder, &hardware, &rules, &nodes);
-        let site = if grant.is_some() { site.within_a_job(home) } else { site };
-        let gpus = watcher(&rules, site.gpus && !site.amd);
-        if gpus.is_unsure() {
-            nodes.iter_mut().for_each(|node| node.gpus_outside = node.gpus.clone());
-        }
-        let (others, tasks) = (own.uid == 0, site.tasks());
-        let attempts = attempts(args, site, &state)?;
-        process::raise_descriptor_limit();
-        let mut poller = Poller::new()?;
-        let place = || format!("listening at {}", tasks.display());
-        let askers = Askers::open(state_folder, &tasks, others, &mut poller).with_context(place)?;
-        let signals = process::signals(&[Signal::SIGTERM, Signal::SIGINT])?;
-        poller.add(&signals, Source::Signals)?;
-        let socket_mode = if args.schedd_uid.is_some() { 0o666 } else { 0o600 };
-        let listener = listen(path, socket_mode)?;
-        poller.add(&listener, Source::Listener)?;
-        let now = clock::monotonic();
-        let mut daemon = Daemon {
-            poller,
-            attempts,
-            nodes,
-            boot,
-            epoch: state.epoch(),
-            state,
-            path: path.to_path_buf(),
-            listener,
-            socket_mode,
-            signals,
-            askers,
-            guests: BTreeMap::new(),
-            schedd: None,
-            welcome: [0, own.uid].into_iter().chain(args.schedd_uid).collect(),
-            idle_limit: args.exit_when_idle.map(|seconds| Span::seconds(i64::from(seconds))),
-            idle_since: now,
-            gpus,
-            // Nodes that are only pretended have no part in what the host does.
-            gauge: (!args.hollow).then(|| Gauge::new(&hardware)),
-            next_round: Span(now.0 + ROUND.0),
-            next_repeat: Span(now.0 + REPEAT.0),
-            leaving: false,
-        };
-        daemon.measure();
-        daemon.attempts.tidy();
-        let place = || format!("the state folder {}", state_folder.display());
-        daemon.attempts.adopt(&mut daemon.poller).with_context(place)?;
-        info!("{} node(s), listening at {}", daemon.nodes.len(), path.display());
-        Ok(daemon)
-    }
-
     fn run(mut self) -> Result<()> {
         while !self.leaving {
             let timeout = self.timeout();
@@ -477,41 +410,6 @@ impl Daemon {
             Err(e) => error!("{e:#}"),
         }
     }
-}
-
-/// Really run or, with `--hollow`, pretended.
-fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
-    if args.hollow {
-        return Ok(Attempts::hollow(site));
-    }
-    let _ = nix::unistd::chdir("/");
-    Attempts::new(site, state.building.try_clone()?).context("the spawner cannot be forked")
-}
-
-/// What every attempt finds here.
-fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, nodes: &[NodeFacts]) -> Site {
-    let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
-    cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
-    Site {
-        state: state_folder.to_path_buf(),
-        boot: clock::boot_id(),
-        tmp: tmpdir::base(state_folder),
-        home: None,
-        host: hardware.host.clone(),
-        cgroup,
-        gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
-        amd: sensors::has_amd_gpus(),
-        shared: rules.shared,
-        min_uid: rules.min_uid,
-        own: user::own(),
-    }
-}
-
-/// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
-fn watcher(rules: &Rules, has_gpus: bool) -> gpus::Watcher {
-    let (named, pace) = rules.gpu_tool.clone();
-    let is_asked = named != Path::new(NO_TOOL) && (has_gpus || named != Path::new(GPU_TOOL));
-    gpus::Watcher::new(Some(named).filter(|_| is_asked), pace, clock::monotonic())
 }
 
 fn listen(path: &Path, mode: u32) -> Result<UnixListener> {

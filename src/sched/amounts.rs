@@ -40,6 +40,8 @@ pub struct Catalog {
     kinds: Vec<Kind>,
     /// How many are of nodes.
     of_nodes: usize,
+    /// The names of all resources, sorted, whether they are counted or not.
+    known: Vec<String>,
 }
 
 impl Catalog {
@@ -49,7 +51,13 @@ impl Catalog {
         let (count, pooled) = (of_nodes.len(), resources.pooled());
         let names: Vec<String> = of_nodes.into_iter().chain(pooled).map(String::from).collect();
         let kinds = names.iter().map(|name| resources.get(name).map_or(Kind::Long, |definition| definition.kind));
-        Catalog { kinds: kinds.collect(), names, of_nodes: count }
+        let known = resources.iter().map(|(name, _)| name.to_string()).collect();
+        Catalog { kinds: kinds.collect(), names, of_nodes: count, known }
+    }
+
+    /// Whether there is a resource of this name: one that jobs ask for may be gone with a schedd started anew.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.known.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }
 
     /// Nothing of what nodes have.

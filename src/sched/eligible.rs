@@ -155,6 +155,20 @@ mod tests {
         assert_eq!(codes(&scene, all()), ["", "", "amount.ncpus", "amount.ncpus", "idle_limit"]);
     }
 
+    /// M24: for whom nobody makes way on the list does not start, though there is room.
+    #[test]
+    fn who_is_not_considered_does_not_start_and_who_cannot_start_takes_nobodys_place() {
+        let scene = limited("1 x ncpus=4", "idle = { jobs = 1 }");
+        let two = scene.clone().queued(1, "select=1:ncpus=1").queued(2, "select=1:ncpus=1");
+        assert_eq!(
+            (two.starts().as_str(), codes(&two, [JobId::job(2)].into_iter())),
+            ("1 on n1", vec!["idle_limit".to_string()])
+        );
+        let mut scene = scene.queued(1, "not_before=60").queued(2, "queue=night").queued(3, "select=1:ncpus=1");
+        scene.state.set_queue(&crate::sched::fixture::queue("night", false));
+        assert_eq!(scene.starts(), "3 on n1");
+    }
+
     #[test]
     fn elements_are_considered_one_by_one_and_their_array_with_the_first() {
         let scene = limited("1 x ncpus=4", "idle = { jobs = 2 }").running(9, "select=1:ncpus=4", "n1", 60);

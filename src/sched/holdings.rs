@@ -208,15 +208,15 @@ mod tests {
     #[test]
     fn what_runs_is_counted_by_whose_it_is_as_it_comes_and_goes() {
         let mut scene = cluster("1 x ncpus=20").queued(1, "select=2:ncpus=2 walltime=100");
-        scene = scene.queued(2, "select=1:ncpus=1 walltime=50").owned("bob").queued(3, "select=1 walltime=10");
+        scene = scene.queued(2, "select=3:ncpus=1 walltime=50").owned("bob").queued(3, "select=1 walltime=10");
         let plan = scene.plan();
         scene.apply(&plan);
-        assert_eq!(told(&scene), ["ann 1,2: 3 5 450", "bob 3: 1 0 0"]);
+        assert_eq!(told(&scene), ["ann 1,2: 5 7 550", "bob 3: 1 0 0"]);
         scene.state.vacate(JobId::job(3));
         let mut scene = scene.at(20);
-        assert_eq!(told(&scene), ["ann 1,2: 3 5 350"]);
+        assert_eq!(told(&scene), ["ann 1,2: 5 7 410"]);
         scene.state.vacate(JobId::job(1));
-        assert_eq!(told(&scene), ["ann 2: 1 1 30"]);
+        assert_eq!(told(&scene), ["ann 2: 3 3 90"]);
     }
 
     /// What a scheduler that is started anew is told comes to the same.

@@ -82,9 +82,9 @@ impl<'s> InForce<'s> {
     }
 
     fn barred(&self, account: usize, class: &Class, jobs: u64) -> u64 {
-        let limit = &self.policy.limits.all[self.books.accounts()[account].place];
+        let bounds = self.books.accounts()[account].bounds;
         match self.stage {
-            Stage::Running if self.books.exceeds(account, &class.key, limit.softly()) => jobs,
+            Stage::Running if self.books.exceeds(account, &class.key, bounds.softly()) => jobs,
             Stage::Idle => self.eligible.count(class.key.id).map_or(0, |listed| jobs.saturating_sub(listed)),
             Stage::Running | Stage::Queued | Stage::Waiting => 0,
         }
@@ -123,8 +123,8 @@ fn told(books: &Books, state: &State, policy: &Policy, account: usize) -> LimitU
         limit: limit.clone(),
         whom: account.whom.clone(),
         used: figure(account.used),
-        soft: limit.soft.map(|soft| figure(count.most(soft))),
-        hard: limit.hard.map(|hard| figure(count.most(hard))),
+        soft: account.bounds.soft.map(|soft| figure(count.most(soft))),
+        hard: account.bounds.hard.map(|hard| figure(count.most(hard))),
         more: account.size() - by.len() as u64,
         by,
         waiting: 0,

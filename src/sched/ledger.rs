@@ -15,7 +15,7 @@ use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::limits::Books;
 use super::matching::{self, Placement};
-use super::plan::{Plan, Start};
+use super::plan::{Booking, Plan, Start};
 use super::preference::Guide;
 use super::priority::Candidate;
 use super::resolution::Resolved;
@@ -60,6 +60,8 @@ pub struct Ledger<'s> {
     borrowed: Option<Borrowed<'s>>,
     /// Whether all promises are given: what starts now fills gaps.
     is_filling: bool,
+    /// Whether anybody was refused for the sake of a promise.
+    was_in_the_way: bool,
     /// Starts of classes that limit themselves.
     counted: BTreeMap<ClassId, u32>,
     /// Whether a shape could ever run.
@@ -103,6 +105,7 @@ impl<'s> Ledger<'s> {
             borrows: false,
             borrowed: None,
             is_filling: false,
+            was_in_the_way: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
@@ -154,16 +157,16 @@ impl<'s> Ledger<'s> {
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
-        if let Some(promise) = self.calendar.promise(candidate.job) {
+        let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
+        if self.promises.blocked.is_some() {
+            self.gaps.look(self.backfill(), promised.is_some())?;
+        }
+        if let Some(at) = promised {
             self.promises.visit();
-            let at = promise.at;
             if self.promises.stands(at, self.now) {
                 return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
-        }
-        if self.promises.blocked.is_some() {
-            self.gaps.look(self.backfill())?;
         }
         self.place_beside(candidate.class)
     }
@@ -341,6 +344,7 @@ impl<'s> Ledger<'s> {
         if let Some(change) = self.change_awaited(&reason) {
             self.plan.look_again(change);
         }
+        self.was_in_the_way |= matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
         let refused = match goes_on {
@@ -426,9 +430,12 @@ impl<'s> Ledger<'s> {
         }
         let booking = backfill::booking(&self.plan, &self.windows, (job, class), promise, self.state);
         self.plan.bookings.push(booking);
+        let is_elsewhere = |had: &Booking| had.at != at || had.nodes != promise.nodes;
+        let moves = self.promises.had(job) && self.state.standing.promise(job).is_some_and(is_elsewhere);
         // A job that is overdue ends when it ends: to look again at once would help nobody.
         if at > self.now + OVERDUE {
-            self.plan.look_again(at);
+            // Those ahead that had no room beside a promise may have some where that is another one now.
+            self.plan.look_again(if moves && self.was_in_the_way { self.now + Span(1) } else { at });
         }
         Some(at)
     }

@@ -11,7 +11,8 @@ use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::excess::Excess;
 use crate::model::job::JobId;
-use crate::model::limit::{Key, Limit, Stage};
+use crate::model::limit::directory::Directory;
+use crate::model::limit::{Bounds, Concern, Key, Limit, Stage};
 use crate::model::limit_use::LimitUse;
 use crate::model::lineage::Lineages;
 use crate::model::policy::Policy;
@@ -25,8 +26,8 @@ pub(super) struct Books<'s> {
     state: &'s State,
     policy: &'s Policy,
     now: Time,
-    stage: Stage,
     lineages: Lineages<'s>,
+    directory: Directory,
     /// Of each limit, by its place.
     counts: Vec<Count>,
     accounts: Vec<Account<'s>>,
@@ -54,6 +55,8 @@ pub(super) struct Account<'s> {
     pub place: usize,
     /// Who they are.
     pub whom: Key,
+    /// How much they may.
+    pub bounds: Bounds,
     /// What they use.
     pub used: i64,
     /// What of that becomes less by itself.
@@ -98,8 +101,8 @@ impl<'s> Books<'s> {
             state,
             policy,
             now,
-            stage,
             lineages: Lineages::new(&policy.fair_share.accounts),
+            directory: Directory::new(limits, stage),
             counts: counts.collect(),
             accounts: Vec::new(),
             places: BTreeMap::new(),
@@ -149,23 +152,23 @@ impl<'s> Books<'s> {
         }
         let limits = &self.policy.limits;
         let subject = limits.subject(who, self.lineages.of(&who.user, who.account.as_deref()));
-        let found = limits.concerning(&subject, self.stage).into_iter().map(|found| self.account(found));
+        let found = limits.concerning(&subject, &self.directory).into_iter().map(|found| self.account(found));
         let found: Arc<[usize]> = found.collect::<Vec<_>>().into();
         self.concerned.insert(who.clone(), found.clone());
         found
     }
 
-    fn account(&mut self, (place, whom): (usize, Key)) -> usize {
+    fn account(&mut self, Concern { place, whom, bounds }: Concern) -> usize {
         let (new, accounts) = (self.accounts.len(), &mut self.accounts);
-        *self.places.entry((place, whom)).or_insert_with_key(|(place, whom)| {
-            let (holdings, entered, pledge) = (Vec::new(), Vec::new(), Pledge::default());
+        *self.places.entry((place, whom)).or_insert_with_key(|(_, whom)| {
             accounts.push(Account {
-                place: *place,
+                place,
                 whom: whom.clone(),
+                bounds,
                 used: 0,
-                pledge,
-                holdings,
-                entered,
+                pledge: Pledge::default(),
+                holdings: Vec::new(),
+                entered: Vec::new(),
                 unnamed: 0,
             });
             new
@@ -177,9 +180,10 @@ impl<'s> Books<'s> {
         &self.accounts
     }
 
-    /// The account of those a limit counts together.
+    /// The account of those a limit names, of whom there may be no jobs.
     pub fn note(&mut self, place: usize, whom: Key) {
-        self.account((place, whom));
+        let bounds = self.policy.limits.all[place].bounds();
+        self.account(Concern { place, whom, bounds });
     }
 
     fn limit(&self, account: usize) -> &'s Limit {
@@ -210,17 +214,17 @@ impl<'s> Books<'s> {
     /// is kept by a soft one alone note is taken.
     pub fn bar(&mut self, class: &ClassKey) -> Option<Bar> {
         let accounts = self.accounts_of(&class.who);
-        let first = |limit: fn(&Limit) -> Option<i64>| {
-            accounts.iter().copied().find(|&account| self.exceeds(account, class, limit(self.limit(account))))
+        let first = |most: fn(Bounds) -> Option<i64>| {
+            accounts.iter().copied().find(|&account| self.exceeds(account, class, most(self.accounts[account].bounds)))
         };
-        if let Some(account) = first(|limit| limit.hard) {
+        if let Some(account) = first(|bounds| bounds.hard) {
             return Some(Bar { account, soft: false });
         }
         if self.is_lenient {
             return None;
         }
         // M23: without a soft limit the hard one is it.
-        let account = first(Limit::softly)?;
+        let account = first(Bounds::softly)?;
         self.over_soft.insert(class.id);
         Some(Bar { account, soft: true })
     }
@@ -239,7 +243,7 @@ impl<'s> Books<'s> {
     fn excess(&self, Bar { account: place, soft }: Bar, class: &ClassKey) -> Excess {
         let (account, limit, catalog) = (&self.accounts[place], self.limit(place), &self.state.cluster.catalog);
         let count = self.counts[account.place];
-        let most = count.most(if soft { limit.softly() } else { limit.hard }.unwrap_or(i64::MAX));
+        let most = count.most(if soft { account.bounds.softly() } else { account.bounds.hard }.unwrap_or(i64::MAX));
         let asked = self.asked(place, class);
         let shown = |amount| count.figure(amount, catalog).shown;
         Excess {

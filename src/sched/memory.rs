@@ -256,6 +256,7 @@ mod tests {
             Backfill { policy: Filling::Skip, depth: 0, ..Backfill::default() },
             Backfill { policy: Filling::None, ..Backfill::default() },
             Backfill { chunk: Some(chunk), ..Backfill::default() },
+            Backfill { keep: Keep::Highest, depth: 2, consider: 2, ..Backfill::default() },
         ];
         for backfill in rules {
             let (mut dice, mut memory, mut idle) = (Dice(Wrapping(7)), Memory::default(), 0);

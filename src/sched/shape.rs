@@ -214,6 +214,8 @@ impl Shape {
     fn asked(request: &Request, wishes: &Wishes, catalog: &Catalog) -> Shape {
         let mut chunks: Vec<ChunkShape> =
             request.select.chunks.iter().map(|chunk| ChunkShape::new(chunk, catalog)).filter(|c| c.count > 0).collect();
+        let gone = gone(request, catalog);
+        chunks.iter_mut().for_each(|chunk| chunk.needs.extend(gone.iter().cloned()));
         let mut arrangement = request.place.arrangement;
         if let (Some(geometry), [chunk]) = (&wishes.geometry, &chunks[..]) {
             chunks = geometry.groups().iter().map(|group| chunk.joined(group.len() as u64)).collect();
@@ -367,6 +369,12 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
 fn is_job_wide(name: &str, value: &Value, request: &Request) -> bool {
     let is_amount = matches!(value, Value::Long(_) | Value::Size(_));
     is_amount && name != "nodect" && !request.select.chunks.iter().any(|chunk| chunk.get(name).is_some())
+}
+
+/// What is asked for that is no resource any more: no node has it, so that the job waits and says for what.
+fn gone(request: &Request, catalog: &Catalog) -> Vec<Need> {
+    let gone = request.list.iter().filter(|(name, value)| is_job_wide(name, value, request) && !catalog.is_known(name));
+    gone.map(|(resource, value)| Need { resource: resource.clone(), value: value.clone() }).collect()
 }
 
 /// What a job takes of the whole system's resources.

@@ -7,7 +7,8 @@
 //! So before that, everybody within soft limits who waits for room is promised a start, however deep the
 //! policy promises. Where that cannot be - the policy promises nothing, or there are too many - nobody over
 //! a soft limit starts while one of them waits. Who waits for what nobody can foretell, as a node that is
-//! down, holds nobody up.
+//! down, holds nobody up. Where only some are looked at behind a blocked job (M36), those over a soft limit
+//! are the last of them.
 
 use super::cycle;
 use super::ledger::Ledger;
@@ -25,10 +26,13 @@ const MOST: usize = 1000;
 /// Starts those that a soft limit alone keeps waiting, as far as that delays nobody within the soft limits.
 pub fn start_over_soft<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let over = ledger.over_soft();
-    if over.is_empty() || !has_room(&over, resolved, ledger) {
+    if over.is_empty() || !ledger.looks_on() || !has_room(&over, resolved, ledger) {
         return;
     }
-    if !promise_all(resolved, ledger) {
+    ledger.look_again(true);
+    let are_promised = promise_all(resolved, ledger);
+    ledger.look_again(false);
+    if !are_promised {
         return;
     }
     ledger.heed_soft_limits(false);

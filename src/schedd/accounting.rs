@@ -1,7 +1,7 @@
 //! The entries of the accounts: one for each attempt that is over, and one for a job that ends while it waits.
 //!
 //! An entry is written in the transaction of the end it tells of, beside the charge, so the accounts lack no
-//! job and have none twice. A start that failed and is tried again leaves none.
+//! job and have none twice: the end of an attempt whose job was ended by force before adds none. A start that failed and is tried again leaves none.
 
 use super::charging;
 use super::setup::Setup;
@@ -35,6 +35,13 @@ impl Desk<'_> {
             return None;
         }
         Some(self.row(job, Some((run, used(job, event))), charging::lasted(job, event)))
+    }
+
+    /// The row for a job that is over by force just now, whatever its node says of the attempt and when: what is
+    /// known of that now is what stays in the accounts. Until now the attempt has had its nodes.
+    pub fn of_forced(&self, job: &Job) -> Option<Row> {
+        let run = job.life.open_run()?;
+        Some(self.row(job, Some((run, job.life.used)), self.now.since(run.started)))
     }
 
     /// The row for a job that has ended just now and does not run.

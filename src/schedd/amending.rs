@@ -3,12 +3,11 @@
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::setup::Setup;
-use crate::model::amendment::{Command, Edit, Op, Target, Verb, known};
-use crate::model::job::Job;
+use crate::model::amendment::{Amendments, Command, Edit, Op, Target, Verb, known};
+use crate::model::config::resolved::{Origin, Setting, resolved};
+use crate::model::job::{Job, Share};
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
-use crate::model::reservation::Reservation;
-use crate::model::select::Request;
 use crate::model::state::State;
 use std::sync::Arc;
 
@@ -25,6 +24,9 @@ impl Desk<'_> {
                 self.amend_others(&Command { edits: others, ..command.clone() })?;
                 for (offline, comment) in marks {
                     self.mark_node(name, offline, comment)?;
+                }
+                if command.verb == Verb::Delete {
+                    self.ledger.forget_node(name);
                 }
                 None
             }
@@ -87,9 +89,31 @@ impl Desk<'_> {
             Verb::Create if is_there => Err(Refusal::node_exists()),
             // A node is there as soon as its noded is, and for as long as it is remembered.
             Verb::Create => Err(Refusal::unknown_node()),
-            Verb::Delete if is_there => Err(Refusal::busy()),
+            Verb::Delete if is_there => self.nobody_is_on(name),
             _ if is_there => Ok(()),
             _ => Err(Refusal::unknown_node()),
+        }
+    }
+
+    /// A node stays while anybody has of it, the file names it, or its noded is there: it would come back.
+    fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
+        let is_it = |share: &Share| share.node == name;
+        let holds = |job: &Arc<Job>| job.life.open_run().is_some_and(|run| run.shares.iter().any(is_it));
+        let mut windows = self.ledger.reservations().filter(|made| !made.is_over());
+        if self.ledger.holders().any(holds) || windows.any(|made| made.occurrence().shares.iter().any(is_it)) {
+            return Err(Refusal::busy());
+        }
+        let setup = &self.ledger.setup;
+        if let Some(line) = line_of_node(setup, name) {
+            let place = format!("line {line} of {}", setup.home.config.display());
+            return Err(Refusal::busy().because(&format!(
+                "its [[node]] stands at {place}; take it out there and have schedd read the file anew (SIGHUP)"
+            )));
+        }
+        match self.ledger.node(name).is_some_and(|node| node.up) {
+            true => Err(Refusal::busy()
+                .because("its noded presents it; stop that first, as by systemctl stop noded on its host")),
+            false => Ok(()),
         }
     }
 
@@ -104,11 +128,7 @@ impl Desk<'_> {
             (Target::Resource(name), Verb::Delete | Verb::Set | Verb::Unset)
                 if self.ledger.setup.config.has_own_resource(name) =>
             {
-                let asks = |job: &Arc<Job>| asks_for(&job.spec.request, name);
-                let config = &self.ledger.setup.config;
-                let reserved = |made: &Arc<Reservation>| asks_for(&made.terms.request, name);
-                let is_reserved = self.ledger.reservations().any(reserved);
-                is_taken(is_reserved || config.speaks_of(name) || self.ledger.jobs().any(asks))
+                is_taken(self.ledger.setup.config.speaks_of(name) || self.ledger.asks_for(name).is_some())
             }
             _ => Ok(()),
         }
@@ -146,9 +166,14 @@ fn has_jobs(ledger: &Ledger, queue: &str) -> bool {
     ledger.jobs().any(|job| job.spec.queue == queue && job.life.state != State::Finished)
 }
 
-fn asks_for(request: &Request, resource: &str) -> bool {
-    let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
-    in_chunks || request.list.contains_key(resource)
+/// The line of the file at which a node is named.
+fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
+    let all = resolved(&setup.file, &setup.text, &Amendments::default());
+    let is_it = |known: &&Setting| (known.section, known.name.as_deref(), &*known.key) == ("node", Some(name), "name");
+    match all.iter().find(is_it)?.origin {
+        Origin::Line(line) => Some(line),
+        Origin::Preset | Origin::Qmgr => None,
+    }
 }
 
 /// What of a command is kept and shown, and has no effect.

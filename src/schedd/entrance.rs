@@ -21,7 +21,7 @@ impl Desk<'_> {
     pub(super) fn enter(&self, owner: &Owner, spec: &Spec, standing: State) -> Result<Entered, Refusal> {
         let default = || self.ledger.setup.policy.fair_share.default_for(&owner.user);
         let spec = Spec { account: spec.account.clone().or_else(default), ..spec.clone() };
-        self.come_in(Comer::New, owner, &spec, standing)
+        self.come_in(Comer::New(standing), owner, &spec, standing)
     }
 
     /// The same for any job.

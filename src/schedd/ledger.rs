@@ -10,9 +10,13 @@ mod arrays;
 
 mod charges;
 
+mod cluster;
+
 mod crowd;
 
 mod ending;
+
+mod impossible;
 
 mod setups;
 
@@ -26,23 +30,20 @@ use super::setup::Setup;
 use super::sharing::Sharing;
 use super::uses::Uses;
 use super::view::View;
-use crate::model::accrual::Accrues;
 use crate::model::bonds;
 use crate::model::census::Census;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::{Node, NodeFacts};
-use crate::model::promise::Promise;
 use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
-use crate::sched::change::{Change, is_candidate};
+use crate::sched::change::is_candidate;
 use crate::sched::nearest::Possible;
-use crate::sched::plan::Plan;
-use crate::sched::snapshot::{self, ClassId};
+use crate::sched::snapshot::ClassId;
 use crate::spool::commit::{Change as Row, Kin};
-use std::borrow::Cow;
+use cluster::{furnish, seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -223,54 +224,6 @@ impl Ledger {
         self.nodes.get(name)
     }
 
-    /// The scheduler's view.
-    pub fn cluster(&self) -> &snapshot::State {
-        &self.cluster
-    }
-
-    /// The site's program was asked about a class of jobs.
-    pub fn note_asked(&mut self, class: ClassId) {
-        self.cluster.make(Change::Asked(class));
-    }
-
-    /// What it has said, the best node first; None if that is nothing.
-    pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
-        self.cluster.make(Change::Answered(class, nodes));
-        self.want_cycle();
-    }
-
-    /// The scheduler is to know of a plan's promises in its next cycle.
-    pub fn take_over(&mut self, plan: &Plan) {
-        self.cluster.take_over(plan);
-    }
-
-    /// Puts the queue in order for a cycle.
-    pub fn prioritise(&mut self) {
-        self.cluster.prioritise(&self.setup.policy, self.now);
-    }
-
-    /// The scheduler is to stand by what an earlier schedd promised.
-    pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
-        self.view_stale();
-        for (&job, promise) in promises {
-            let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else { continue };
-            let span = walltime.unwrap_or(self.setup.policy.default_walltime);
-            self.cluster.make(Change::Promised { job, promise: Cow::Borrowed(promise), span });
-        }
-    }
-
-    /// Whether something changed that a cycle could act on; asked once.
-    pub fn take_cycle_due(&mut self) -> bool {
-        self.view_stale();
-        std::mem::take(&mut self.cycle_due)
-    }
-
-    fn view_stale(&mut self) {
-        for array in std::mem::take(&mut self.stale) {
-            self.view(array);
-        }
-    }
-
     /// Asks for a cycle though nothing changed: a timer.
     pub fn want_cycle(&mut self) {
         self.cycle_due = true;
@@ -284,21 +237,6 @@ impl Ledger {
     /// The number that the next new job gets.
     pub fn next_number(&self) -> u64 {
         self.next
-    }
-
-    /// The scheduler's view with the jobs besides that wait for their begin time alone: what a
-    /// forecast begins with.
-    pub fn cluster_ahead(&self) -> snapshot::State {
-        let mut cluster = self.cluster.clone();
-        cluster.expect_no_answers();
-        for (begin, id) in &self.waiting {
-            let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
-            let begin = self.clock.table().time(*begin);
-            job.life.not_before = Some(begin);
-            job.life.eligibility.turn(Accrues::Eligible, begin);
-            cluster.enqueue(&job);
-        }
-        cluster
     }
 
     /// The number for a new job.
@@ -335,11 +273,15 @@ impl Ledger {
         let was_open = job.life.open_run().is_some();
         job.apply(&event, moment);
         self.ties.observe(was, job);
+        let (desk, is_forced) =
+            (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(run, moment.now);
-            self.tick.close(&desk(&self.setup, &self.clock, moment.now), job, Some(&event));
+            self.tick.close(&desk, job, Some(&event));
         } else if was != State::Finished && !was_open {
-            self.tick.end_waiting(&desk(&self.setup, &self.clock, moment.now), job);
+            self.tick.end_waiting(&desk, job);
+        } else if was != State::Finished && is_forced {
+            self.tick.end_by_force(&desk, job);
         }
         if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
             job.life.comment = comment;
@@ -434,6 +376,16 @@ impl Ledger {
         self.cycle_due = true;
     }
 
+    /// A node of which nothing is to be known any more, until its noded presents it anew.
+    pub fn forget_node(&mut self, name: &str) {
+        let Some(before) = self.nodes.remove(name) else { return };
+        self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
+        self.forget_told(name);
+        self.unsee(name);
+        self.tick.changes.push(Row::NodeGone(name.to_string()));
+        self.cycle_due = true;
+    }
+
     /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
     /// the policy heeds it: what cycles go by is what was last taken in (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
@@ -477,16 +429,6 @@ impl Ledger {
         }
     }
 
-    fn view(&mut self, id: JobId) {
-        let job = self.jobs.get(&id).map(Arc::as_ref);
-        let change = Change::of(id, job, &self.setup.policy);
-        let change = match job.filter(|job| job.life.open_run().is_some()) {
-            Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
-            None => change,
-        };
-        self.cluster.make(change);
-    }
-
     fn note_waiting(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(begin) = job.spec.begin else { return };
@@ -517,21 +459,4 @@ fn touch<'a>(jobs: &'a mut BTreeMap<JobId, Arc<Job>>, tick: &mut Tick, id: JobId
 /// With whom a job shares its verdict.
 fn kin(job: &Job) -> Kin {
     Kin { class: ClassId::of(job).0, shape: ClassId::of_request(job).0 }
-}
-
-/// What of the cluster is there without any job.
-fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
-    cluster.make(Change::Order(setup.listed()));
-    setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
-    let pools = setup.config.pools.iter();
-    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
-    nodes.into_iter().for_each(|node| cluster.make(seen(node)));
-}
-
-fn seen(node: &Node) -> Change<'_> {
-    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
-}
-
-fn usable(node: &Node) -> bool {
-    node.up && !node.offline
 }

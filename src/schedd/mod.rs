@@ -86,6 +86,8 @@ pub mod nodes;
 
 pub mod timers;
 
+mod housekeeping;
+
 pub mod checkpoints;
 
 pub mod faults;
@@ -112,11 +114,11 @@ use crate::model::job::JobId;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::memory::Memory;
+use crate::spool::Spool;
 use crate::spool::commit::Change;
 use crate::spool::lock::Lock;
-use crate::spool::{Checkpointer, Spool};
+use crate::sys::clock as machine;
 use crate::sys::signals::Signals;
-use crate::sys::{clock as machine, record};
 use crate::wire::message::{self, Question, Reply, Request, Status};
 use crate::wire::order::Report;
 use ahead::Aside;
@@ -376,7 +378,7 @@ impl Schedd {
             Request::Watch { of, since } => self.watch_jobs(token, &caller, &of, since),
             Request::Status => {
                 let status = self.status();
-                self.clients.answer(token, &Reply::Status(status));
+                self.clients.answer(token, &Reply::Status(Box::new(status)));
             }
             Request::Stop => match caller.must_be_privileged() {
                 Ok(()) => {
@@ -412,93 +414,7 @@ impl Schedd {
         }
     }
 
-    fn keep_house(&mut self) {
-        let poll = self.ledger.setup.config.cycle.poll_interval;
-        let moment = self.next_cycle.is_some_and(|next| self.ledger.now >= next);
-        if Timers::ring(&mut self.timers.poll, poll) {
-            self.memory.doubt();
-            self.ledger.want_cycle();
-        }
-        if moment {
-            self.ledger.want_cycle();
-        }
-        if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {
-            self.timers.retry = None;
-            self.tell_again();
-            self.ledger.want_cycle();
-        }
-        if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
-            return;
-        }
-        self.listener.rebind_if_vanished(&self.ledger.setup);
-        self.clients.expire();
-        self.end_late_calls();
-        self.watchers.rest(machine::monotonic(), |token| self.clients.is_there(token));
-        reports::note_silence(&mut self.ledger);
-        if Timers::ring(&mut self.timers.starts, limbo::pace(self.ledger.setup.config.launch.start_timeout)) {
-            limbo::give_up(&mut self.ledger);
-        }
-        self.ledger.sweep();
-        self.clear_remains();
-        if Timers::ring(&mut self.timers.uses, timers::USES) {
-            self.ledger.write_uses();
-        }
-        self.reserve.renew();
-        let news = self.nodes.ping();
-        self.note(news);
-        let history = timers::kept(self.ledger.setup.config.server.history);
-        if Timers::ring(&mut self.timers.purge, timers::PURGE.min(history)) {
-            self.ledger.purge(self.ledger.now - history);
-            if let Err(error) = self.ledger.forget_charges(&self.spool) {
-                tracing::error!("old charges cannot be read now: {error}");
-            }
-            self.ledger.also(Change::ForgetTokens(self.ledger.now - timers::REPEATED));
-        }
-        self.leaving |= self.is_idle() && self.nobody_knocks();
-    }
-
-    /// Takes away some of what is left of forgotten jobs, and of old accounts, while the disk has room for that.
-    fn clear_remains(&mut self) {
-        if !self.reserve.is_whole() {
-            return;
-        }
-        if self.spool.has_remains().unwrap_or(false) {
-            self.ledger.also(Change::Clear);
-        }
-        match accounting::stale(&self.ledger.setup, self.ledger.now, &self.spool) {
-            Ok(stale) => stale.into_iter().for_each(|row| self.ledger.also(row)),
-            Err(error) => tracing::error!("old entries of the accounts cannot be found now: {error}"),
-        }
-    }
-
-    /// Takes the socket away, so that nobody finds it any more, and looks whether somebody had
-    /// found it before: then schedd stays, and listens again.
-    fn nobody_knocks(&mut self) -> bool {
-        self.listener.remove();
-        self.clients.accept(self.listener.socket(), &self.ledger.setup);
-        if !self.clients.is_empty() {
-            self.listener.rebind_if_vanished(&self.ledger.setup);
-        }
-        self.clients.is_empty()
-    }
-
-    /// A personal schedd with nothing to do for long leaves; the next command starts another.
-    fn is_idle(&mut self) -> bool {
-        let setup = &self.ledger.setup;
-        let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running | State::Begun);
-        let jobs = self.ledger.jobs().any(|job| works(job.life.state) || job.life.open_run().is_some());
-        if setup.shared
-            || jobs
-            || self.ledger.reservations().any(|reservation| reservation.has_queue())
-            || !self.clients.is_empty()
-            || self.readers.are_busy()
-        {
-            self.busy = machine::monotonic();
-        }
-        machine::monotonic() > self.busy + setup.config.server.idle
-    }
-
-    fn status(&self) -> Status {
+    fn status(&mut self) -> Status {
         let mut jobs: BTreeMap<State, u64> = BTreeMap::new();
         for job in self.ledger.jobs().map(Arc::as_ref).filter(|job| job.life.state != State::Finished) {
             *jobs.entry(job.life.state).or_default() += 1;
@@ -510,24 +426,7 @@ impl Schedd {
             jobs: jobs.into_iter().collect(),
             nodes: self.ledger.nodes().map(|node| (node.facts.name.clone(), node.up)).collect(),
             uptime: machine::monotonic() + Span(-self.started.0),
-        }
-    }
-
-    /// Leaves in order: running jobs go on under their shepherds.
-    fn leave(&mut self) {
-        tracing::info!("leaving");
-        self.postman.leave();
-        self.chooser.leave();
-        if !self.ledger.setup.shared {
-            self.nodes.leave();
-        }
-        let home = &self.ledger.setup.home;
-        self.listener.remove();
-        record::erase(home);
-        if let Err(error) =
-            Checkpointer::open(&crate::spool::file(home)).and_then(|checkpointer| checkpointer.checkpoint())
-        {
-            tracing::debug!("the spool's log was not emptied: {error}");
+            stuck: self.ledger.stuck(),
         }
     }
 }

@@ -7,29 +7,29 @@
 
 use super::brood::{Brood, News};
 use super::start;
-use crate::model::grant::{self, Grant};
 use crate::model::state::State;
 use crate::model::time::Span;
-use crate::spool::lock;
+use crate::spool;
+use crate::spool::Reader;
+use crate::spool::query::Viewer;
 use crate::sys::home::Home;
 use crate::sys::process::End;
-use crate::sys::{clock, daemon, env, filesystem, program};
+use crate::sys::{clock, daemon, program};
 use crate::wire::client::{Client, ClientError};
-use crate::wire::message::{Reply, Request, Status, Watched};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::wire::message::{Answer, Detail, Filter, Question, Reply, Request, Status, Stuck, Watched};
+use anyhow::{Result, bail};
+use installation::{quoted, settle};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What holds in a nested instance that is told nothing else: strictly first come, first served.
-const FIRST_COME_FIRST_SERVED: &str = "[order]\nby = \"fcfs\"\n[backfill]\npolicy = \"none\"\n";
-/// How long it waits for jobs when it runs no command, unless its configuration says.
-const IDLE: &str = "1m";
+mod installation;
+
 /// How long noded may take to be there.
 const PATIENCE: Span = Span::seconds(10);
 /// How long what is left may take to end by itself, and once it has been asked to.
@@ -82,68 +82,6 @@ fn after_signal(number: i32) -> u8 {
     (128 + number).rem_euclid(256) as u8
 }
 
-// ------------------------------------------------------------------------- its folder
-
-/// Makes the installation, and has this process and all that it starts belong to it.
-fn settle(wishes: &Wishes) -> Result<Home> {
-    let remedy = "schedd --nested serves within a job of Lanai: submit it, as in \
-                  `qsub -l select=1:ncpus=8 -- schedd --nested`";
-    let grant = env::text(grant::VARIABLE).context(remedy)?;
-    let granted = Grant::parse(&grant).map_err(|why| anyhow!(why)).context(grant::VARIABLE)?;
-    if granted.ncpus == 0 {
-        bail!("this job was given no processors, so none can be offered: ask for some with -l select=1:ncpus=N");
-    }
-    let folder = env::var("TMPDIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = folder.context("TMPDIR names no folder of the job's own to live in")?.join("lanai");
-    let job = env::text("PBS_JOBID").context("PBS_JOBID is not set")?;
-    let config = configuration(wishes, &job)?;
-    env::set("LANAI_HOME", &folder);
-    let home = Home::find()?;
-    if lock::is_held(&home) {
-        bail!("this job has a schedd already: export LANAI_HOME={}", quoted(&folder));
-    }
-    filesystem::make_private(&folder).with_context(|| folder.display().to_string())?;
-    std::fs::write(home.grant(), grant).with_context(|| home.grant().display().to_string())?;
-    std::fs::write(&home.config, config).with_context(|| home.config.display().to_string())?;
-    Ok(home)
-}
-
-/// Its `lanai.toml`: the one it was given, else what holds by default.
-fn configuration(wishes: &Wishes, job: &str) -> Result<String> {
-    let text = match (wishes.config, wishes.preset) {
-        (Some(file), _) => std::fs::read_to_string(file).with_context(|| file.display().to_string())?,
-        (None, Some(preset)) => format!("preset = \"{preset}\"\n"),
-        (None, None) => FIRST_COME_FIRST_SERVED.to_string(),
-    };
-    // So that what is wrong with it is told with its own name and line.
-    let place = || wishes.config.map_or_else(String::new, |file| file.display().to_string());
-    let config = crate::model::config::Config::parse(&text).with_context(place)?;
-    if config.nodes.iter().any(|node| node.socket.is_some()) {
-        bail!("{}: a [[node]] with a socket is not the job's to offer: remove it", place());
-    }
-    let mut table: toml::Table = text.parse().with_context(place)?;
-    let server = table.entry("server").or_insert_with(|| toml::Table::new().into());
-    if let Some(server) = server.as_table_mut() {
-        server.entry("name").or_insert_with(|| name(job).into());
-        server.entry("idle").or_insert_with(|| IDLE.into());
-        // One job's queue is its owner's.
-        server.insert("shared".into(), false.into());
-    }
-    Ok(toml::to_string(&table)?)
-}
-
-/// The name after the dot of its job ids: `job12.head`, or `job12-3.head` in element 3 of an array.
-fn name(job: &str) -> String {
-    format!("job{}", job.replace('[', "-").replace(']', ""))
-}
-
-/// As a shell reads it as one word.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-// ------------------------------------------------------------------------- its life
-
 /// Why it is over.
 enum Over {
     /// The command ended so, and all jobs have; or nothing came for long.
@@ -157,7 +95,7 @@ fn serve(home: &Home, schedd: Pid, command: &[OsString], brood: &mut Brood) -> R
         announce(home)?;
         return Ok(match brood.until_gone(schedd, true)? {
             Err(signal) => Over::Signal(signal),
-            Ok(End::Exited(0)) => Over::Ended(End::Exited(0)),
+            Ok(End::Exited(0)) => Over::Ended(end_with(End::Exited(0), stuck(home)?)),
             Ok(_) => bail!("its schedd ended before its time; see {}", home.log("schedd").display()),
         });
     };
@@ -167,7 +105,10 @@ fn serve(home: &Home, schedd: Pid, command: &[OsString], brood: &mut Brood) -> R
     };
     match brood.until_gone(command, false)? {
         Err(signal) => Ok(Over::Signal(signal)),
-        Ok(end) => Ok(until_jobs_are_over(home, brood)?.map_or(Over::Ended(end), Over::Signal)),
+        Ok(end) => Ok(match until_jobs_are_over(home, brood)? {
+            Ok(stuck) => Over::Ended(end_with(end, stuck)),
+            Err(signal) => Over::Signal(signal),
+        }),
     }
 }
 
@@ -184,15 +125,40 @@ fn not_started(program: &OsString, error: &std::io::Error) -> i32 {
     if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
 }
 
-/// Waits until no job is left that could run; the signal, if one comes first.
-fn until_jobs_are_over(home: &Home, brood: &mut Brood) -> Result<Option<Signal>> {
+/// How it ends after that with jobs left that can never run: not well.
+fn end_with(end: End, stuck: Option<Stuck>) -> End {
+    let Some(Stuck { jobs, first, why }) = stuck else { return end };
+    let others = if jobs > 1 { format!(" and {} more that can never run", jobs - 1) } else { String::new() };
+    eprintln!("schedd: job {first}{others} ends here without having run: {why}");
+    if end == End::Exited(0) { End::Exited(1) } else { end }
+}
+
+/// Jobs that can never run, of a schedd that has left since there are no others.
+fn stuck(home: &Home) -> Result<Option<Stuck>> {
+    let Some(mut reader) = Reader::open(&spool::file(home))? else { return Ok(None) };
+    let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+    let queued = Filter { states: vec![State::Queued], ..Filter::default() };
+    let mut stuck: Option<Stuck> = None;
+    reader.answer(&Question::Jobs(queued, Detail::Whole), viewer, &mut |part| {
+        let Answer::Jobs(records) = part else { return Ok(()) };
+        for record in records {
+            let why = || record.reason.as_ref().map_or_else(|| "it can never run".to_string(), ToString::to_string);
+            stuck.get_or_insert_with(|| Stuck { jobs: 0, first: record.job.id, why: why() }).jobs += 1;
+        }
+        Ok(())
+    })?;
+    Ok(stuck)
+}
+
+/// Waits until no job is left that could run: then what is to be said of others, or the signal that comes first.
+fn until_jobs_are_over(home: &Home, brood: &mut Brood) -> Result<Result<Option<Stuck>, Signal>> {
     let mut seen = 0;
     let mut client = Client::connect(home)?;
     loop {
         match look(&mut client, brood, seen) {
             Ok(Look::Changed(now)) => seen = now,
-            Ok(Look::Over) => return Ok(None),
-            Ok(Look::Signal(signal)) => return Ok(Some(signal)),
+            Ok(Look::Over(stuck)) => return Ok(Ok(stuck)),
+            Ok(Look::Signal(signal)) => return Ok(Err(signal)),
             // One that was killed is followed by another, which knows all jobs.
             Err(ClientError::Unreachable(_)) => (client, seen) = (Client::connect(home)?, 0),
             Err(error) => bail!(error),
@@ -204,8 +170,8 @@ fn until_jobs_are_over(home: &Home, brood: &mut Brood) -> Result<Option<Signal>>
 enum Look {
     /// Some wait or run, as of this change.
     Changed(u64),
-    /// None does.
-    Over,
+    /// None does, but for some that can never run.
+    Over(Option<Stuck>),
     /// We were told to end.
     Signal(Signal),
 }
@@ -222,65 +188,16 @@ fn look(client: &mut Client, brood: &mut Brood, seen: u64) -> Result<Look, Clien
     }
     let seen = client.changed()?;
     let Reply::Status(status) = client.call(&Request::Status)? else { return Ok(Look::Changed(seen)) };
-    if works(&status) {
+    if status.stuck.is_none() && is_busy(&status) {
         return Ok(Look::Changed(seen));
     }
     let held = status.jobs.iter().find(|(state, _)| *state == State::Held).map_or(0, |(_, count)| *count);
     if held > 0 {
         eprintln!("schedd: {held} held jobs have not run, and end here");
     }
-    Ok(Look::Over)
+    Ok(Look::Over(status.stuck))
 }
 
-fn works(status: &Status) -> bool {
-    let works = |state: State| matches!(state, State::Queued | State::Waiting | State::Running | State::Begun);
-    status.jobs.iter().any(|&(state, count)| works(state) && count > 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::config::Config;
-    use crate::model::policy::{Filling, Order};
-
-    fn config(wishes: &Wishes) -> Config {
-        Config::parse(&configuration(wishes, "12[3].head").unwrap()).unwrap()
-    }
-
-    #[test]
-    fn it_serves_in_order_unless_it_is_told_otherwise() {
-        let wishes = |preset, config| Wishes { preset, config, command: &[] };
-        let plain = config(&wishes(None, None));
-        assert_eq!((plain.precedence.order, plain.backfill.policy), (Order::Fcfs, Filling::None));
-        assert_eq!((plain.server.name.as_deref(), plain.server.idle), (Some("job12-3.head"), Span::seconds(60)));
-        assert_ne!(config(&wishes(Some("flux"), None)).precedence.order, Order::Fcfs);
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("own.toml");
-        std::fs::write(&file, "[server]\nidle = \"5m\"\nshared = true\n[cycle]\npoll_interval = \"7s\"\n").unwrap();
-        let own = config(&wishes(None, Some(&file)));
-        assert_eq!((own.server.idle, own.cycle.poll_interval), (Span::seconds(300), Span::seconds(7)));
-        assert!(!own.server.shared && own.server.name.is_some());
-    }
-
-    #[test]
-    fn nodes_of_others_and_mistakes_are_refused_by_the_files_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("own.toml");
-        let refused = |text: &str| {
-            std::fs::write(&file, text).unwrap();
-            format!(
-                "{:#}",
-                configuration(&Wishes { preset: None, config: Some(&file), command: &[] }, "1.h").unwrap_err()
-            )
-        };
-        let foreign = refused("[[node]]\nname = \"n2\"\nsocket = \"/run/n2.sock\"\n");
-        assert!(foreign.contains("own.toml") && foreign.contains("socket"), "{foreign}");
-        let mistake = refused("[order]\nby = \"fcsf\"\n");
-        assert!(mistake.contains("own.toml") && mistake.contains("line 2"), "{mistake}");
-    }
-
-    #[test]
-    fn a_folder_is_one_word_to_a_shell() {
-        assert_eq!(quoted(Path::new("/tmp/it's here")), r"'/tmp/it'\''s here'");
-    }
+fn is_busy(status: &Status) -> bool {
+    status.jobs.iter().any(|&(state, count)| state.is_live() && count > 0)
 }

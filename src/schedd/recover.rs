@@ -67,6 +67,13 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let (verdicts, promises) = (spool.verdicts()?, spool.promises()?);
     let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
     ledger.ties.load(spool.open_ties()?);
+    for (resource, job) in ledger.asked_in_vain() {
+        tracing::warn!(
+            "job {job} asks for `{resource}`, which is no [[resource]] any more: nothing is counted of it until {} has \
+             it again",
+            ledger.setup.home.config.display()
+        );
+    }
     ledger.begin(&reading);
     ledger.accrue_anew();
     ledger.load_reservations(reservations);

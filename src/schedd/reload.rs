@@ -3,15 +3,17 @@
 
 use super::charging;
 use super::chooser::Chooser;
+use super::ledger::Ledger;
 use super::postman::Postman;
 use super::setup::Setup;
 use super::{Schedd, timers};
 use crate::model::config::Config;
 use crate::model::config::resolved::{Setting, resolved};
+use crate::model::resource::Kind;
 use crate::model::time::Span;
 use crate::sched::memory::Memory;
 use crate::sys::clock::monotonic;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Schedd {
@@ -22,6 +24,9 @@ impl Schedd {
             Ok(read) => read.amended(setup.amendments.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
+        if let Some(why) = needed(&self.ledger, &next) {
+            return tracing::error!("not reloaded, all stays as it was: {}: {why}", next.home.config.display());
+        }
         for fixed in keep_fixed(setup, &mut next) {
             tracing::warn!("{fixed}: stays as it was until schedd is started anew");
         }
@@ -64,7 +69,9 @@ impl Schedd {
             let promises = self.verdicts.promises();
             self.ledger.recall(&promises);
         }
-        self.memory = Memory::default();
+        if before.decides_otherwise(&self.ledger.setup) {
+            self.memory = Memory::default();
+        }
         self.scenes.forget();
         self.ledger.want_cycle();
     }
@@ -75,6 +82,17 @@ impl Schedd {
             Err(error) => tracing::error!("usage cannot be counted anew, and counts as before: {error}"),
         }
     }
+}
+
+/// A resource that jobs ask for, and that is gone or is something else: which, and what to do.
+fn needed(ledger: &Ledger, next: &Setup) -> Option<String> {
+    let is_other = |name: &str, kind: Kind| next.resources.get(name).is_none_or(|other| other.kind != kind);
+    ledger.setup.resources.iter().filter(|(name, known)| is_other(name, known.kind)).find_map(|(name, _)| {
+        let who = ledger.asks_for(name)?;
+        Some(format!(
+            "{who} asks for `{name}`, which is no [[resource]] of that type any more: delete what asks for it first"
+        ))
+    })
 }
 
 /// Sets back what cannot be changed while schedd runs; what that is.
@@ -115,39 +133,29 @@ fn sockets(config: &Config) -> BTreeMap<String, Option<std::path::PathBuf>> {
     nodes.map(|node| (node.name.clone(), node.socket.clone())).collect()
 }
 
-/// What is configured otherwise than before: keys with their values, and kinds of objects.
+/// What is configured otherwise than before: keys with their values, and sections that are gone.
 fn changes(now: &Setup, next: &Setup) -> Vec<String> {
     let settings = |setup: &Setup| resolved(&setup.config, &setup.text, &setup.amendments);
-    let place = |setting: &Setting| (setting.section, setting.name.clone(), setting.key);
-    let before: BTreeMap<_, _> = settings(now).into_iter().map(|setting| (place(&setting), setting.value)).collect();
-    let mut changed = Vec::new();
-    let after = settings(next);
-    for setting in after.iter().filter(|setting| before.get(&place(setting)) != Some(&setting.value)) {
-        changed.push(match &setting.value {
-            Some(value) => format!("{} = {value}", setting.title()),
-            None => format!("{} is not set", setting.title()),
-        });
-    }
-    let is_there = |place: &(&str, Option<String>, &str)| {
-        after.iter().any(|setting| {
-            (setting.section, setting.name.as_ref(), setting.key) == (place.0, place.1.as_ref(), place.2)
-        })
+    let place = |setting: &Setting| (setting.section, setting.name.clone(), setting.key.clone());
+    let (before, after) = (settings(now), settings(next));
+    let values: BTreeMap<_, _> = before.iter().map(|setting| (place(setting), &setting.value)).collect();
+    let told = |setting: &Setting| match &setting.value {
+        Some(value) => format!("{} = {value}", setting.title()),
+        None => format!("{} is not set", setting.title()),
     };
-    let gone = before.keys().filter(|place| !is_there(place) && place.1.is_some());
-    let mut gone: Vec<String> =
-        gone.map(|(section, name, _)| format!("no [[{section}]] {}", name.clone().unwrap_or_default())).collect();
+    let is_new = |setting: &&Setting| values.get(&place(setting)).is_none_or(|value| **value != setting.value);
+    let mut changed: Vec<String> = after.iter().filter(is_new).map(told).collect();
+    let (places, sections): (BTreeSet<_>, BTreeSet<_>) =
+        after.iter().map(|setting| (place(setting), (setting.section, setting.name.as_deref()))).unzip();
+    let gone = before.iter().filter(|setting| !places.contains(&place(setting)));
+    let mut gone: Vec<String> = gone
+        .map(|setting| match (&setting.name, sections.contains(&(setting.section, setting.name.as_deref()))) {
+            (_, true) => format!("{} is not set", setting.title()),
+            (Some(name), false) => format!("no [[{}]] {name}", setting.section),
+            (None, false) => format!("no [{}]", setting.section),
+        })
+        .collect();
     gone.dedup();
     changed.extend(gone);
-    let rest = [
-        (now.config.launch != next.config.launch, "[launch]"),
-        (now.config.nodes != next.config.nodes, "[[node]]"),
-        (now.resources != next.resources || now.config.pools != next.config.pools, "[[resource]]"),
-        (now.config.reservations != next.config.reservations, "[[reservation]]"),
-        (now.config.qualities != next.config.qualities, "[[qos]]"),
-        (now.config.dedicated != next.config.dedicated, "[[dedicated]]"),
-        (now.config.primetime != next.config.primetime, "[primetime]"),
-        (now.config.fair_share != next.config.fair_share, "[fairshare] and [[account]]"),
-    ];
-    changed.extend(rest.into_iter().filter(|(is_changed, _)| *is_changed).map(|(_, what)| what.to_string()));
     changed
 }

@@ -21,6 +21,7 @@ use crate::sched::queue_order::QueueOrder;
 use crate::sched::snapshot::State;
 use crate::sched::why;
 use crate::sys::clock::monotonic;
+use crate::sys::user;
 use crate::wire::ahead::Told;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -244,7 +245,7 @@ impl Study {
         let told = |uses: &[LimitUse]| Told::Limits { at: scene.now, uses: uses.to_vec() };
         each(told(&[]))?;
         let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
-        let all = limits::with_counted(considered, counted, &scene.policy.limits, resources);
+        let all = limits::with_counted(considered, counted, &scene.policy.limits, resources, user::group_name);
         all.chunks(PART).try_for_each(|uses| each(told(uses)))
     }
 

@@ -12,6 +12,8 @@ use crate::sys::home::Home;
 use crate::sys::{record, user};
 use crate::wire::message::ServerFacts;
 use anyhow::{Context, Result};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,13 @@ pub fn text(home: &Home) -> Result<String> {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(String::new()),
         other => other.with_context(|| home.config.display().to_string()),
     }
+}
+
+/// The number of a group that is known, or is looked up. One that is not there is looked up anew each time.
+fn number(known: &RefCell<BTreeMap<String, u32>>, name: &str) -> Option<u32> {
+    let number = known.borrow().get(name).copied().or_else(|| user::group_number(name))?;
+    known.borrow_mut().insert(name.to_string(), number);
+    Some(number)
 }
 
 /// The configuration, resolved.
@@ -66,6 +75,9 @@ pub struct Setup {
     pub amendments: Arc<Amendments>,
     /// What of that does not fit the file as it is now, and has no effect.
     pub misfits: Vec<Misfit>,
+    /// The numbers of the groups that limits and priorities name, as they were when the file was read: to ask for
+    /// them anew at each command of `qmgr` could keep schedd waiting for a directory of users.
+    groups: BTreeMap<String, u32>,
 }
 
 impl Setup {
@@ -73,20 +85,28 @@ impl Setup {
     pub fn read(home: Home) -> Result<Setup> {
         let text = text(&home)?;
         let file = Config::parse(&text).with_context(|| home.config.display().to_string())?;
-        Ok(Setup::of(home, text.into(), Arc::new(file), Arc::default()))
+        Ok(Setup::of(home, text.into(), Arc::new(file), Arc::default(), BTreeMap::new()))
     }
 
     /// The same file with what `qmgr` has said.
     pub fn amended(&self, amendments: Arc<Amendments>) -> Setup {
-        Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments)
+        let groups = self.groups.clone();
+        Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments, groups)
     }
 
-    fn of(home: Home, text: Arc<str>, file: Arc<Config>, amendments: Arc<Amendments>) -> Setup {
+    fn of(
+        home: Home,
+        text: Arc<str>,
+        file: Arc<Config>,
+        amendments: Arc<Amendments>,
+        groups: BTreeMap<String, u32>,
+    ) -> Setup {
         let (config, misfits) = file.amended(&amendments);
         let host = record::host();
         let mut policy = config.policy();
-        policy.precedence.components.number_groups(user::group_number);
-        policy.limits.number_groups(user::group_number);
+        let groups = RefCell::new(groups);
+        policy.precedence.components.number_groups(|name| number(&groups, name));
+        policy.limits.number_groups(|name| number(&groups, name));
         Setup {
             name: config.server.name.clone().unwrap_or_else(|| host.clone()),
             host,
@@ -102,7 +122,13 @@ impl Setup {
             file,
             amendments,
             misfits,
+            groups: groups.into_inner(),
         }
+    }
+
+    /// Whether jobs could be decided otherwise than by another one.
+    pub fn decides_otherwise(&self, other: &Setup) -> bool {
+        self.policy != other.policy || self.config.without_remarks() != other.config.without_remarks()
     }
 
     /// The nodes that have places of their own in the order of the nodes.

@@ -68,6 +68,8 @@ pub enum Change {
     ForgetEntries(Time),
     /// A node.
     Node(Box<Node>),
+    /// A node by name, of which nothing is known any more.
+    NodeGone(String),
     /// All queues there are.
     Queues(Vec<Queue>),
     /// All that `qmgr` has said.
@@ -142,6 +144,9 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
+        }
+        Change::NodeGone(name) => {
+            transaction.prepare_cached("DELETE FROM node WHERE name = ?1")?.execute([name])?;
         }
         Change::Queues(queues) => write_queues(transaction, queues)?,
         Change::Amendments(all) => amendments::write(transaction, all)?,

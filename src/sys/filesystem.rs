@@ -4,7 +4,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statfs::statfs;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Makes a folder, and those above it, that only its owner may enter.
@@ -18,6 +18,12 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
         }
         other => other,
     }
+}
+
+/// Whether this is a folder, and no link to one, that nobody but this process's user owns or may write to.
+pub fn is_ones_own(folder: &Path) -> io::Result<bool> {
+    let found = fs::symlink_metadata(folder)?;
+    Ok(found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw() && found.mode() & 0o022 == 0)
 }
 
 /// Makes a folder that everybody may pass through, if need be; one that is there is opened that far.

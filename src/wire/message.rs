@@ -173,7 +173,7 @@ pub enum Reply {
     /// Part of the answer to [`Request::Ask`]; [`Reply::Done`] follows the last part.
     Part(Answer),
     /// To [`Request::Status`].
-    Status(Status),
+    Status(Box<Status>),
     /// To [`Request::Reserve`] and [`Request::AlterReservation`]: known under this full id.
     Reserved {
         /// `R12.head`.
@@ -552,4 +552,18 @@ pub struct Status {
     pub nodes: Vec<(String, bool)>,
     /// Time since it started.
     pub uptime: Span,
+    /// What there is to say if no job is left that could ever run, but some that wait to.
+    #[serde(default)]
+    pub stuck: Option<Stuck>,
+}
+
+/// All jobs that are left and not held can never run: none could though every node were up and nobody there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stuck {
+    /// How many these are.
+    pub jobs: u64,
+    /// The first of them.
+    pub first: JobId,
+    /// Why that one cannot, with the nearest request that could.
+    pub why: String,
 }

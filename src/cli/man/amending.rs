@@ -19,7 +19,8 @@ pub(super) const GRAMMAR: Extra = Extra {
         Term(
             "create, delete",
             "Makes a queue or a resource, or takes it away. A queue with jobs stays, and so does a \
-              resource that is spoken of. A queue is created closed: set enabled and started.",
+              resource that is spoken of. A queue is created closed: set enabled and started. A node comes with its noded; \
+              one whose noded is gone is forgotten with delete, unless lanai.toml names it or anything holds of it.",
         ),
         Term(
             "set, unset",
@@ -41,7 +42,19 @@ pub(super) const OBJECTS: Extra = Extra {
             "server",
             "scheduling, default_queue, managers, operators, limits, resources_default, default_chunk, \
               resources_max, resources_available (of resources with the flag q), max_array_size, scheduler_iteration, \
-              backfill_depth, job_sort_formula, job_history_enable, job_history_duration, mailer, mail_from, comment.",
+              backfill_depth, job_sort_formula, job_sort_formula_threshold, job_history_enable, job_history_duration, mailer, \
+              mail_from, comment. backfill_depth and job_history_duration are shown once somebody has said them; \
+              schedd --check shows what holds in any case. Kept and shown, without any effect: acl_roots, log_events, \
+              flatuid, node_fail_requeue (jobs of a silent node are its own until it answers or was rebooted, however \
+              long that takes), resend_term_delay, the pbs_license_... of PBS, max_concurrent_provision, \
+              clear_topjob_estimates_enable, max_job_sequence_id.",
+        ),
+        Term(
+            "sched",
+            "The only scheduler, default: scheduling and scheduler_iteration (the server's, too) and \
+              job_sort_formula_threshold. sched_host, pbs_version, throughput_mode (always True: cycles never wait for a \
+              job to begin) and state are told. What else PBS has here is refused: partitions, folders of a scheduler, \
+              sched_cycle_length, job_run_wait, placement sets, the order of preemption, log_events.",
         ),
         Term(
             "queue",
@@ -63,7 +76,9 @@ pub(super) const OBJECTS: Extra = Extra {
             "limits",
             "max_run, max_run_soft, max_run_res, max_run_res_soft, max_queued, max_queued_res, \
               queued_jobs_threshold, queued_jobs_threshold_res, with entries [u:user=N], [g:group=N], [p:project=N] and \
-              [o:PBS_ALL=N]; PBS_GENERIC is each. Or in the old style max_running, max_queuable, max_user_run, \
+              [o:PBS_ALL=N]; PBS_GENERIC is each. A name with blanks, commas or brackets stands in quotes: \
+              '[g:\"domain users\"=4]'. Who has an entry of his own has it in place of that of each, in max_run and \
+              max_run_soft each for itself. Or in the old style max_running, max_queuable, max_user_run, \
               max_group_run, max_user_res, max_group_res: not both on one object.",
         ),
         Text(

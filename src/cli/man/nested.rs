@@ -19,7 +19,8 @@ pub(super) const NESTED: Extra = Extra {
         Text(
             "With a COMMAND, that is run, with LANAI_HOME set; once it has ended and no job is left that waits or runs, schedd ends \
              with the command's exit status (128 and more: by that signal; 126 and 127: it could not be started). Jobs that are held then \
-             end with it. Without a COMMAND the first line on standard output says how commands on the same host find the queue, and \
+             end with it, and so do jobs that can never run: schedd says which and why, and ends with status 1 if the command \
+             ended with 0. Without a COMMAND the first line on standard output says how commands on the same host find the queue, and \
              schedd serves until nothing has waited, run or been asked for a minute, or as long as idle in its configuration says.",
         ),
         Text(
@@ -28,7 +29,7 @@ pub(super) const NESTED: Extra = Extra {
         ),
         Text(
             "Everything ends with the outer job: qdel, its walltime or the end of its script end all processes of the jobs within, \
-             and their records go with TMPDIR. Memory is the host's where the outer job has asked for none. Of a job on several hosts \
+             and their records go with TMPDIR, which must be a folder of yours that nobody else may write to. Memory is the host's where the outer job has asked for none. Of a job on several hosts \
              only the first is used, the one that runs its script; resources of the site's own are not offered.",
         ),
         Term(

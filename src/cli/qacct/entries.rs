@@ -12,7 +12,6 @@ use crate::model::charge::Held;
 use crate::model::job::{JobId, Usage};
 use crate::model::time::{Span, Wall};
 use crate::sys::user;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write;
 
@@ -24,8 +23,6 @@ pub struct Telling<'a> {
     server: &'a str,
     form: Form,
     out: &'a mut dyn Write,
-    /// The jobs told of, where somebody asked for some.
-    told: Option<BTreeSet<JobId>>,
     is_first: bool,
 }
 
@@ -47,7 +44,7 @@ impl<'a> Telling<'a> {
             Format::Csv => Form::Csv,
             Format::Json => Form::Json(Document::begin(preamble)),
         };
-        Telling { server: preamble.server, form, out, told: (!all).then(BTreeSet::new), is_first: true }
+        Telling { server: preamble.server, form, out, is_first: true }
     }
 
     /// Tells some.
@@ -55,7 +52,6 @@ impl<'a> Telling<'a> {
         let mut text = String::new();
         for entry in entries {
             let is_first = std::mem::replace(&mut self.is_first, false);
-            self.told.as_mut().map(|told| told.insert(entry.job));
             match &mut self.form {
                 Form::Lines => line(&mut text, entry, is_first),
                 Form::Paragraphs => paragraph(&mut text, entry, self.server, is_first),
@@ -68,11 +64,6 @@ impl<'a> Telling<'a> {
         }
         self.out.write_all(text.as_bytes())?;
         Ok(())
-    }
-
-    /// Whether such a job was told of.
-    pub fn has_told(&self, such: impl Fn(JobId) -> bool) -> bool {
-        self.told.iter().flatten().any(|id| such(*id))
     }
 
     /// Writes the rest.

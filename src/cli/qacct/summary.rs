@@ -1,14 +1,17 @@
 //! Sums of the accounts: a line for each user, account, queue, month, or what else is asked for.
 
 use super::super::cell::{self, Cell, Field};
+use super::super::columns;
 use super::super::json::{Document, Preamble};
 use super::super::when;
 use super::{By, Format};
 use crate::model::accounting::{Sums, Tally};
 use crate::model::time::{Span, Wall};
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// From when until before when, where that was said.
+pub type Period = (Option<Wall>, Option<Wall>);
 
 /// The columns of the table that hold figures.
 const HEADS: [&str; 8] = ["Jobs", "Failed", "CPU h", "Core h", "Charged h", "CPU", "Memory", "Wait"];
@@ -34,12 +37,12 @@ impl Summary {
         }
     }
 
-    /// All of it.
-    pub fn told(&self, format: Format, preamble: &Preamble, from: Option<Wall>, to: Option<Wall>) -> Vec<u8> {
+    /// Writes all of it, row by row.
+    pub fn write(&self, format: Format, preamble: &Preamble, period: Period, out: &mut dyn Write) -> io::Result<()> {
         match format {
-            Format::Text => self.table(from, to).into_bytes(),
-            Format::Csv => self.csv().into_bytes(),
-            Format::Json => self.document(preamble, from, to),
+            Format::Text => self.table(period, out),
+            Format::Csv => self.csv(out),
+            Format::Json => self.document(preamble, period, out),
         }
     }
 
@@ -52,46 +55,38 @@ impl Summary {
         names.chain(fields(sums)).collect()
     }
 
-    fn table(&self, from: Option<Wall>, to: Option<Wall>) -> String {
+    fn table(&self, period: Period, out: &mut dyn Write) -> io::Result<()> {
         if self.rows.is_empty() {
-            return format!("Nothing in the accounts, {}.\n", span(from, to));
+            return writeln!(out, "Nothing in the accounts, {}.", span(period));
         }
+        writeln!(out, "Jobs that ended {}:\n", span(period))?;
         let total = self.total();
         let decimals = decimals(&total);
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        table.set_header(self.by.iter().map(|by| head(*by)).chain(HEADS));
-        for (of, sums) in &self.rows {
-            table.add_row(of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums, decimals)));
-        }
-        if self.rows.len() > 1 {
-            let blank = vec![String::new(); self.by.len() - 1];
-            table.add_row(["Total".to_string()].into_iter().chain(blank).chain(figures(&total, decimals)));
-        }
-        let figures = table.column_iter_mut().skip(self.by.len());
-        figures.for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-        if let Some(first) = table.column_mut(0) {
-            first.set_padding((0, 1));
-        }
-        let lines = table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
-        format!("Jobs that ended {}:\n\n{lines}", span(from, to))
+        let heads = || self.by.iter().map(|by| head(*by)).chain(HEADS).map(String::from).collect();
+        let row = |(of, sums): (&Vec<String>, &Sums)| {
+            of.iter().map(|name| Cell::Text(name.clone()).shown()).chain(figures(sums, decimals)).collect()
+        };
+        let blank = vec![String::new(); self.by.len() - 1];
+        let last = || ["Total".to_string()].into_iter().chain(blank.clone()).chain(figures(&total, decimals)).collect();
+        let last = || (self.rows.len() > 1).then(last);
+        columns::write(|| std::iter::once(heads()).chain(self.rows.iter().map(row)).chain(last()), self.by.len(), out)
     }
 
-    fn csv(&self) -> String {
-        let head = cell::csv_head(&self.fields(&vec![String::new(); self.by.len()], &Sums::default()));
-        let lines = self.rows.iter().map(|(of, sums)| cell::csv_line(&self.fields(of, sums)));
-        head + &lines.collect::<String>()
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let nobody = vec![String::new(); self.by.len()];
+        out.write_all(cell::csv_head(&self.fields(&nobody, &Sums::default())).as_bytes())?;
+        let mut lines = self.rows.iter().map(|(of, sums)| cell::csv_line(&self.fields(of, sums)));
+        lines.try_for_each(|line| out.write_all(line.as_bytes()))
     }
 
-    fn document(&self, preamble: &Preamble, from: Option<Wall>, to: Option<Wall>) -> Vec<u8> {
+    fn document(&self, preamble: &Preamble, (from, to): Period, out: &mut dyn Write) -> io::Result<()> {
         let mut document = Document::begin(preamble);
         document.fact("from", &from.map(|wall| wall.0).into());
         document.fact("to", &to.map(|wall| wall.0).into());
         document.fact("by", &self.by.iter().map(|by| by.name()).collect::<Vec<_>>().into());
-        let rows = self.rows.iter().map(|(of, sums)| cell::object(&self.fields(of, sums)));
-        document.fact("Accounts", &rows.collect());
+        document.list("Accounts", self.rows.iter().map(|(of, sums)| cell::object(&self.fields(of, sums))), out)?;
         document.fact("Total", &cell::object(&fields(&self.total())));
-        document.end()
+        out.write_all(&document.end())
     }
 }
 
@@ -118,7 +113,7 @@ fn head(by: By) -> &'static str {
     }
 }
 
-fn span(from: Option<Wall>, to: Option<Wall>) -> String {
+fn span((from, to): Period) -> String {
     let at = |wall: Wall| when::local(wall).map_or(wall.0.to_string(), |at| at.format("%Y-%m-%d %H:%M").to_string());
     match (from, to) {
         (None, None) => "as far back as is kept".to_string(),
@@ -193,9 +188,16 @@ mod tests {
         summary
     }
 
+    fn told(summary: &Summary, format: Format, period: Period) -> String {
+        let (preamble, mut out) = (Preamble { timestamp: Wall(0), version: "1", server: "head" }, Vec::new());
+        summary.write(format, &preamble, period, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn sums_are_told_in_columns_that_fit() {
-        let told = summary(&[By::User, By::Queue], &[&["ann", "workq"], &["bo", ""]]).table(None, Some(Wall(i64::MAX)));
+        let rows: [&[&str]; 2] = [&["ann", "workq"], &["bo", ""]];
+        let both = told(&summary(&[By::User, By::Queue], &rows), Format::Text, (None, Some(Wall(i64::MAX))));
         let expected = "\
 Jobs that ended before 9223372036854775807:
 
@@ -204,11 +206,9 @@ ann    workq     3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
 bo     --        3       1  1.5000  2.0000     1.0000  75.0%   25.0%  00:00:22
 Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
 ";
-        assert_eq!(told, expected);
-        assert_eq!(
-            Summary::new(vec![By::User]).table(None, None),
-            "Nothing in the accounts, as far back as is kept.\n"
-        );
+        assert_eq!(both, expected);
+        let nothing = told(&Summary::new(vec![By::User]), Format::Text, (None, None));
+        assert_eq!(nothing, "Nothing in the accounts, as far back as is kept.\n");
     }
 
     #[test]
@@ -234,10 +234,9 @@ Total            6       2  3.0000  4.0000     2.0000  75.0%   25.0%  00:00:22
         let expected = "account,jobs,failed,attempts,cpu_seconds,core_seconds,charged_core_seconds,gpu_seconds,\
                         walltime_seconds,cpu_efficiency,mem_efficiency,mean_wait_seconds\n\
                         \"a,b\",3,1,4,5400.0,7200.0,3600.0,1.0,3600.0,0.75,0.25,22.5\n";
-        assert_eq!(summary.csv(), expected);
-        let preamble = Preamble { timestamp: Wall(0), version: "1", server: "head" };
-        let document = summary.document(&preamble, None, Some(Wall(7)));
-        let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+        assert_eq!(told(&summary, Format::Csv, (None, None)), expected);
+        let document = told(&summary, Format::Json, (None, Some(Wall(7))));
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         assert_eq!((&document["from"], &document["to"]), (&serde_json::Value::Null, &7.into()));
         let row = &document["Accounts"][0];
         assert_eq!((&row["account"], &row["mean_wait_seconds"]), (&"a,b".into(), &22.5.into()), "{document}");

@@ -55,10 +55,7 @@ impl View {
             return None;
         }
         let target = object.target(name);
-        let configured = match object {
-            Object::Sched => self.scheduler(),
-            _ => self.configured(&target),
-        };
+        let configured = self.configured(&target);
         let mut lines = self.told(&target, name);
         lines.retain(|line| {
             !configured.iter().any(|other| (&other.name, &other.resource) == (&line.name, &line.resource))
@@ -76,14 +73,6 @@ impl View {
     fn configured(&self, target: &Target) -> Vec<Line> {
         let described = self.answers.objects.iter().find(|described| described.target == *target);
         described.map(|described| described.lines.clone()).unwrap_or_default()
-    }
-
-    /// What the server says of the scheduler.
-    fn scheduler(&self) -> Vec<Line> {
-        let is_shared = |line: &Line| ["scheduling", "scheduler_iteration"].contains(&line.name.as_str());
-        let own = |name: &str, value: &str| Line { name: name.to_string(), resource: None, value: value.to_string() };
-        let shared = self.configured(&Target::Server).into_iter().filter(is_shared);
-        [own("sched_host", &self.answers.server.host), own("state", "idle")].into_iter().chain(shared).collect()
     }
 
     /// What comes of the work there is, and not of the configuration.
@@ -107,7 +96,13 @@ impl View {
                 let record = self.answers.nodes.iter().find(|record| record.node.facts.name == name);
                 record.map(|record| lines(nodes::attributes(record, server, Format::Dsv))).unwrap_or_default()
             }
-            Target::Resource(_) | Target::Sched => Vec::new(),
+            Target::Sched => {
+                let line =
+                    |(name, value): (&str, &str)| Line { name: name.into(), resource: None, value: value.into() };
+                // Questions are answered between cycles.
+                [("sched_host", &*server.host), ("pbs_version", &*server.version), ("state", "idle")].map(line).into()
+            }
+            Target::Resource(_) => Vec::new(),
         }
     }
 }
@@ -182,7 +177,7 @@ impl Shown {
         let told = told.into_iter().chain(["server_state", "server_host", "pbs_version", "license"]);
         let of_node = ["Mom", "Port", "ntype", "pcpus", "last_state_change_time", "last_used_time", "resv"];
         match self.target {
-            Target::Sched => !["sched_host", "state"].contains(&line.name.as_str()),
+            Target::Sched => !["sched_host", "pbs_version", "state"].contains(&line.name.as_str()),
             Target::Node(_) if of_node.contains(&line.name.as_str()) => false,
             Target::Node(_) if OF_NODE.contains(&line.name.as_str()) => true,
             Target::Node(_) if line.name == "sharing" => line.value != NodeSharing::default().name(),

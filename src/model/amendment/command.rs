@@ -94,11 +94,7 @@ impl Amendments {
     pub fn with(&self, command: &Command, file: &Config) -> Result<Amendments, Refusal> {
         command.check_size()?;
         let (config, _) = file.amended(self);
-        let mut next = self.clone();
-        let target = match &command.target {
-            Target::Sched => &Target::Server,
-            target => target,
-        };
+        let (mut next, target) = (self.clone(), &command.target);
         match command.verb {
             Verb::Create => next.create(target, &config, file)?,
             Verb::Delete => {
@@ -108,8 +104,8 @@ impl Amendments {
             Verb::Set | Verb::Unset => apply::exists(&config, target)?,
         }
         for edit in &command.edits {
-            check_edit(&command.target, edit)?;
-            next.say(target, command.verb, edit, &config)?;
+            check_edit(target, edit)?;
+            next.say(&target.keeper(&edit.key.attribute), command.verb, edit, &config)?;
         }
         next.check(target, &command.edits, file)?;
         let default = file.amended(&next).0.server.default_queue;
@@ -149,7 +145,11 @@ impl Amendments {
         match target {
             Target::Queue(name) if *name == config.server.default_queue => return Err(Refusal::busy()),
             Target::Queue(_) | Target::Resource(_) => {}
-            Target::Node(_) => return Err(Refusal::unknown_node()),
+            // Whether it may go only the ledger knows.
+            Target::Node(_) => {
+                self.drop(target);
+                return Ok(());
+            }
             Target::Server | Target::Sched => return Err(Refusal::invalid_request()),
         }
         self.drop(target);
@@ -212,8 +212,12 @@ impl Amendments {
         let is_new = |key: &Key| edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(&key.attribute));
         // Of two styles of limits the one that stands later is found to be in the way.
         let is_mixed = |misfit: &Misfit| misfit.why == Refusal::mixed_limits();
+        let is_own = |misfit: &Misfit| {
+            let attribute = misfit.key.as_ref().map_or("", |key| &key.attribute);
+            misfit.target == target.keeper(attribute)
+        };
         let is_about =
-            |misfit: &&Misfit| misfit.target == *target && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
+            |misfit: &&Misfit| is_own(misfit) && (misfit.key.as_ref().is_none_or(is_new) || is_mixed(misfit));
         if let Some(misfit) = misfits.iter().find(is_about) {
             return Err(misfit.why.clone());
         }

@@ -1,7 +1,7 @@
 //! What is shown of objects: their attributes as the configuration has them, in PBS's names and order.
 
 use super::{Amendments, Being, Target, attributes, forms, resources};
-use crate::model::config::Config;
+use crate::model::config::{Config, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 /// A value of an attribute; one with several entries has several of these.
@@ -24,13 +24,14 @@ pub struct Described {
     pub lines: Vec<Line>,
 }
 
-/// All objects that are configured: resources and queues in the order in which they came, the server, nodes
-/// of which something is said.
+/// All objects that are configured: resources and queues in the order in which they came, the server, the
+/// scheduler, nodes of which something is said.
 pub fn described(config: &Config, amendments: &Amendments) -> Vec<Described> {
     let resources = config.resources.iter().map(|(name, _)| resource(config, name));
     let queues = config.stated_queues().into_iter().map(|queue| Target::Queue(queue.name));
     let nodes = config.nodes.iter().map(|node| Target::Node(node.name.clone()));
-    let others = queues.chain([Target::Server]).chain(nodes).map(|target| object(config, amendments, target));
+    let others =
+        queues.chain([Target::Server, Target::Sched]).chain(nodes).map(|target| object(config, amendments, target));
     resources.chain(others).collect()
 }
 
@@ -43,7 +44,10 @@ fn resource(config: &Config, name: &str) -> Described {
 fn object(config: &Config, amendments: &Amendments, target: Target) -> Described {
     let mut lines = Vec::new();
     for attribute in attributes::all(&target) {
-        if is_unsaid(amendments, &target, attribute.name) {
+        let is_said = amendments.says_value(&target, attribute.name);
+        if !is_said
+            && (is_of_a_new_queue(amendments, &target, attribute.name) || is_default(config, &target, attribute.name))
+        {
             continue;
         }
         for (resource, value) in forms::read(config, &target, attribute.name, attribute.form) {
@@ -68,9 +72,19 @@ fn entries(text: &str) -> Vec<String> {
 }
 
 /// Of a queue that was created, PBS does not show whether it is open, and what it is, before that was said.
-fn is_unsaid(amendments: &Amendments, target: &Target, attribute: &str) -> bool {
+fn is_of_a_new_queue(amendments: &Amendments, target: &Target, attribute: &str) -> bool {
     let is_created = amendments.of(target).is_some_and(|said| said.being == Being::Created);
-    is_created && UNSAID.contains(&attribute) && !amendments.says_value(target, attribute)
+    is_created && OF_A_NEW_QUEUE.contains(&attribute)
 }
 
-const UNSAID: [&str; 3] = ["queue_type", "enabled", "started"];
+const OF_A_NEW_QUEUE: [&str; 3] = ["queue_type", "enabled", "started"];
+
+/// Whether the server has what it has by default: PBS shows these where somebody has said them, and who prints
+/// the server to make the same again would nail the default down.
+fn is_default(config: &Config, target: &Target, attribute: &str) -> bool {
+    match (target, attribute) {
+        (Target::Server, "job_history_duration") => config.server.history == ServerConfig::default().history,
+        (Target::Server, "backfill_depth") => config.backfill.depth == config.preset.policy().backfill.depth,
+        _ => false,
+    }
+}

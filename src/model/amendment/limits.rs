@@ -57,10 +57,10 @@ fn queue(target: &Target) -> Selector {
     }
 }
 
-/// Whom a limit is for, if it is one of the target's that PBS's language can say.
+/// Whom a limit is for, if it is one of the target's that PBS's language can say: none of a quality of service,
+/// and so none that overrides others.
 fn whom(limit: &Limit, target: &Target) -> Option<Whom> {
-    let is_own = limit.scope.queue == queue(target) && !limit.overrides;
-    Whom::of(&limit.scope).filter(|_| is_own)
+    Whom::of(&limit.scope).filter(|_| limit.scope.queue == queue(target))
 }
 
 /// Whether the target has limits that the new style says, whoever said them.
@@ -153,9 +153,7 @@ fn clear(config: &mut Config, target: &Target, form: Form, quantity: &Quantity) 
 
 fn set(config: &mut Config, scope: Scope, form: Form, quantity: &Quantity, amount: i64) {
     let all = &mut config.limits.all;
-    let is_same = |limit: &Limit| {
-        limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity && !limit.overrides
-    };
+    let is_same = |limit: &Limit| limit.scope == scope && limit.stage == form.stage && limit.quantity == *quantity;
     let place = all.iter().position(is_same).unwrap_or_else(|| {
         let (stage, quantity) = (form.stage, quantity.clone());
         all.push(Limit { scope, stage, quantity, soft: None, hard: None, overrides: false });

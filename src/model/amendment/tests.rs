@@ -116,7 +116,9 @@ fn a_refused_command_changes_nothing() {
         (Target::Server, "query_other_jobs=False", 15029),
         (Target::Server, "managers=a b", 15014),
         (Target::Server, "resources_available.ncpus=4", 15029),
-        (Target::Sched, "preempt_order=S", 15002),
+        (Target::Sched, "preempt_order=S", 15029),
+        (Target::Sched, "sched_host=h", 15003),
+        (Target::Sched, "foo=1", 15002),
     ] {
         let refusal = site.set(target, &["comment=x", edits].into_iter().skip(1).collect::<Vec<_>>()).unwrap_err();
         assert_eq!(refusal.code, code, "{edits}: {refusal}");

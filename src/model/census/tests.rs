@@ -46,7 +46,8 @@ impl Crowd {
     /// What a submission is told, or refused with.
     fn says(&self, user: &str, words: &str) -> String {
         let job = self.job(99, user, words);
-        let asked = self.census.admit(Comer::New, &job.spec, &subject(&Credentials::of(&job)), &self.resources);
+        let asked =
+            self.census.admit(Comer::New(State::Queued), &job.spec, &subject(&Credentials::of(&job)), &self.resources);
         match asked {
             Ok(notes) => notes.join("; "),
             Err(refusal) => format!("{} {}", refusal.code, refusal.text),
@@ -226,6 +227,19 @@ fn sums_do_not_overflow_and_are_nothing_again_in_the_end() {
     assert!(crowd.says("ann", "select=1:ncpus=1").contains("above a soft limit"));
     (1..5).for_each(|id| crowd.census.forget(JobId::array(id)));
     assert!(crowd.census.sums.is_empty(), "{:?}", crowd.census.sums);
+}
+
+/// I19: of what is held no job waits, neither when it is submitted nor while it is there.
+#[test]
+fn who_is_submitted_held_is_not_one_who_waits() {
+    let crowd = crowd("[[limit]]\nwaiting = { jobs = 1 }\nqueued = { jobs = 4 }\n").with(1, "ann", "select=1:ncpus=1");
+    let may_come = |words: &str, standing| {
+        let job = crowd.job(99, "ann", words);
+        crowd.census.admit(Comer::New(standing), &job.spec, &subject(&Credentials::of(&job)), &crowd.resources).is_ok()
+    };
+    let one = "select=1:ncpus=1";
+    assert_eq!([State::Queued, State::Held, State::Waiting].map(|state| may_come(one, state)), [false, true, true]);
+    assert_eq!([3, 4].map(|count| may_come(&format!("{one} array=1-{count}"), State::Held)), [true, false]);
 }
 
 /// P9: held jobs count too, an array for its elements, and many are not all named.

@@ -2,7 +2,7 @@
 
 use super::{Census, Entry, Party, Place};
 use crate::model::job::JobId;
-use crate::model::limit::{Key, Limit, Quantity};
+use crate::model::limit::{Bounds, Key, Limit, Quantity};
 use crate::model::limit_use::{Figure, LimitUse};
 use crate::model::resource::{Definition, Resources, Value};
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ pub struct Counted {
     pub place: usize,
     /// Who they are.
     pub whom: Key,
+    /// How much they may have by this limit.
+    pub bounds: Bounds,
     /// What they have, as the limit counts.
     pub used: i64,
     /// Their jobs, the first [`LimitUse::MOST`].
@@ -26,6 +28,7 @@ pub struct Counted {
 /// The jobs that use a limit.
 #[derive(Clone, Debug, Default)]
 struct Users {
+    bounds: Bounds,
     by: Vec<JobId>,
     more: u64,
 }
@@ -39,8 +42,8 @@ impl Counted {
             limit: limit.clone(),
             whom: self.whom.clone(),
             used: figure(self.used),
-            soft: limit.soft.map(figure),
-            hard: limit.hard.map(figure),
+            soft: self.bounds.soft.map(figure),
+            hard: self.bounds.hard.map(figure),
             by: self.by.clone(),
             more: self.more,
             waiting: 0,
@@ -72,8 +75,8 @@ impl Census {
         let users = self.users();
         let counted = |of: &Place| {
             let (place, whom) = of;
-            let users = users.get(&(*place, whom)).cloned().unwrap_or_default();
-            Counted { place: *place, whom: whom.clone(), used: self.sum(of), by: users.by, more: users.more }
+            let Users { bounds, by, more } = users.get(&(*place, whom)).cloned().unwrap_or_default();
+            Counted { place: *place, whom: whom.clone(), bounds, used: self.sum(of), by, more }
         };
         self.sums.keys().map(counted).collect()
     }
@@ -82,7 +85,7 @@ impl Census {
     fn users(&self) -> BTreeMap<(usize, &Key), Users> {
         let mut parties: BTreeMap<*const Party, Vec<Users>> = BTreeMap::new();
         for (id, Entry { party, amounts, .. }) in &self.jobs {
-            let nobody = || vec![Users::default(); party.places.len()];
+            let nobody = || vec![Users::default(); party.concerns.len()];
             let users = parties.entry(Arc::as_ptr(party)).or_insert_with(nobody);
             let using = users.iter_mut().zip(amounts).filter(|(_, amount)| **amount > 0);
             using.for_each(|(users, _)| users.add(&[*id], 0));
@@ -91,8 +94,10 @@ impl Census {
         // In the order of their names, and not in that of the pointers.
         for party in self.parties.values() {
             let users = parties.get(&Arc::as_ptr(party)).into_iter().flatten();
-            for ((place, whom), users) in party.places.iter().zip(users) {
-                all.entry((*place, whom)).or_default().add(&users.by, users.more);
+            for (one, users) in party.concerns.iter().zip(users) {
+                let all = all.entry((one.place, &one.whom)).or_default();
+                all.bounds = one.bounds;
+                all.add(&users.by, users.more);
             }
         }
         all.values_mut().for_each(|users| users.by.sort_unstable());

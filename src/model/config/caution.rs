@@ -36,7 +36,7 @@ fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
             return None;
         }
         let need = need(config, setting).filter(|need| said.insert((setting.section, *need)))?;
-        let (key, section) = (setting.key, setting.section);
+        let (key, section) = (&setting.key, setting.section);
         Some(format!("line {line}: `{key}` in [{section}] does not count: that needs {need}"))
     };
     settings.iter().zip(&preset).filter_map(sentence).collect()
@@ -45,7 +45,7 @@ fn idle(config: &Config, settings: &[Setting]) -> Vec<String> {
 /// What a setting needs to count and has not.
 fn need(config: &Config, setting: &Setting) -> Option<&'static str> {
     let (rule, decay) = (&config.precedence, config.usage.decay);
-    let (missing, need) = match (setting.section, setting.key) {
+    let (missing, need) = match (setting.section, &*setting.key) {
         ("order", "formula") => (rule.order != Order::Formula, "[order] by = \"formula\""),
         ("order", "highest_user_priority") => {
             (rule.own_say.user_priority != UserPriority::Clamp, "[order] user_priority = \"clamp\"")

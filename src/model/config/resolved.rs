@@ -1,11 +1,19 @@
-//! What holds in the end: every key of policy and cycle with its value, and where that comes from. Written
+//! What holds in the end: every key with its value, and where that comes from. Written
 //! down it is a `lanai.toml` again, which means the same whatever the presets are.
 
 mod components;
 
+mod launch;
+
+mod nodes;
+
 mod objects;
 
+mod people;
+
 mod server;
+
+mod windows;
 
 use super::Config;
 use crate::model::amendment::{Amendments, Target};
@@ -16,7 +24,9 @@ use crate::model::policy::components::Kind;
 use crate::model::policy::{Backfill, Factors, FairShare, Placement};
 use crate::model::resource::{self, ResourceList};
 use crate::model::time::Span;
+use chrono::Weekday;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fmt;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
@@ -42,7 +52,7 @@ pub struct Setting {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `wait_time`.
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     /// As the file may hold it; None for what is not set and has no other value.
     pub value: Option<Value>,
     /// Where it comes from.
@@ -60,8 +70,9 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 15] = [
+pub const SECTIONS: [&str; 17] = [
     "server",
+    "launch",
     "cycle",
     "order",
     "order.weights",
@@ -76,6 +87,7 @@ pub const SECTIONS: [&str; 15] = [
     "usage",
     "backfill",
     "placement",
+    "primetime",
 ];
 
 /// All settings of a configuration that was read from `text`, and then was amended.
@@ -87,15 +99,17 @@ pub fn resolved(config: &Config, text: &str, amendments: &Amendments) -> Vec<Set
     for section in SECTIONS {
         all.extend(values(config, section).into_iter().map(|known| setting(section, known, table, text)));
     }
-    for setting in all.iter_mut().filter(|setting| is_said(amendments, setting.section, setting.key)) {
+    for setting in all.iter_mut().filter(|setting| is_said(amendments, setting.section, &setting.key)) {
         setting.origin = Origin::Qmgr;
     }
     for object in objects::objects(config, table, amendments) {
         let own = object.table.and_then(|place| objects::tables(table, object.section).get(place).copied());
-        all.extend(object.keys.into_iter().map(|((key, value), is_said)| {
-            let line = || own.and_then(|own| line(own, "", key, text)).map_or(Origin::Preset, Origin::Line);
-            let origin = if is_said { Origin::Qmgr } else { line() };
-            Setting { section: object.section, name: Some(object.name.clone()), key, value, origin }
+        all.extend(object.keys.into_iter().map(|said| {
+            let names = [&*said.key, nodes::attribute(&said.key)];
+            let line = || names.into_iter().find_map(|name| line(own?, "", name, text));
+            let origin = if said.by_qmgr { Origin::Qmgr } else { line().map_or(Origin::Preset, Origin::Line) };
+            let (name, value) = (Some(object.name.clone()), Some(said.value));
+            Setting { section: object.section, name, key: said.key, value, origin }
         }));
     }
     all
@@ -113,6 +127,7 @@ fn is_said(amendments: &Amendments, section: &str, key: &str) -> bool {
         ("cycle", "poll_interval") => "scheduler_iteration",
         ("backfill", "depth") => "backfill_depth",
         ("order", "by" | "formula") => "job_sort_formula",
+        ("order", "formula_threshold") => "job_sort_formula_threshold",
         _ => return false,
     };
     amendments.says_of(&Target::Server, attribute)
@@ -123,7 +138,7 @@ type Known = (&'static str, Option<Value>);
 
 fn setting(section: &'static str, (key, value): Known, table: Option<&DeTable>, text: &str) -> Setting {
     let origin = table.and_then(|table| line(table, section, key, text)).map_or(Origin::Preset, Origin::Line);
-    Setting { section, name: None, key, value, origin }
+    Setting { section, name: None, key: key.into(), value, origin }
 }
 
 /// The line that sets a key.
@@ -146,6 +161,8 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
     }
     match section {
         "server" => server::server(&config.server),
+        "launch" => launch::launch(&config.launch),
+        "primetime" => launch::primetime(config.primetime.as_ref()),
         "cycle" => cycle(config),
         "order" => order(config),
         "order.weights" => weights(config),
@@ -278,15 +295,27 @@ fn written(expression: &Expression) -> Value {
     expression.text().into()
 }
 
-/// A list of resources; None for an empty one.
-fn amounts(list: &ResourceList) -> Option<Value> {
-    let value = |value: &resource::Value| match value {
+/// A list of names; None for an empty one.
+fn list(names: &[String]) -> Option<Value> {
+    (!names.is_empty()).then(|| names.to_vec().into())
+}
+
+fn days(days: &[Weekday]) -> Value {
+    days.iter().map(|day| day.to_string().to_lowercase().into()).collect::<Vec<Value>>().into()
+}
+
+fn amount(value: &resource::Value) -> Value {
+    match value {
         resource::Value::Long(number) => (*number).into(),
         resource::Value::Float(number) => (*number).into(),
         resource::Value::Boolean(flag) => (*flag).into(),
         other => other.to_string().into(),
-    };
-    let entries = list.iter().map(|(name, amount)| (name.as_str(), value(amount)));
+    }
+}
+
+/// A list of resources; None for an empty one.
+fn amounts(list: &ResourceList) -> Option<Value> {
+    let entries = list.iter().map(|(name, value)| (name.as_str(), amount(value)));
     (!list.is_empty()).then(|| table(entries))
 }
 
@@ -312,15 +341,18 @@ impl fmt::Display for Written<'_> {
         };
         let lines: Vec<String> = self.0.iter().map(text).collect();
         let width = lines.iter().map(|line| line.chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
-        let mut section = ("", None);
+        let (mut section, mut mark) = (("", None), "");
         for (setting, line) in self.0.iter().zip(&lines) {
             if (setting.section, setting.name.as_deref()) != section {
                 section = (setting.section, setting.name.as_deref());
+                // Who writes down the qualities of service there are anyway says that there are no others.
+                mark = if setting.section == "qos" && setting.origin == Origin::Preset { "# " } else { "" };
                 match setting.name {
-                    Some(_) => writeln!(f, "\n[[{}]]", setting.section)?,
-                    None => writeln!(f, "\n[{}]", setting.section)?,
+                    Some(_) => writeln!(f, "\n{mark}[[{}]]", setting.section)?,
+                    None => writeln!(f, "\n{mark}[{}]", setting.section)?,
                 }
             }
+            f.write_str(mark)?;
             match setting.origin {
                 Origin::Qmgr => writeln!(f, "{line:<width$}  # qmgr")?,
                 Origin::Line(number) => writeln!(f, "{line:<width$}  # line {number}")?,
@@ -336,104 +368,4 @@ impl fmt::Display for Written<'_> {
 const WIDEST: usize = 60;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::config::KEYS;
-    use crate::model::policy::Preset;
-
-    fn written(text: &str) -> String {
-        Written(&resolved(&Config::parse(text).unwrap(), text, &Amendments::default())).to_string()
-    }
-
-    #[test]
-    fn no_key_is_forgotten() {
-        let config = Config::default();
-        let is_table = |section: &str, key: &str| SECTIONS.contains(&format!("{section}.{key}").as_str());
-        for (section, keys) in KEYS.iter().filter(|(section, _)| SECTIONS.contains(section)) {
-            let told: Vec<&str> = values(&config, section).iter().map(|(key, _)| *key).collect();
-            let known: Vec<&str> = keys.iter().copied().filter(|key| !is_table(section, key)).collect();
-            assert_eq!(told, known, "[{section}]");
-        }
-    }
-
-    #[test]
-    fn what_is_written_means_the_same_again() {
-        let mut texts: Vec<String> = Preset::ALL.iter().map(|(name, _)| format!("preset = \"{name}\"")).collect();
-        texts.push(
-            r#"
-            [order]
-            by = "formula"
-            formula = "ncpus"
-            formula_threshold = -1.5
-            update_period = "1500ms"
-            weights = { slowdown = 7 }
-            [usage]
-            decay = "window"
-            windows = 3
-            reset = "365d"
-            [backfill]
-            depth = "all"
-            chunk_size = 4
-            chunk_duration = "5m"
-            groups = [{ qos = ["high"], depth = 2 }]
-            [placement]
-            availability = { default = "combined", mem = "dedicated" }
-            rank = "host.name eq \"n1\""
-            program = "/opt/choose"
-            sets = { choice = "oneof", by = "switch", values = ["a"], delay = "10m" }
-            "#
-            .to_string(),
-        );
-        for text in texts {
-            let (config, again) = (Config::parse(&text).unwrap(), written(&text));
-            let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-            assert_eq!(
-                (read.policy(), read.cycle, read.server),
-                (config.policy(), config.cycle, config.server),
-                "{again}"
-            );
-        }
-    }
-
-    #[test]
-    fn queues_limits_and_resources_are_written_with_their_origins_and_mean_the_same_again() {
-        use crate::model::amendment::{Command, Edit, Key, Op, Target, Verb};
-        let text = "[[resource]]\nname = \"lic\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 3\n\
-                    [[queue]]\nname = \"fast\"\npriority = 4\nacl_users = [\"ann\"]\nroute_destinations = [\"workq\"]\n\
-                    factor = 0.5\nresources_max = { walltime = \"1:00:00\", mem = \"2gb\" }\n\
-                    [[limit]]\nuser = \"*\"\nrunning = { jobs = 4, mem = \"1gb\" }\nrunning_soft = { jobs = 2 }\n\
-                    [[limit]]\nqos = \"high\"\nidle = { jobs = 1 }\noverride = true\n";
-        let file = Config::parse(text).unwrap();
-        let edit =
-            |attribute: &str, value: &str| Edit { key: Key::plain(attribute), op: Op::Set, value: value.to_string() };
-        let edits = vec![edit("max_run", "[u:bob=7]"), edit("Priority", "5")];
-        let command = Command { verb: Verb::Set, target: Target::Queue("fast".into()), edits };
-        let said = Amendments::default().with(&command, &file).unwrap();
-        let (config, _) = file.amended(&said);
-        let again = Written(&resolved(&config, text, &said)).to_string();
-        let read = Config::parse(&again).unwrap_or_else(|error| panic!("{error}\n{again}"));
-        assert_eq!(
-            (read.queues(), read.policy(), read.pools.clone()),
-            (config.queues(), config.policy(), config.pools)
-        );
-        let remark =
-            |line: &str| again.lines().find(|known| known.starts_with(line)).and_then(|line| line.split("# ").nth(1));
-        assert_eq!((remark("priority = 5"), remark("factor = 0.5")), (Some("qmgr"), Some("line 12")), "{again}");
-        assert_eq!((remark("running_soft"), remark("total = 3")), (Some("line 17"), Some("line 6")), "{again}");
-        assert_eq!((remark("user = \"bob\""), remark("idle = {")), (Some("qmgr"), Some("line 20")), "{again}");
-        let queue = KEYS.iter().find(|(section, _)| *section == "queue").unwrap().1;
-        let all = objects::keys_of_queue();
-        assert_eq!(all, queue, "no key of a queue is forgotten");
-    }
-
-    #[test]
-    fn every_value_has_its_origin() {
-        let text = "preset = \"it4i\"\n\n[order]\naccrual = \"always\"\n[order.weights]\nqos = 3\n";
-        let said = written(text);
-        let remark = |key: &str| said.lines().find(|line| line.starts_with(key)).unwrap_or(&said).split("  #").nth(1);
-        assert_eq!(remark("preset ="), Some(" line 1"));
-        assert_eq!(remark("accrual ="), Some(" line 4"));
-        assert_eq!((remark("qos = 3"), remark("queue =")), (Some(" line 6"), Some(" preset")));
-        assert!(said.contains("\npoll_interval = \"10m\"  ") && said.contains("\n# rank is not set\n"), "{said}");
-    }
-}
+mod tests;

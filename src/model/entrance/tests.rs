@@ -281,6 +281,16 @@ fn a_routing_queue_that_leads_nowhere_says_so() {
     assert!(said.contains("all possible destinations: queue new has none (qmgr -c 'set queue new route_"), "{said}");
 }
 
+/// M27: QDEF of a group. Everybody here is of the group `users`.
+#[test]
+fn a_job_gets_the_quality_of_its_owners_group_and_of_no_other() {
+    let of = |group: &str| {
+        let site = site(&format!("[[qos]]\nname = \"ours\"\ndefault_for = {{ groups = [\"{group}\"] }}\n"));
+        site.at_the_door(|entrance| entrance.enter(&site.spec(""), State::Queued)).unwrap().spec.qos
+    };
+    assert_eq!((of("users"), of("staff")), (Some("ours".to_string()), None));
+}
+
 #[test]
 fn fractions_are_compared_and_texts_must_be_the_same() {
     let own =

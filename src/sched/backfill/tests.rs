@@ -7,7 +7,7 @@ use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::model::window::{Access, Window};
 use crate::sched::fixture::{Scene, cluster};
-use crate::sched::plan::{Cause, Preemption};
+use crate::sched::plan::{Cause, Plan, Preemption};
 
 /// 16 processors, 8 busy until 3600; job 2 wants all for an hour.
 fn blocked() -> Scene {
@@ -412,6 +412,21 @@ fn m36_no_more_jobs_are_tried_than_are_to_be_considered() {
     assert_eq!(scene(2).reason(5), Some(Reason::BackfillDepth { limit: 2 }));
     assert_eq!(scene(3).starts(), "5 on n1");
     assert_eq!(scene(0).starts(), "5 on n1");
+}
+
+/// A promise that is kept is neither taken back for that, nor are more looked at for it.
+#[test]
+fn m36_a_job_that_was_promised_a_start_is_one_of_those_considered() {
+    let scene = ten().queued(3, "select=1:ncpus=5 walltime=60").queued(4, "select=1:ncpus=5 walltime=60");
+    let mut scene = with(scene.queued(5, "select=1:ncpus=1 walltime=60"), |b| {
+        (b.consider, b.depth, b.keep) = (1, 3, Keep::Highest);
+    });
+    let plan = scene.plan();
+    let promised = |plan: &Plan| plan.bookings.iter().map(|booking| booking.job.number).collect::<Vec<_>>();
+    assert_eq!((plan.starts.len(), promised(&plan)), (0, vec![2, 3]));
+    scene.apply(&plan);
+    let again = scene.at(1).plan();
+    assert_eq!((again.starts.len(), promised(&again)), (0, vec![2, 3]));
 }
 
 #[test]

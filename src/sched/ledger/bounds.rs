@@ -52,6 +52,16 @@ impl<'s> Ledger<'s> {
         self.backfill().promises() && !self.calendar.is_full()
     }
 
+    /// Whether one more job would be looked at behind a blocked one (M36).
+    pub fn looks_on(&self) -> bool {
+        self.gaps.looks_on(self.backfill())
+    }
+
+    /// Whether the jobs that come from now on have been looked at before.
+    pub fn look_again(&mut self, is_again: bool) {
+        self.gaps.note_again(is_again);
+    }
+
     /// Says of these classes that they wait for this, and no longer for what was said of them before.
     pub fn tell_anew(&mut self, reasons: &BTreeMap<ClassId, Arc<Reason>>) {
         for (class, reason) in &mut self.plan.verdicts {

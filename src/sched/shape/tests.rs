@@ -51,6 +51,19 @@ fn a_total_is_shown_in_the_unit_of_the_request() {
     assert_eq!(shown("site_lic=4", "site_lic"), "4");
 }
 
+/// A schedd may be started with a file that lacks what jobs in the queue ask for.
+#[test]
+fn what_is_no_resource_any_more_no_node_has() {
+    let job = cluster("").job(1, "site_lic=4 walltime=60");
+    let needs = |catalog: &Catalog| {
+        let chunks = Shape::new(&job, catalog).chunks;
+        chunks.into_iter().flat_map(|chunk| chunk.needs).collect::<Vec<_>>()
+    };
+    assert_eq!(needs(&Catalog::new(&crate::sched::fixture::resources())), []);
+    let without = needs(&Catalog::new(&resource::Resources::builtin()));
+    assert_eq!(without, [Need { resource: "site_lic".to_string(), value: Value::Long(4) }]);
+}
+
 /// What is over-committed holds nothing more, whatever else is free.
 #[test]
 fn a_chunk_goes_where_all_it_asks_for_is_free() {

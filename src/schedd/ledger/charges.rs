@@ -32,6 +32,12 @@ impl Tick {
         self.charges.ended.push((job.id, charge));
     }
 
+    /// A job that is over by force has its entry in the accounts, though its attempt goes on to be charged until
+    /// its nodes have said that it is over.
+    pub(super) fn end_by_force(&mut self, desk: &Desk, job: &Job) {
+        self.changes.extend(desk.of_forced(job));
+    }
+
     /// A job that did not run has its entry in the accounts if that was its end; an array has those of its
     /// elements.
     pub(super) fn end_waiting(&mut self, desk: &Desk, job: &Job) {

@@ -50,21 +50,6 @@ impl Ledger {
         self.census.uses()
     }
 
-    /// Refuses a job that can never run, with the nearest request that could (P24); unless the site keeps such
-    /// jobs, or a node that it lists has never been seen.
-    pub fn refuse_impossible(&mut self, job: &Job) -> Result<(), Refusal> {
-        let setup = &self.setup;
-        let is_whole = || setup.config.nodes.iter().all(|node| self.nodes.contains_key(&node.name));
-        if !setup.config.server.refuse_impossible || !is_whole() {
-            return Ok(());
-        }
-        let world = (&*self.cluster, &setup.policy, &setup.resources);
-        match self.possible.never(world, job, self.now) {
-            Some(never) => Err(Refusal::out_of_bounds(&never.to_string())),
-            None => Ok(()),
-        }
-    }
-
     /// Counts a job as it stands now.
     pub(super) fn count(&mut self, id: JobId) {
         let heeds_groups = self.census.heeds_groups();

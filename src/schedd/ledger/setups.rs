@@ -2,15 +2,19 @@
 //! it, and is as before if the tick cannot be written.
 
 use super::{Ledger, furnish};
-use crate::model::job::JobId;
+use crate::model::job::{Job, JobId};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
+use crate::model::reservation::Reservation;
+use crate::model::select::Request;
+use crate::model::state::State;
 use crate::sched::change::Change;
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;
 use crate::spool::commit::Change as Row;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What nodes last told of themselves, before anything was laid over it.
 pub(super) type Told = BTreeMap<String, NodeFacts>;
@@ -33,6 +37,21 @@ impl Ledger {
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.cycle_due = true;
         Ok(())
+    }
+
+    /// A job that is not over, or a reservation, that asks for a resource: its id.
+    pub fn asks_for(&self, resource: &str) -> Option<String> {
+        let is_asking = |job: &&Arc<Job>| job.life.state != State::Finished && names(&job.spec.request, resource);
+        let is_reserving = |made: &&Arc<Reservation>| names(&made.terms.request, resource);
+        let job = self.jobs().find(is_asking).map(|job| format!("job {}", job.id.full(&self.setup.name)));
+        job.or_else(|| self.reservations().find(is_reserving).map(|made| format!("reservation {}", made.id)))
+    }
+
+    /// Resources that there are not any more, each with a job that is not over and asks for it.
+    pub fn asked_in_vain(&self) -> BTreeMap<&str, JobId> {
+        let open = self.jobs().filter(|job| job.life.state != State::Finished);
+        let asked = open.flat_map(|job| job.spec.request.list.keys().map(|name| (name.as_str(), job.id)));
+        asked.filter(|(name, _)| self.setup.resources.get(name).is_none()).collect()
     }
 
     /// How it was configured before ticks that are on disk changed that; asked once.
@@ -58,6 +77,11 @@ impl Ledger {
     /// What a node says of itself.
     pub fn note_told(&mut self, facts: &NodeFacts) {
         self.told.insert(facts.name.clone(), facts.clone());
+    }
+
+    /// What a node has said of itself counts no more.
+    pub(super) fn forget_told(&mut self, name: &str) {
+        self.told.remove(name);
     }
 
     /// Brings the scheduler's view in line with the configuration, which was another before.
@@ -113,4 +137,9 @@ impl Ledger {
             }
         }
     }
+}
+
+fn names(request: &Request, resource: &str) -> bool {
+    let in_chunks = request.select.chunks.iter().any(|chunk| chunk.get(resource).is_some());
+    in_chunks || request.list.contains_key(resource)
 }

@@ -43,7 +43,7 @@ impl World {
             State::Queued
         };
         self.assign_account(&owner, &mut draft.spec);
-        let entered = self.enter(Comer::New, &owner, &draft.spec, standing)?;
+        let entered = self.enter(Comer::New(standing), &owner, &draft.spec, standing)?;
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);
         let most = self.config.server.max_array_size;

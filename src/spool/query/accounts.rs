@@ -15,8 +15,9 @@ const SUMS: &str = "coalesce(sum(status IS NOT NULL), 0), coalesce(sum(status <>
      coalesce(sum(walltime), 0), total(iif(asked_mem_kb IS NULL, 0.0, 1.0 * mem_kb * walltime / 1000)),
      total(1.0 * asked_mem_kb * walltime / 1000), coalesce(sum(max(began - eligible, 0)), 0), count(began - eligible)";
 
-/// SQL over the columns of `accounting`, and a value for each `?` in it.
-fn condition(inquiry: &Inquiry) -> (String, Vec<String>) {
+/// SQL over the columns of `accounting`, and a value for each `?` in it. A list is one value, as JSON: SQLite
+/// takes no more than 32766 of them.
+fn condition(inquiry: &Inquiry) -> Result<(String, Vec<String>), SpoolError> {
     let (mut conditions, mut values) = (vec!["1".to_string()], Vec::new());
     let lists = [
         ("user", &inquiry.users),
@@ -25,21 +26,21 @@ fn condition(inquiry: &Inquiry) -> (String, Vec<String>) {
         ("queue", &inquiry.queues),
     ];
     for (column, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
-        conditions.push(format!("{column} IN ({})", vec!["?"; names.len()].join(",")));
-        values.extend(names.iter().cloned());
+        conditions.push(format!("{column} IN (SELECT value FROM json_each(?))"));
+        values.push(serde_json::to_string(names)?);
     }
     let moments = [(">=", inquiry.from), ("<", inquiry.to)];
     for (sign, moment) in moments.into_iter().filter_map(|(sign, moment)| Some((sign, moment?))) {
         conditions.push(format!("ended {sign} {}", moment.0.saturating_mul(1000)));
     }
-    (conditions.join(" AND "), values)
+    Ok((conditions.join(" AND "), values))
 }
 
 /// What entries come to that are alike in all keys; without keys, all of them.
 pub(super) fn tallies(connection: &Connection, inquiry: &Inquiry, keys: &[Key], each: Each) -> Result<(), SpoolError> {
     let columns: Vec<&str> = keys.iter().map(|key| column(*key)).collect();
     let alike = (1..=columns.len()).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
-    let (condition, values) = condition(inquiry);
+    let (condition, values) = condition(inquiry)?;
     let select: String = columns.iter().map(|column| format!("{column}, ")).collect();
     let group = if keys.is_empty() { String::new() } else { format!("GROUP BY {alike} ORDER BY {alike}") };
     let sql = format!("SELECT {select}{SUMS} FROM accounting WHERE {condition} {group}");
@@ -92,7 +93,7 @@ pub(super) fn entries(
     jobs: &[JobId],
     each: Each,
 ) -> Result<(), SpoolError> {
-    let (condition, values) = condition(inquiry);
+    let (condition, values) = condition(inquiry)?;
     let mut found = Found::default();
     if jobs.is_empty() {
         found.all(connection, &condition, &values, each)?;
@@ -289,6 +290,18 @@ mod tests {
             books.tallies(&Inquiry { queues: vec!["none".into()], ..Inquiry::default() }, &[])[0].sums,
             Sums::default()
         );
+    }
+
+    #[test]
+    fn any_number_of_names_may_be_asked_for_whatever_they_hold() {
+        let odd = "it's, \"odd\" [1]\\";
+        let books = Books::of([odd, "ann", "bob"].map(|user| hour(JobId::job(user.len() as u64), 1, user, 2)).to_vec());
+        let names =
+            |last: &[&str]| (0..40_000).map(|at| format!("u{at}")).chain(last.iter().map(|n| n.to_string())).collect();
+        let of = |inquiry: Inquiry| books.tallies(&inquiry, &[])[0].sums.jobs;
+        assert_eq!(of(Inquiry { users: names(&[odd]), ..Inquiry::default() }), 1);
+        let both = Inquiry { users: names(&["ann"]), queues: names(&["workq"]), ..Inquiry::default() };
+        assert_eq!(books.entries(&both, &[JobId::job(3)]).len(), 1);
     }
 
     /// A million entries of the largest numbers an entry may have still have a sum.

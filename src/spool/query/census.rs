@@ -6,6 +6,7 @@ use super::state_of;
 use crate::model::job::{Job, Share};
 use crate::model::queue::Queue;
 use crate::model::reservation::State as Standing;
+use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::wire::message::{NodeRecord, QueueCounts};
 use rusqlite::Connection;
@@ -46,7 +47,14 @@ fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
     for (name, value) in shares(job).iter().flat_map(|share| &share.taken) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
     }
+    for name in AS_ASKED {
+        let asked = job.spec.request.list.get(name).and_then(Value::amount).unwrap_or(0);
+        *sum.entry(name.to_string()).or_default() += asked;
+    }
 }
+
+/// What no node has of which PBS nevertheless adds up what jobs ask for.
+const AS_ASKED: [&str; 2] = ["mpiprocs", "nodect"];
 
 fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     let mut jobs = load::jobs_where(connection, "state <> 'F' AND state = 'R'")?;

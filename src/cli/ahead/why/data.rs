@@ -20,6 +20,7 @@ impl View<'_> {
         let first = obstacles.first();
         let mut data = json!({
             "state": self.state().letter().to_string(),
+            "scheduling": self.server.scheduling,
             "comment": comment::of(&self.found.record, self.server),
             "stages": steps.iter().map(|step| self.stage(step, first)).collect::<Value>(),
             "reason": first.map(told),

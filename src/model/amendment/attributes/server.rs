@@ -31,6 +31,16 @@ const ITERATION: Form = Form::Server(
     },
 );
 
+/// The scheduler's in PBS; the server's, too, so that what `print server` says makes the whole again.
+const THRESHOLD: Form = Form::Server(
+    |config| config.precedence.threshold.map(|least| least.to_string()),
+    |config, text| {
+        let least = text.map(|text| text.trim().parse().ok().filter(|least: &f64| least.is_finite()));
+        config.precedence.threshold = least.flatten();
+        least != Some(None)
+    },
+);
+
 pub(super) const SERVER: &[Attribute] = &[
     at("acl_roots", Form::Kept(Kind::String)),
     at(
@@ -141,6 +151,7 @@ pub(super) const SERVER: &[Attribute] = &[
         ),
     ),
     at("job_sort_formula", Form::Server(formula, set_formula)),
+    at("job_sort_formula_threshold", THRESHOLD),
     at("clear_topjob_estimates_enable", Form::Kept(Kind::Boolean)),
     at("power_provisioning", Form::ReadOnly),
     at("max_job_sequence_id", Form::Kept(Kind::Long)),
@@ -155,12 +166,29 @@ pub(super) const SERVER: &[Attribute] = &[
     at("comment", Form::Kept(Kind::String)),
 ];
 
-/// What the server says of the scheduler.
+/// What the only scheduler says of itself. What it shares with the server is kept there.
 pub(super) const SCHED: &[Attribute] = &[
     at("sched_host", Form::ReadOnly),
+    at("pbs_version", Form::ReadOnly),
+    // Cycles never wait for a job to begin.
+    at("throughput_mode", Form::Always("True")),
     at("scheduling", SCHEDULING),
     at("scheduler_iteration", ITERATION),
+    at("job_sort_formula_threshold", THRESHOLD),
     at("state", Form::ReadOnly),
+    at("sched_cycle_length", Form::Missing),
+    at("job_run_wait", Form::Missing),
+    at("partition", Form::Missing),
+    at("sched_priv", Form::Missing),
+    at("sched_log", Form::Missing),
+    at("do_not_span_psets", Form::Missing),
+    at("only_explicit_psets", Form::Missing),
+    at("preempt_queue_prio", Form::Missing),
+    at("preempt_prio", Form::Missing),
+    at("preempt_order", Form::Missing),
+    at("preempt_sort", Form::Missing),
+    at("log_events", Form::Missing),
+    at("server_dyn_res_alarm", Form::Missing),
 ];
 
 /// How long finished jobs are kept, where only that they are is said.

@@ -210,3 +210,81 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
     assert!(site.config().limits.all.is_empty());
     assert_eq!(site.set(queue("workq"), &["max_run.mem=[u:ann=3]"]), Err(Refusal::undefined_attribute()));
 }
+
+#[test]
+fn what_is_always_so_may_be_said_in_any_words_and_nothing_else() {
+    let mut site = Site::of("");
+    for said in ["query_other_jobs=True", "query_other_jobs=t", "query_other_jobs=1"] {
+        site.set(Target::Server, &[said]).expect(said);
+    }
+    for said in ["query_other_jobs=False", "query_other_jobs=maybe", "query_other_jobs="] {
+        assert_eq!(refused(&mut site, Target::Server, said), 15029, "{said}");
+    }
+    site.say(Verb::Unset, Target::Server, &["query_other_jobs"]).unwrap();
+}
+
+#[test]
+fn a_limit_of_qmgr_stands_beside_those_of_another_stage_or_that_override_others() {
+    let mut site = Site::of("[[limit]]\nqos = \"high\"\nrunning = { jobs = 9 }\noverride = true\n");
+    site.set(Target::Server, &["max_run=[u:PBS_GENERIC=1]", "max_queued=[u:PBS_GENERIC=2]"]).unwrap();
+    site.set(Target::Server, &["max_run_res.ncpus=[u:PBS_GENERIC=3]", "max_run_soft=[u:PBS_GENERIC=4]"]).unwrap();
+    site.set(Target::Server, &["max_run=[u:PBS_GENERIC=5]"]).unwrap();
+    let config = site.config();
+    let all = config.limits.all.iter().map(|limit| (limit.hard, limit.soft, limit.overrides)).collect::<Vec<_>>();
+    let own = |hard, soft| (hard, soft, false);
+    assert_eq!(all[0], (Some(9), None, true), "as the file has it");
+    assert_eq!(all.len(), 4, "{all:?}");
+    for known in [own(Some(5), Some(4)), own(Some(2), None), own(Some(3), None)] {
+        assert!(all.contains(&known), "{known:?}: {all:?}");
+    }
+}
+
+#[test]
+fn what_was_said_is_known_by_object_attribute_and_resource() {
+    let mut site = Site::of("");
+    site.set(queue("workq"), &["resources_max.ncpus=4"]).unwrap();
+    let key = |resource: &str| Key { attribute: "resources_max".into(), resource: Some(resource.into()) };
+    assert!(site.said.says(&queue("workq"), &key("ncpus")));
+    assert!(!site.said.says(&queue("workq"), &key("mem")) && !site.said.says(&Target::Server, &key("ncpus")));
+}
+
+#[test]
+fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
+    let shown = |site: &Site, name: &str| site.told(&Target::Server).iter().any(|line| line.starts_with(name));
+    let mut site = Site::of("");
+    for (name, said) in
+        [("backfill_depth", "backfill_depth=1"), ("job_history_duration", "job_history_duration=2160:00:00")]
+    {
+        assert!(!shown(&site, name), "{name}");
+        site.set(Target::Server, &[said]).unwrap();
+        assert!(shown(&site, name), "{name}");
+    }
+    let site = Site::of("[server]\nhistory = \"1d\"\n[backfill]\ndepth = 7\n");
+    assert!(shown(&site, "backfill_depth=7") && shown(&site, "job_history_duration=24:00:00"));
+}
+
+#[test]
+fn the_scheduler_shares_with_the_server_and_has_its_own() {
+    let mut site = Site::of("");
+    site.set(Target::Sched, &["scheduling=False", "throughput_mode=t", "job_sort_formula_threshold=2"]).unwrap();
+    let told = ["throughput_mode=True", "scheduling=False", "scheduler_iteration=60", "job_sort_formula_threshold=2"];
+    assert_eq!(site.told(&Target::Sched), told);
+    assert!(!site.config().cycle.scheduling && site.config().precedence.threshold == Some(2.0));
+    assert!(site.said.says(&Target::Server, &Key::plain("scheduling")));
+    site.set(Target::Server, &["scheduling=True"]).unwrap();
+    assert!(site.told(&Target::Sched).contains(&"scheduling=True".to_string()), "there is one");
+    for (said, code) in [("scheduler_iteration=0", REFUSED), ("throughput_mode=f", 15029), ("managers=ann", 15002)] {
+        assert_eq!(refused(&mut site, Target::Sched, said), code, "{said}");
+    }
+    site.say(Verb::Unset, Target::Sched, &["job_sort_formula_threshold"]).unwrap();
+    assert_eq!(site.config().precedence.threshold, None);
+}
+
+#[test]
+fn what_was_said_of_a_node_goes_with_it() {
+    let node = || Target::Node("n".to_string());
+    let mut site = Site::of("[[node]]\nname = \"n\"\npriority = 3\n");
+    site.set(node(), &["Priority=5"]).unwrap();
+    site.say(Verb::Delete, node(), &[]).unwrap();
+    assert_eq!((site.said.clone(), site.config().nodes[0].terms.priority), (Amendments::default(), 3));
+}

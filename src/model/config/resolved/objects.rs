@@ -1,13 +1,14 @@
-//! What there may be many of: `[[resource]]`, `[[queue]]` and `[[limit]]`, each with the keys that say
+//! What there may be many of: `[[resource]]`, `[[queue]]`, `[[node]]` and so on, each with the keys that say
 //! something.
 
-use super::{Known, amounts, span, table};
+use super::{Known, amounts, nodes, people, span, table, windows};
 use crate::model::amendment::{Amendments, Being, Target};
 use crate::model::config::Config;
 use crate::model::limit::{Limit, Quantity, Selector, Stage};
 use crate::model::pool::Pool;
 use crate::model::queue::Queue;
 use crate::model::resource::{Definition, Kind, Resources, Size};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
@@ -18,10 +19,20 @@ pub(super) struct Object {
     pub section: &'static str,
     /// By which it is told from others.
     pub name: String,
-    /// What it says, and by whom that was said if not by the file.
-    pub keys: Vec<(Known, bool)>,
+    /// What it says.
+    pub keys: Vec<Said>,
     /// Where it stands in the file.
     pub table: Option<usize>,
+}
+
+/// A key with its value.
+pub(super) struct Said {
+    /// `priority`; of nodes also the name of a resource.
+    pub key: Cow<'static, str>,
+    /// As the file may hold it.
+    pub value: Value,
+    /// Whether `qmgr` has said it.
+    pub by_qmgr: bool,
 }
 
 /// All of them.
@@ -39,10 +50,35 @@ pub(super) fn objects(config: &Config, root: Option<&DeTable>, amendments: &Amen
             said(amendments, &Target::Queue(queue.name.clone()), key)
         })
     });
-    resources.chain(queues).chain(limits(config, root)).collect()
+    let of_file = of_file(config, root);
+    let all = resources.chain(queues).chain(limits(config, root)).chain(nodes::nodes(config, root, amendments));
+    all.chain(of_file).collect()
 }
 
-fn named(
+/// Those of which `qmgr` says nothing.
+fn of_file(config: &Config, root: Option<&DeTable>) -> Vec<Object> {
+    let one = |section, name: &str, keys| named(section, name, keys, root, |_| false);
+    let qualities = config.qualities.all.iter().map(|quality| one("qos", &quality.name, people::quality(quality)));
+    let accounts = config.fair_share.accounts.iter();
+    let accounts = accounts.map(|account| one("account", &account.name, people::account(account)));
+    let reservations = config.reservations.iter();
+    let reservations = reservations.map(|window| one("reservation", &window.name, windows::reservation(window)));
+    let dedicated = config.dedicated.iter().enumerate().map(|(place, time)| Object {
+        section: "dedicated",
+        name: (place + 1).to_string(),
+        keys: set(windows::dedicated(time), |_| false),
+        table: Some(place),
+    });
+    qualities.chain(accounts).chain(reservations).chain(dedicated).collect()
+}
+
+/// The keys that are set.
+fn set(keys: Vec<Known>, is_said: impl Fn(&str) -> bool) -> Vec<Said> {
+    let said = |(key, value): Known| Some(Said { key: key.into(), value: value?, by_qmgr: is_said(key) });
+    keys.into_iter().filter_map(said).collect()
+}
+
+pub(super) fn named(
     section: &'static str,
     name: &str,
     keys: Vec<Known>,
@@ -51,9 +87,7 @@ fn named(
 ) -> Object {
     let is_it = |table: &DeTable| table.get("name").is_some_and(|known| known.get_ref().as_str() == Some(name));
     let table = tables(root, section).iter().position(|table| is_it(table));
-    let keys = keys.into_iter().filter(|(_, value)| value.is_some());
-    let keys = keys.map(|known| (known.clone(), is_said(known.0))).collect();
-    Object { section, name: name.to_string(), keys, table }
+    Object { section, name: name.to_string(), keys: set(keys, is_said), table }
 }
 
 /// The sections of this name in the file.
@@ -155,8 +189,7 @@ fn limits(config: &Config, root: Option<&DeTable>) -> Vec<Object> {
     let resources = config.resources();
     let object = |(number, limit): (usize, &Limit)| {
         let table = of_file.iter().find(|(_, known)| known == limit).map(|(place, _)| *place);
-        let keys = limit_keys(limit, &resources).into_iter().filter(|(_, value)| value.is_some());
-        let keys = keys.map(|known| (known, table.is_none())).collect();
+        let keys = set(limit_keys(limit, &resources), |_| table.is_none());
         Object { section: "limit", name: (number + 1).to_string(), keys, table }
     };
     config.limits.all.iter().enumerate().map(object).collect()

@@ -1,6 +1,7 @@
 //! `[[limit]]`: how much may run or wait on somebody's behalf.
 
 use super::{BOOLEAN, boolean, keys, resource_value, text, wanted, whole};
+use crate::model::account::ROOT_NAME;
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::limit::{Limit, Limits, Quantity, Scope, Selector, Stage};
@@ -25,6 +26,10 @@ pub fn limits(root: &Section, resources: &Resources) -> Result<Limits, ConfigErr
 fn limit(section: &Section, resources: &Resources) -> Result<Vec<Limit>, ConfigError> {
     section.only(keys("limit"))?;
     let scope = scope(section)?;
+    if scope.account == Selector::Named(ROOT_NAME.to_string()) {
+        let said = format!("`{ROOT_NAME}` is the whole system: for a limit on all jobs leave `account` out");
+        return Err(section.wrong_at("account", said));
+    }
     let overrides = section.read("override", BOOLEAN, boolean)?.unwrap_or(false);
     if overrides && !matches!(scope.qos, Selector::Named(_)) {
         return Err(section.wrong_at("override", "`override` needs a `qos` by name".to_string()));
@@ -130,6 +135,8 @@ mod tests {
         let unknown = refusal("[[limit]]\nrunning = { job = 4 }\n");
         assert!(unknown.contains("`job`") && unknown.contains("jobs"), "{unknown}");
         assert!(refusal("[[limit]]\nrunning = { jobs = -1 }\n").contains("from 0 on"));
+        let root = refusal("[[limit]]\naccount = \"root\"\nrunning = { jobs = 1 }\n");
+        assert!(root.contains("line 2") && root.contains("leave `account` out"), "{root}");
         assert!(refusal("[[limit]]\noverride = true\nrunning = { jobs = 1 }\n").contains("needs a `qos`"));
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         assert_eq!((&quality.default_for.users[..], quality.default_for.queues.len()), (&["ann".to_string()][..], 0));
         let none: Vec<_> = policy.limits.all.iter().filter(|limit| limit.overrides).collect();
         assert_eq!(none.len(), 2, "of jobs that run and that are queued, not of nodes: {none:?}");
-        assert!(none.iter().all(|limit| limit.softly().is_none() && limit.quantity.name() == "jobs"));
+        assert!(none.iter().all(|limit| limit.bounds().softly().is_none() && limit.quantity.name() == "jobs"));
         let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPTOR\"]\n");
         assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");
     }

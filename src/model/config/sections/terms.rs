@@ -66,7 +66,7 @@ fn thousandths(value: &DeValue) -> Option<u32> {
         (None, Some(number)) => number.as_str().parse().ok()?,
         (None, None) => return None,
     };
-    (number > 0.0 && number < 4_000_000.0).then_some((number * 1000.0) as u32)
+    (number > 0.0 && number < 4_000_000.0).then_some((number * 1000.0).round() as u32)
 }
 
 #[cfg(test)]

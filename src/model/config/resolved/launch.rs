@@ -1,0 +1,47 @@
+//! `[launch]` and `[primetime]`, key by key.
+
+use super::{Known, days, span, table};
+use crate::model::config::LaunchConfig;
+use crate::model::response::Response;
+use crate::model::site_time::PrimeHours;
+use crate::model::time::Span;
+use toml::Value;
+
+/// How jobs are started and ended.
+pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
+    let (retries, limits) = (config.rules.retries, config.rules.limits);
+    let limits = [("mem", limits.mem), ("pmem", limits.pmem), ("vmem", limits.vmem), ("cput", limits.cput)];
+    vec![
+        ("login", Some(config.login.into())),
+        ("grace", Some(span(config.grace))),
+        ("overrun", Some(span(config.overrun))),
+        ("walltime_action", Some(config.rules.walltime.name().into())),
+        ("limits", Some(table(limits.map(|(name, response)| (name, answer(response)))))),
+        ("start_timeout", Some(config.start_timeout.map_or("none".into(), span))),
+        ("max_failed_starts", Some(i64::from(retries.most).into())),
+        ("retry", Some(span(retries.first))),
+        ("retry_max", Some(span(retries.longest))),
+        ("gpu_tool", Some(config.gpu_tool.display().to_string().into())),
+        ("gpu_look", Some(span(config.gpu_look))),
+    ]
+}
+
+/// `cancel`, or `cancel after 5m`.
+fn answer(response: Response) -> Value {
+    let action = response.action.name();
+    match (response.after, span(response.after)) {
+        (Span(0), _) => action.into(),
+        (_, after) => format!("{action} after {}", after.as_str().unwrap_or_default()).into(),
+    }
+}
+
+/// The hours of prime time; nothing where there is none.
+pub(super) fn primetime(hours: Option<&PrimeHours>) -> Vec<Known> {
+    let Some(hours) = hours else { return Vec::new() };
+    vec![
+        ("days", Some(days(&hours.days))),
+        ("from", Some(span(hours.from))),
+        ("to", Some(span(hours.to))),
+        ("cross", Some(hours.may_cross.into())),
+    ]
+}

@@ -1,0 +1,114 @@
+//! The scheduler's view of what the ledger knows, and how it is kept in line with that.
+
+use super::Ledger;
+use crate::model::accrual::Accrues;
+use crate::model::job::{Job, JobId};
+use crate::model::node::Node;
+use crate::model::promise::Promise;
+use crate::sched::change::Change;
+use crate::sched::plan::Plan;
+use crate::sched::snapshot::{self, ClassId};
+use crate::schedd::setup::Setup;
+use crate::schedd::view::View;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Ledger {
+    /// The scheduler's view.
+    pub fn cluster(&self) -> &snapshot::State {
+        &self.cluster
+    }
+
+    /// A node that is nowhere any more.
+    pub(super) fn unsee(&mut self, name: &str) {
+        self.cluster.make(Change::NoNode(Cow::Borrowed(name)));
+    }
+
+    /// The site's program was asked about a class of jobs.
+    pub fn note_asked(&mut self, class: ClassId) {
+        self.cluster.make(Change::Asked(class));
+    }
+
+    /// What it has said, the best node first; None if that is nothing.
+    pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
+        self.cluster.make(Change::Answered(class, nodes));
+        self.want_cycle();
+    }
+
+    /// The scheduler is to know of a plan's promises in its next cycle.
+    pub fn take_over(&mut self, plan: &Plan) {
+        self.cluster.take_over(plan);
+    }
+
+    /// Puts the queue in order for a cycle.
+    pub fn prioritise(&mut self) {
+        self.cluster.prioritise(&self.setup.policy, self.now);
+    }
+
+    /// The scheduler is to stand by what an earlier schedd promised.
+    pub fn recall(&mut self, promises: &BTreeMap<JobId, Promise>) {
+        self.view_stale();
+        for (&job, promise) in promises {
+            let Some(walltime) = self.known(job).map(|job| job.spec.walltime()) else { continue };
+            let span = walltime.unwrap_or(self.setup.policy.default_walltime);
+            self.cluster.make(Change::Promised { job, promise: Cow::Borrowed(promise), span });
+        }
+    }
+
+    /// Whether something changed that a cycle could act on; asked once.
+    pub fn take_cycle_due(&mut self) -> bool {
+        self.view_stale();
+        std::mem::take(&mut self.cycle_due)
+    }
+
+    /// Brings the view of arrays that have changed in line with them.
+    pub(super) fn view_stale(&mut self) {
+        for array in std::mem::take(&mut self.stale) {
+            self.view(array);
+        }
+    }
+
+    /// The scheduler's view with the jobs besides that wait for their begin time alone: what a
+    /// forecast begins with.
+    pub fn cluster_ahead(&self) -> snapshot::State {
+        let mut cluster = self.cluster.clone();
+        cluster.expect_no_answers();
+        for (begin, id) in &self.waiting {
+            let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
+            let begin = self.clock.table().time(*begin);
+            job.life.not_before = Some(begin);
+            job.life.eligibility.turn(Accrues::Eligible, begin);
+            cluster.enqueue(&job);
+        }
+        cluster
+    }
+
+    /// Brings the view of one job in line with it.
+    pub(super) fn view(&mut self, id: JobId) {
+        let job = self.jobs.get(&id).map(Arc::as_ref);
+        let change = Change::of(id, job, &self.setup.policy);
+        let change = match job.filter(|job| job.life.open_run().is_some()) {
+            Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),
+            None => change,
+        };
+        self.cluster.make(change);
+    }
+}
+
+/// What of the cluster is there without any job.
+pub(super) fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
+    cluster.make(Change::Order(setup.listed()));
+    setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
+    let pools = setup.config.pools.iter();
+    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+    nodes.into_iter().for_each(|node| cluster.make(seen(node)));
+}
+
+pub(super) fn seen(node: &Node) -> Change<'_> {
+    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
+}
+
+fn usable(node: &Node) -> bool {
+    node.up && !node.offline
+}
