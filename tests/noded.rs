@@ -145,6 +145,7 @@ impl Node {
             account: None,
             owner: Owner { user: own.name, uid: own.uid, gid: own.gid },
             payload: Payload::Script(format!("#!/bin/sh\n{text}\n").into_bytes()),
+            arguments: Default::default(),
             shell: None,
             login: false,
             interactive: false,

@@ -19,13 +19,17 @@ complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is ac
 complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
+complete -c qsub -s F -d 'What the script is given, in quotes; what stands behind the script on the command line is the same' -r
 complete -c qsub -s J -d 'Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once' -r
-complete -c qsub -s t -d 'The same, in TORQUE\'s and Grid Engine\'s spelling' -r
+complete -c qsub -s t -d 'The same in TORQUE\'s and Grid Engine\'s spelling, in which single indices and several ranges are joined by commas' -r
+complete -c qsub -s L -d 'Chunks in TORQUE\'s spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N' -r
 complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s v -d 'Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \\, keep a comma' -r
+complete -c qsub -s w -d 'Start the job in this folder, and let paths of files be relative to it' -r
 complete -c qsub -s f -d 'Accepted for PBS\'s sake: there is no helper process to avoid'
 complete -c qsub -s h -d 'Hold the job until qrls releases it'
 complete -c qsub -s I -d 'Interactive job: a shell on this terminal, on the nodes asked for. Of a script only the directives count. ~. at the start of a line ends the session, ~^Z suspends qsub'
+complete -c qsub -s n -d 'Have nodes without other jobs, as -W naccess=singlejob'
 complete -c qsub -s V -d 'Hand on the whole environment'
 complete -c qsub -s X -d 'Forward X11, for interactive jobs; not supported by this version'
 complete -c qsub -s z -d 'Do not print the job\'s id'

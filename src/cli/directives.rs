@@ -25,6 +25,21 @@ pub fn find(script: &[u8], prefix: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
+/// The prefix of Grid Engine's directives.
+const GRID_ENGINE: &[u8] = b"#$";
+
+/// Grid Engine's directives of a script: lines that begin with `#$` and go on with an option. The whole
+/// script is looked at, but only if one stands before its first command: what a script writes into
+/// another is not its own.
+pub fn grid_engine(script: &[u8]) -> Vec<Vec<u8>> {
+    let is_option = |line: &Vec<u8>| line.trim_ascii_start().starts_with(b"-");
+    if !find(script, GRID_ENGINE).iter().any(is_option) {
+        return Vec::new();
+    }
+    let lines = script.split(|&b| b == b'\n').filter_map(|line| line.strip_prefix(GRID_ENGINE));
+    lines.map(<[u8]>::to_vec).filter(is_option).collect()
+}
+
 /// The line, and the next as long as `\` stands at the end.
 fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut whole = line.to_vec();
@@ -108,6 +123,18 @@ mod tests {
     fn another_prefix_may_be_chosen_or_none() {
         assert_eq!(find(b"XX -N x\n#PBS -N y\n", b"XX"), [b" -N x"]);
         assert!(find(b"#PBS -N y\n", b"").is_empty());
+    }
+
+    #[test]
+    fn grid_engines_directives_count_wherever_they_stand() {
+        let shown = |script: &str| {
+            let found = grid_engine(script.as_bytes()).into_iter().map(|line| String::from_utf8(line).unwrap());
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(shown("#!/bin/sh\n#$ -cwd\n#$-N x\necho\n#$ -j y\n"), [" -cwd", "-N x", " -j y"]);
+        for none in ["#$Id: x$\n#$HOME\n", "echo\n#$ -cwd\n", "# $ -cwd\n", "#PBS -N x\n"] {
+            assert!(shown(none).is_empty(), "{none}");
+        }
     }
 
     #[test]

@@ -24,19 +24,43 @@ pub enum Line<T> {
 /// here; a line that PBS would not accept is a usage error (exit status 2).
 pub fn read<T: FromArgMatches>(command: fn() -> Command) -> Result<Line<T>, Failure> {
     let words: Vec<OsString> = crate::sys::env::args().skip(1).collect();
-    match words.as_slice() {
-        [only] if only == "--version" => {
-            exit::print(format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION")))?;
-            return Ok(Line::Answered);
-        }
-        [first, ..] if first == "--help" => {
-            exit::print(command().render_long_help().to_string())?;
-            return Ok(Line::Answered);
-        }
-        _ => {}
+    if answered(command, &words)? {
+        return Ok(Line::Answered);
     }
     let matches = matches(&mut command(), words)?;
     read_matches(&matches).map(Line::Asked)
+}
+
+/// Answers `--version`, as the only word, and `--help`; false for any other line.
+pub fn answered(command: fn() -> Command, words: &[OsString]) -> Result<bool, Failure> {
+    match words {
+        [only] if only == "--version" => {
+            exit::print(format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION")))?;
+            Ok(true)
+        }
+        [first, ..] if first == "--help" => {
+            exit::print(command().render_long_help().to_string())?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether the word is one of options, and no operand.
+pub fn is_option(word: &OsStr) -> bool {
+    matches!(word.as_bytes(), [b'-', _, ..])
+}
+
+/// Whether the value of the last option of this word is the next word.
+pub fn wants_next(command: &Command, word: &OsStr) -> bool {
+    let takes_value = |known: Option<&clap::Arg>| known.is_some_and(|arg| arg.get_action().takes_values());
+    let [b'-', letters @ ..] = word.as_bytes() else { return false };
+    if let Some(name) = letters.strip_prefix(b"-") {
+        return takes_value(command.get_arguments().find(|arg| arg.get_long().is_some_and(|l| l.as_bytes() == name)));
+    }
+    let of = |letter: u8| command.get_arguments().find(|arg| arg.get_short() == Some(char::from(letter)));
+    let first = letters.iter().position(|&letter| takes_value(of(letter)));
+    first.is_some_and(|first| first + 1 == letters.len())
 }
 
 /// What matches say.

@@ -7,6 +7,8 @@ mod accounts;
 
 mod amending;
 
+mod dialects;
+
 mod extras;
 
 mod nested;

@@ -6,10 +6,10 @@
 use super::directives;
 use super::environ::{self, Origin};
 use super::exit::{self, Failure};
-use super::getopt::{self, Line};
+use super::getopt;
 use super::interactive;
 use super::options::{JobOptions, Place, illegal, joined, unsupported};
-use super::script::Source;
+use super::script::{self, Source};
 use super::submission::{Wanted, Words};
 use crate::model::attribute::Setting;
 use crate::model::check;
@@ -24,6 +24,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+pub(super) mod dialects;
+
+mod queue;
+
+use dialects::{Place as Spoken, grid_engine, torque};
 
 /// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
 ///
@@ -41,6 +47,9 @@ pub struct Args {
     /// Start the job in this folder instead of the working directory
     #[arg(short = 'd', value_name = "folder")]
     pub folder: Option<OsString>,
+    /// What the script is given, in quotes; what stands behind the script on the command line is the same
+    #[arg(short = 'F', value_name = "arguments")]
+    pub arguments: Option<OsString>,
     /// Accepted for PBS's sake: there is no helper process to avoid
     #[arg(short = 'f')]
     pub foreground: bool,
@@ -54,9 +63,16 @@ pub struct Args {
     /// Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once
     #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
     pub array: Option<OsString>,
-    /// The same, in TORQUE's and Grid Engine's spelling
-    #[arg(short = 't', value_name = "X-Y[:Z][%M]")]
+    /// The same in TORQUE's and Grid Engine's spelling, in which single indices and several ranges are joined
+    /// by commas
+    #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]")]
     pub tasks: Option<OsString>,
+    /// Chunks in TORQUE's spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N
+    #[arg(short = 'L', value_name = "task_request")]
+    pub task_requests: Vec<OsString>,
+    /// Have nodes without other jobs, as -W naccess=singlejob
+    #[arg(short = 'n')]
+    pub node_exclusive: bool,
     /// Queue: queue, queue@server or @server
     #[arg(short = 'q', value_name = "queue")]
     pub queue: Option<OsString>,
@@ -66,6 +82,9 @@ pub struct Args {
     /// Hand on the whole environment
     #[arg(short = 'V')]
     pub all_variables: bool,
+    /// Start the job in this folder, and let paths of files be relative to it
+    #[arg(short = 'w', value_name = "folder")]
+    pub base: Option<OsString>,
     /// Forward X11, for interactive jobs; not supported by this version
     #[arg(short = 'X')]
     pub x11: bool,
@@ -91,10 +110,15 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Failure> {
-    let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
-    let plan = plan(&args, env::args().skip(1).collect(), &Here::find()?)?;
+    let words: Vec<OsString> = env::args().skip(1).collect();
+    if getopt::answered(command, &words)? {
+        return Ok(0);
+    }
+    let mut plan = plan(words, &Here::find()?)?;
+    exit::remark("qsub", &plan.remarks);
     let home = Home::find()?;
-    if args.dry_run {
+    queue::settle(&mut plan, &home)?;
+    if plan.dry_run {
         return super::ahead::trial::run(plan.submission, &home);
     }
     if plan.interactive {
@@ -152,13 +176,21 @@ struct Plan {
     quiet: bool,
     block: bool,
     interactive: bool,
+    is_grid_engine: bool,
+    dry_run: bool,
+    remarks: Vec<String>,
 }
 
-/// All that the command line and the script come to.
-fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
+/// All that the command line, in whosever words, and the script come to.
+fn plan(words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
+    let mut command = command();
+    let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
+    let args: Args = getopt::read_matches(&getopt::matches(&mut command, line.words.clone())?)?;
+    let args = &args;
     let source = Source::of(&args.operands)?;
     check_support(args)?;
-    let asked = args.wanted(&here.place())?;
+    let mut asked = args.wanted(&here.place())?;
+    asked.words.heed(line);
     let on_terminal = asked.is_true(INTERACTIVE);
     if on_terminal {
         interactive::require_terminal()?;
@@ -180,11 +212,34 @@ fn plan(args: &Args, words: Vec<OsString>, here: &Here) -> Result<Plan, Failure>
     }
     suits_array(&wanted)?;
     let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
+    let (is_grid_engine, remarks) = (wanted.words.is_grid_engine, std::mem::take(&mut wanted.words.remarks));
+    if is_grid_engine {
+        grid_engine::name_files(&mut wanted);
+    }
     let mut submission = submission(wanted, payload(source, script), joined(&words), here)?;
     if interactive {
         environ::add(&mut submission.environ, "TERM", here.var("TERM"));
     }
-    Ok(Plan { submission, quiet, block, interactive })
+    Ok(Plan { submission, quiet, block, interactive, is_grid_engine, dry_run: args.dry_run, remarks })
+}
+
+/// The words with those of files that `-@` names in their place.
+fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let (mut all, mut words) = (Vec::new(), words.iter());
+    while let Some(word) = words.next() {
+        match word.as_bytes() {
+            b"--" => {
+                all.push(word.clone());
+                all.extend(words.by_ref().cloned());
+            }
+            b"-@" => {
+                let file = words.next().ok_or_else(|| Failure::usage("option requires an argument -- '@'"))?;
+                all.extend(script::options(file)?);
+            }
+            _ => all.push(word.clone()),
+        }
+    }
+    Ok(all)
 }
 
 /// The attribute of `-I`.
@@ -221,24 +276,39 @@ pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Settin
 
 /// What the script's directives ask for.
 fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
-    let prefix = args.prefix.as_deref().or(here.var("PBS_DPREFIX")).unwrap_or(OsStr::new(directives::PREFIX));
+    let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
+    let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
+    let (mut found, mut spoken) = (directives::find(script, prefix.as_bytes()), Spoken::Directive);
+    // Whoever wrote both kinds wrote one of them for PBS.
+    if found.is_empty() && chosen.is_none() {
+        (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
+    }
     let (mut wanted, mut parser) = (Wanted::default(), None);
-    for line in directives::find(script, prefix.as_bytes()) {
+    for line in found {
         let words = directives::words(&line)?;
         let parser = parser.get_or_insert_with(command);
-        let asked = of_directive(parser, &words, here).map_err(|failure| as_directive(&words, failure))?;
+        let asked = of_directive(parser, &words, spoken, here).map_err(|failure| as_directive(&words, failure))?;
         wanted.follow(asked);
     }
     Ok(wanted)
 }
 
-fn of_directive(parser: &mut clap::Command, words: &[OsString], here: &Here) -> Result<Wanted, Failure> {
-    let args: Args = getopt::matches(parser, words.to_vec()).and_then(|matches| getopt::read_matches(&matches))?;
+fn of_directive(
+    parser: &mut clap::Command,
+    words: &[OsString],
+    spoken: Spoken,
+    here: &Here,
+) -> Result<Wanted, Failure> {
+    let mut line = dialects::in_pbs(parser, words, spoken)?;
+    let words = std::mem::take(&mut line.words);
+    let args: Args = getopt::matches(parser, words).and_then(|matches| getopt::read_matches(&matches))?;
     if !args.operands.is_empty() {
         return Err(Failure::usage(""));
     }
     check_support(&args)?;
-    args.wanted(&here.place())
+    let mut wanted = args.wanted(&here.place())?;
+    wanted.words.heed(line);
+    Ok(wanted)
 }
 
 /// PBS shows the usage for most bad values in directives too; for these it shows the directive.
@@ -261,9 +331,8 @@ fn check_support(args: &Args) -> Result<(), Failure> {
     }
     match (&args.array, &args.tasks) {
         (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
-        (_, Some(range)) if !check::array_range(&range.to_string_lossy()) => {
-            let text = "illegal -t value: one range of indices is accepted, X-Y[:Z][%M]; no list, no single index";
-            Err(Failure::usage(text))
+        (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
+            Err(Failure::usage("illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]"))
         }
         _ => Ok(()),
     }
@@ -287,8 +356,9 @@ const ARRAY: &str = "array_indices_submitted";
 
 impl Args {
     /// The indices of an array.
-    fn range(&self) -> Option<&OsString> {
-        self.array.as_ref().or(self.tasks.as_ref())
+    fn range(&self) -> Option<String> {
+        let tasks = || torque::indices(&self.tasks.as_ref()?.to_string_lossy());
+        self.array.as_ref().map(|range| range.to_string_lossy().into_owned()).or_else(tasks)
     }
 
     fn wanted(&self, place: &Place) -> Result<Wanted, Failure> {
@@ -297,7 +367,13 @@ impl Args {
             all_variables: self.all_variables,
             quiet: self.quiet,
             folder: self.folder.clone(),
+            base: self.base.clone(),
+            arguments: self.arguments.as_deref().map(torque::arguments).transpose()?,
+            remarks: torque::remarks(&self.job.others),
+            ..Words::default()
         };
+        let base = self.base.as_ref().map(|base| place.workdir.join(base));
+        let place = &Place { workdir: base.as_deref().unwrap_or(place.workdir), ..*place };
         let mut wanted = Wanted { words, settings: Vec::new() };
         if self.hold {
             wanted.set("Hold_Types", "u");
@@ -309,7 +385,13 @@ impl Args {
             wanted.set("queue", destination(queue)?);
         }
         if let Some(range) = self.range() {
-            wanted.set(ARRAY, range.to_string_lossy().as_ref());
+            wanted.set(ARRAY, range);
+        }
+        if self.node_exclusive {
+            wanted.set("naccess", "singlejob");
+        }
+        if !self.task_requests.is_empty() {
+            wanted.put(Setting::resource("select", torque::tasks_as_select(&self.task_requests)?));
         }
         self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
         Ok(wanted)
@@ -320,8 +402,9 @@ impl Args {
 pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
     let shown = text.to_string_lossy();
     let (queue, server) = shown.split_once('@').unwrap_or((&shown, ""));
+    let is_too_long = |queue: &str| queue.chars().count() > 15;
     let word = |text: &str| !text.contains(|c: char| c == '@' || c.is_whitespace() || c.is_control());
-    if queue.chars().count() > 15 || !word(queue) || !word(server) {
+    if queue.split(',').any(is_too_long) || !word(queue) || !word(server) {
         return Err(Failure::new(exit::USAGE, format!("illegally formed destination: {shown}")));
     }
     Ok(shown.into_owned())
@@ -337,11 +420,19 @@ fn payload(source: Source, script: Vec<u8>) -> Payload {
 fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) -> Result<Submission, Failure> {
     let origin = Origin { vars: &here.vars, workdir: here.workdir.as_os_str(), host: &here.host, system: &here.system };
     let words = wanted.words;
+    let workdir = words.base(&here.workdir);
+    let origin = Origin { workdir: workdir.as_os_str(), ..origin };
     let environ = environ::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
-    let workdir = words.folder.map_or_else(|| here.workdir.clone(), |folder| here.workdir.join(folder));
+    let (mut settings, mut environ) = (wanted.settings, environ);
+    for (attribute, value) in words.attributes(&here.workdir) {
+        settings.push(Setting::new(attribute, value));
+    }
+    if words.is_grid_engine {
+        grid_engine::tell(&mut environ, &origin, &settings);
+    }
     Ok(Submission {
         token: random()?,
-        settings: wanted.settings,
+        settings,
         payload,
         environ,
         workdir: Text(workdir.into_os_string().into_vec()),

@@ -1,5 +1,6 @@
 //! What a job is to run: a script from a file or from standard input, or a command.
 
+use super::directives;
 use super::exit::{self, Failure};
 use crate::model::check::{self, NameFault};
 use crate::model::refusal::Refusal;
@@ -57,6 +58,13 @@ impl Source {
         }
         Ok(script)
     }
+}
+
+/// The words of a file of options: those of a command line, and lines of remarks that begin with `#`.
+pub fn options(file: &OsStr) -> Result<Vec<OsString>, Failure> {
+    let text = read_file(Path::new(file))?;
+    let lines = text.split(|&b| b == b'\n').filter(|line| !line.trim_ascii_start().starts_with(b"#"));
+    Ok(lines.map(directives::words).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// Checks a job's name; a `=` before it, which some clients write in `-N=name`, is forgiven.

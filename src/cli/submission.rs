@@ -1,10 +1,13 @@
 //! What a job's submitter wants, gathered from directives and from the command line.
 
+use super::qsub::dialects::Line;
 use crate::model::attribute::Setting;
 use crate::model::check;
 use crate::model::text::Text;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// What the options of one place, or of several together, ask for.
 #[derive(Clone, Debug, Default)]
@@ -24,8 +27,16 @@ pub struct Words {
     pub all_variables: bool,
     /// `-z`.
     pub quiet: bool,
-    /// `-d`.
+    /// `-d`: where the job starts.
     pub folder: Option<OsString>,
+    /// `-w`: what counts as where qsub runs.
+    pub base: Option<OsString>,
+    /// What the script is given.
+    pub arguments: Option<Vec<OsString>>,
+    /// Some of it was said in Grid Engine's words.
+    pub is_grid_engine: bool,
+    /// What of it is not as it was asked for.
+    pub remarks: Vec<String>,
 }
 
 impl Wanted {
@@ -80,12 +91,44 @@ impl Wanted {
 }
 
 impl Words {
+    /// Takes in what a line in other words says beside its words in PBS's.
+    pub fn heed(&mut self, line: Line) {
+        self.is_grid_engine |= line.is_grid_engine;
+        self.remarks.extend(line.remarks);
+        self.arguments = Some(line.arguments).filter(|words| !words.is_empty()).or(self.arguments.take());
+    }
+
+    /// What counts as where qsub runs.
+    pub fn base(&self, workdir: &Path) -> PathBuf {
+        self.base.as_ref().map_or_else(|| workdir.to_path_buf(), |base| plain(&workdir.join(base)))
+    }
+
+    /// What it comes to in attributes.
+    pub fn attributes(&self, workdir: &Path) -> Vec<(&'static str, Text)> {
+        let folder = self.folder.as_ref().map(|folder| plain(&workdir.join(folder)));
+        let folder = folder.or_else(|| self.base.as_ref().map(|_| self.base(workdir)));
+        let folder = folder.map(|folder| ("init_work_dir", Text(folder.into_os_string().into_vec())));
+        let words = self.arguments.as_ref().filter(|words| !words.is_empty());
+        let ended = |word: &OsString| [word.as_bytes(), b"\0"].concat();
+        let arguments = words.map(|words| ("job_arguments", Text(words.iter().flat_map(ended).collect())));
+        folder.into_iter().chain(arguments).collect()
+    }
+
     fn follow(&mut self, next: Words) {
         self.variables = next.variables.or(self.variables.take());
         self.folder = next.folder.or(self.folder.take());
+        self.base = next.base.or(self.base.take());
+        self.arguments = next.arguments.or(self.arguments.take());
+        self.is_grid_engine |= next.is_grid_engine;
+        self.remarks.extend(next.remarks);
         self.all_variables |= next.all_variables;
         self.quiet |= next.quiet;
     }
+}
+
+/// The path without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components().collect()
 }
 
 /// Whether both set one attribute, or one resource.

@@ -56,6 +56,13 @@ impl Elements {
         elements
     }
 
+    /// One that waits at each of these positions, and none elsewhere.
+    pub fn of(positions: &Spans) -> Elements {
+        let mut elements = Elements::default();
+        positions.iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
+        elements
+    }
+
     /// The elements that these runs make up.
     pub fn of_runs(runs: impl IntoIterator<Item = Run>) -> Elements {
         let mut elements = Elements::default();

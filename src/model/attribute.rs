@@ -20,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod dialects;
+
 mod table;
 
 use table::{Attribute, Effect, TABLE, Who};
@@ -60,6 +62,8 @@ pub struct Draft {
     pub comment: Option<String>,
     /// The dependencies to add to those it has.
     pub depend: Wish,
+    /// The names of jobs to wait for, and patterns of such names.
+    pub names: Vec<String>,
     /// The eligible time that an operator says it has now.
     pub eligible_time: Option<Span>,
     /// What of it is not as it was asked for, for who asked.
@@ -75,6 +79,7 @@ impl Draft {
             run_count: job.life.run_count,
             comment: job.life.comment.clone(),
             depend: Wish::default(),
+            names: Vec::new(),
             eligible_time: None,
             notes: Vec::new(),
         }
@@ -151,7 +156,8 @@ const RUNNING: [&str; 5] = ["walltime", "cput", "soft_walltime", "min_walltime",
 /// exists is for the caller to find out.
 pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result<Draft, Refusal> {
     let mut draft = blank(origin, context.policy.precedence.own_say.unsaid());
-    let settings = &with_wishes(settings);
+    let (settings, notes) = dialects::translated(with_wishes(settings), context.resources)?;
+    draft.notes = notes;
     for setting in settings.iter().filter(|setting| setting.attribute != LIST) {
         match setting.attribute.as_str() {
             "queue" => draft.spec.queue = destination(&setting.value.lossy(), context.server)?,
@@ -161,7 +167,7 @@ pub fn submit(settings: &[Setting], origin: Origin, context: &Context) -> Result
     if draft.spec.queue.is_empty() {
         draft.spec.queue = context.default_queue.ok_or_else(Refusal::no_default_queue)?.to_string();
     }
-    draft.spec.request = Arc::new(Request::parse(&asked(settings)?, context.resources)?);
+    draft.spec.request = Arc::new(Request::parse(&asked(&settings)?, context.resources)?);
     suits_array(&draft.spec)?;
     suits_geometry(&draft.spec)?;
     context.grant_quality(&draft.spec)?;
@@ -265,6 +271,7 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         umask: None,
         block: false,
         array: None,
+        array_list: None,
         max_run_subjobs: None,
         retry: 0,
         retry_delay: Span(0),
@@ -276,6 +283,8 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         program: origin.program,
         environ: origin.environ,
         workdir: origin.workdir,
+        init_workdir: None,
+        job_arguments: Text::default(),
         submit_host: origin.submit_host,
         arguments: origin.arguments,
         other: BTreeMap::new(),
@@ -286,6 +295,7 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         run_count: 0,
         comment: None,
         depend: Wish::default(),
+        names: Vec::new(),
         eligible_time: None,
         notes: Vec::new(),
     }

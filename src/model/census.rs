@@ -98,7 +98,7 @@ impl Times {
 
     /// Of one that is yet to come, and will stand so.
     fn of_new(spec: &Spec, standing: State) -> Times {
-        let all = spec.array.map_or(1, |indices| indices.count()).into();
+        let all = spec.element_count().unwrap_or(1).into();
         Times { all, waiting: if standing == State::Queued { all } else { 0 } }
     }
 

@@ -166,6 +166,14 @@ pub fn array_range(text: &str) -> bool {
     }
 }
 
+/// Ranges `X-Y[:Z]` with X at most Y, and single indices, joined by commas.
+pub fn array_list(text: &str) -> bool {
+    let is_range = |range: &str| array_range(range) && !range.contains('%');
+    let is_index = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_one = |range: &str| range.split_once('-').is_some_and(|(first, last)| first == last && is_index(first));
+    text.split(',').all(|range| is_range(range) || is_index(range) || is_one(range))
+}
+
 /// `all`, `job_start` or `none`.
 pub fn tolerance(text: &str) -> bool {
     ["all", "job_start", "none"].contains(&text)

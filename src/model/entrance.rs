@@ -90,7 +90,7 @@ impl Entrance<'_> {
             return Err(Refusal::queue_denied());
         }
         queue.access.admits(&self.visitor, &queue.name)?;
-        let count = spec.array.map(|indices| indices.count());
+        let count = spec.element_count();
         if count.is_some_and(|count| queue.max_array_size.is_some_and(|most| count > most)) {
             return Err(Refusal::array_too_large());
         }

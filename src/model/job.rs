@@ -4,6 +4,7 @@ use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
 use super::bounds::Bound;
 use super::depend::Bars;
+use super::index_list::IndexList;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -234,6 +235,9 @@ pub struct Spec {
     /// `-J`: the indices, if it is an array of jobs.
     #[serde(default)]
     pub array: Option<Indices>,
+    /// Those of the indices that there are, where some of the range are left out.
+    #[serde(default)]
+    pub array_list: Option<IndexList>,
     /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
@@ -263,6 +267,12 @@ pub struct Spec {
     pub environ: Digest,
     /// Where qsub ran, absolute.
     pub workdir: Text,
+    /// Where the job is to start, absolute, if its owner says so.
+    #[serde(default)]
+    pub init_workdir: Option<Text>,
+    /// What the script is given: each argument ended by a zero byte.
+    #[serde(default)]
+    pub job_arguments: Text,
     /// Where qsub ran: the host.
     pub submit_host: String,
     /// `Submit_arguments`.
@@ -277,6 +287,18 @@ fn one() -> f64 {
 }
 
 impl Spec {
+    /// The elements of the array that it is, none of them begun.
+    pub fn elements(&self) -> Option<Elements> {
+        let count = self.array?.count();
+        Some(self.array_list.as_ref().map_or_else(|| Elements::new(count), |list| Elements::of(&list.positions())))
+    }
+
+    /// How many elements it has, if it is an array.
+    pub fn element_count(&self) -> Option<u32> {
+        let count = self.array?.count();
+        Some(self.array_list.as_ref().map_or(count, |list| list.positions().len()))
+    }
+
     /// The walltime asked for.
     pub fn walltime(&self) -> Option<Span> {
         match self.request.list.get("walltime") {

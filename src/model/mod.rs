@@ -44,6 +44,10 @@ pub mod hook;
 
 pub mod indices;
 
+pub mod index_list;
+
+pub mod placeholder;
+
 pub mod job;
 
 pub mod grant;

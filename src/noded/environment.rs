@@ -87,6 +87,7 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     count_nodes(&mut environment, &launch.shares);
     tell_grant(&mut environment, &launch.shares);
     set_gpus(&mut environment, launch, around);
+    super::dialects::tell(&mut environment, launch, around.nodes);
     environment.entry("PATH".into()).or_insert_with(|| PATH.into());
     environment
 }

@@ -285,7 +285,9 @@ pub struct Contents<'a> {
     pub script: Option<&'a [u8]>,
     /// The node file's text.
     pub nodes: &'a str,
-    /// Who is to own script and node file, where that is not this process's user.
+    /// Files to lie beside it: name and text.
+    pub more: &'a [(&'static str, String)],
+    /// Who is to own these files, where that is not this process's user.
     pub owner: Option<(u32, u32)>,
 }
 
@@ -321,6 +323,9 @@ fn fill(beside: &Path, contents: &Contents) -> io::Result<Built> {
     bytes.resize(RESERVED, b' ');
     (&record).write_all(&bytes)?;
     create(beside, "nodes", 0o400, contents.owner)?.write_all(contents.nodes.as_bytes())?;
+    for (name, text) in contents.more {
+        create(beside, name, 0o400, contents.owner)?.write_all(text.as_bytes())?;
+    }
     if let Some(script) = contents.script {
         create(beside, "script", 0o500, contents.owner)?.write_all(script)?;
     }
@@ -419,7 +424,8 @@ mod tests {
     fn the_second_to_build_an_attempt_finds_the_first_and_leaves_nothing_behind() {
         let state = state();
         let (one, two) = (identity(1), identity(2));
-        let contents = |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", owner: None };
+        let contents =
+            |identity| Contents { identity, script: Some(b"#!/bin/sh\n"), nodes: "a\na\n", more: &[], owner: None };
         let first = build(state.path(), &contents(&one)).unwrap();
         assert!(first.is_some());
         assert!(build(state.path(), &contents(&two)).unwrap().is_none());
@@ -433,7 +439,7 @@ mod tests {
     #[test]
     fn an_outcome_is_read_as_it_was_written() {
         let state = state();
-        let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
+        let contents = Contents { identity: &identity(1), script: None, nodes: "", more: &[], owner: None };
         let built = build(state.path(), &contents).unwrap().unwrap();
         assert_eq!(built.folder.outcome().unwrap(), None);
         let outcome = Outcome {
@@ -457,7 +463,7 @@ mod tests {
     #[test]
     fn half_an_order_left_before_another_spoils_nothing() {
         let state = state();
-        let contents = Contents { identity: &identity(1), script: None, nodes: "", owner: None };
+        let contents = Contents { identity: &identity(1), script: None, nodes: "", more: &[], owner: None };
         let folder = build(state.path(), &contents).unwrap().unwrap().folder;
         fs::write(folder.path.join("orders"), "canc").unwrap();
         folder.append(&Control::Signal(10)).unwrap();

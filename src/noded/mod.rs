@@ -49,6 +49,8 @@ pub mod shepherd;
 
 pub mod environment;
 
+pub mod dialects;
+
 pub mod task;
 
 pub mod program;
@@ -123,6 +125,7 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         account: None,
         owner: Owner { user: "ann".into(), uid: 1, gid: 1 },
         payload: crate::wire::message::Payload::Script(b"#!/bin/sh\n".to_vec()),
+        arguments: Default::default(),
         shell: None,
         login: false,
         interactive: false,

@@ -34,6 +34,7 @@ pub fn of(launch: &Launch, account: &Account, host: &str, script: &Path) -> io::
         Payload::Script(text) => {
             let mut words = interpreter(launch.shell.as_ref(), host, text, account);
             words.push(script.as_os_str().to_os_string());
+            words.extend(given(&launch.arguments));
             if launch.login { under_login_shell(&words, account) } else { directly(words) }
         }
     }
@@ -43,6 +44,12 @@ fn command(words: &[Text]) -> io::Result<Program> {
     let words: Vec<OsString> = words.iter().map(|word| OsString::from_vec(word.0.clone())).collect();
     let file = PathBuf::from(words.first().cloned().unwrap_or_default());
     Ok(Program { file, arguments: strings(words)?, needs: Vec::new() })
+}
+
+/// The words of arguments that a zero byte ends each.
+fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
+    let words = arguments.0.split_inclusive(|&byte| byte == 0);
+    words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
 
 /// A shell that takes its commands from the terminal.
@@ -140,6 +147,8 @@ mod tests {
         assert_eq!(arguments(&launch), ["-zsh", "-c", "exec /usr/bin/env 'python3 -u' '/s p/script'"]);
         launch.login = false;
         assert_eq!(arguments(&launch), ["/usr/bin/env", "python3 -u", "/s p/script"]);
+        launch.arguments = "a b\0\0-x\0".into();
+        assert_eq!(arguments(&launch)[3..], ["a b", "", "-x"]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::spawner::{Seat, Word, say};
 use super::staging::{self, Staging};
 use super::terminal::Terminal;
 use super::watch::Watch;
-use super::{limits, program, task, tmpdir};
+use super::{dialects, limits, program, task, tmpdir};
 use crate::model::hook::Occasion;
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
@@ -106,7 +106,9 @@ fn record(site: &Site, launch: &Launch, account: Option<&Account>) -> io::Result
     };
     let owner = account.and_then(|account| other_owner(site, account));
     let nodes = launch.place.nodes.clone().unwrap_or_else(|| node_file(&launch.shares));
-    let built = folder::build(&site.state, &Contents { identity: &identity, script, nodes: &nodes, owner })?;
+    let more = dialects::files(launch);
+    let contents = Contents { identity: &identity, script, nodes: &nodes, more: &more, owner };
+    let built = folder::build(&site.state, &contents)?;
     Ok(built.map(|built| (built, cookie)))
 }
 

@@ -129,7 +129,7 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
 fn imagined(desk: &Desk, submission: &Submission) -> Result<(Job, bool), Refusal> {
     let owner = desk.caller.owner.clone();
     let (draft, bonds) = desk.draft(&owner, submission)?;
-    let elements = draft.spec.array.map(|indices| desk.elements(indices)).transpose()?;
+    let elements = desk.elements(&draft.spec)?;
     let (ledger, number) = (&desk.ledger, desk.ledger.next_number());
     let held = !draft.holds.is_none() || !bonds.bars().are_open();
     let mut life = Life::new(draft.holds, draft.run_count, ledger.now);

@@ -30,6 +30,7 @@ impl Desk<'_> {
         let is_member = |group: &str| is_member(&job.owner, group);
         let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
+        self.wait_for_named(&job.owner, &mut after);
         let above = self.fit_again(&job, &mut after.spec)?;
         after.notes.extend(above);
         if let Some(reservation) = self.ledger.reservation_queue(&after.spec.queue) {

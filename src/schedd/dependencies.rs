@@ -5,6 +5,8 @@ pub mod asked;
 
 pub mod cycle;
 
+pub mod named;
+
 use super::ledger::Ledger;
 use crate::model::bonds::{Standing, Tied};
 use crate::model::depend::{Edge, Kind, Tie};

@@ -9,6 +9,7 @@ use crate::model::config::Workdir;
 use crate::model::hook::rites::{Rites, around_a_job};
 use crate::model::hook::{Occasion, asked};
 use crate::model::job::{Job, Program, Run, Want};
+use crate::model::placeholder;
 use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::shown::data;
@@ -87,11 +88,16 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         account: job.spec.account.clone(),
         owner: job.owner.clone(),
         payload,
+        arguments: job.spec.job_arguments.clone(),
         shell: job.spec.shell.clone(),
         login: setup.config.launch.login,
         interactive: job.spec.interactive,
         environ,
-        workdir: if in_home { Text::default() } else { job.spec.workdir.clone() },
+        workdir: match &job.spec.init_workdir {
+            Some(folder) => folder.clone(),
+            None if in_home => Text::default(),
+            None => job.spec.workdir.clone(),
+        },
         output: stream(job, job.spec.output.as_ref(), 'o'),
         error: stream(job, job.spec.error.as_ref(), 'e'),
         join: job.spec.join,
@@ -126,33 +132,5 @@ fn stream(job: &Job, given: Option<&Text>, letter: char) -> Text {
         Some(at) if given.0[at] == b':' => &given.0[at + 1..],
         _ => &given.0,
     };
-    Text(with_index(path, job.id.index()))
-}
-
-/// What stands in a path for the index of an array's element.
-const INDEX: &[u8] = b"^array_index^";
-
-fn with_index(path: &[u8], index: Option<u32>) -> Vec<u8> {
-    let Some(index) = index else { return path.to_vec() };
-    let (mut filled, mut rest) = (Vec::new(), path);
-    while let Some(at) = rest.windows(INDEX.len()).position(|part| part == INDEX) {
-        filled.extend_from_slice(&rest[..at]);
-        filled.extend_from_slice(index.to_string().as_bytes());
-        rest = &rest[at + INDEX.len()..];
-    }
-    filled.extend_from_slice(rest);
-    filled
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_index_of_an_element_is_filled_in_wherever_it_is_asked_for() {
-        let filled = |path: &str, index| String::from_utf8(with_index(path.as_bytes(), index)).unwrap();
-        assert_eq!(filled("/d/^array_index^/x.^array_index^", Some(7)), "/d/7/x.7");
-        assert_eq!(filled("/d/^array_inde", Some(7)), "/d/^array_inde");
-        assert_eq!(filled("/d/^array_index^", None), "/d/^array_index^");
-    }
+    Text(placeholder::filled(path, job.id, &job.spec.name))
 }

@@ -4,7 +4,7 @@ use super::reports;
 use super::requests::{Desk, Granted};
 use crate::model::array::{self, Elements, Indices, Standing};
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Job, JobId};
+use crate::model::job::{Attempt, Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::signal;
 use crate::model::spans::Spans;
@@ -12,11 +12,12 @@ use crate::model::state::State;
 use std::sync::Arc;
 
 impl Desk<'_> {
-    /// The elements of a new array.
-    pub(super) fn elements(&self, indices: Indices) -> Result<Arc<Elements>, Refusal> {
-        match self.ledger.setup.config.server.max_array_size {
-            Some(most) if indices.count() > most => Err(Refusal::array_too_large()),
-            _ => Ok(Arc::new(Elements::new(indices.count()))),
+    /// The elements of a new array; None for what is none.
+    pub(super) fn elements(&self, spec: &Spec) -> Result<Option<Arc<Elements>>, Refusal> {
+        let most = self.ledger.setup.config.server.max_array_size;
+        match spec.element_count().is_some_and(|count| most.is_some_and(|most| count > most)) {
+            true => Err(Refusal::array_too_large()),
+            false => Ok(spec.elements().map(Arc::new)),
         }
     }
 

@@ -114,7 +114,7 @@ impl Desk<'_> {
             self.keep(text);
         }
         let environ = self.keep(&with_queue(&submission.environ, &self.asked_queue(submission)));
-        let elements = draft.spec.array.map(|indices| self.elements(indices)).transpose()?;
+        let elements = self.elements(&draft.spec)?;
         let id = self.ledger.take_number(elements.is_some());
         self.ledger.also(Change::Token(owner.uid, submission.token, id, self.ledger.now));
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
@@ -148,6 +148,7 @@ impl Desk<'_> {
         self.grant_group(owner, None, &draft.spec)?;
         self.check_hosts(None, &draft.spec)?;
         notices::may_be_told(owner, None, &draft.spec)?;
+        self.wait_for_named(owner, &mut draft);
         let bonds = self.bonds(None, &draft.depend)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());

@@ -6,6 +6,7 @@ use super::place;
 use crate::model::array::{self, Counts};
 use crate::model::depend::{self, Edge};
 use crate::model::job::{Join, Part, Program, Run};
+use crate::model::placeholder;
 use crate::model::reason::Reason;
 use crate::model::resource::Value;
 use crate::model::state::State;
@@ -228,13 +229,13 @@ impl<'a> View<'a> {
         let (spec, id) = (&self.record.job.spec, self.record.job.id);
         let path = asked.as_ref().map(Text::lossy).unwrap_or_else(|| {
             let folder = spec.workdir.lossy();
-            let each = if id.part == Part::Whole { String::new() } else { format!(".{INDEX_MARK}") };
+            let each = if id.part == Part::Whole { String::new() } else { format!(".{}", placeholder::INDEX) };
             let (host, folder) = (&spec.submit_host, folder.trim_end_matches('/'));
             format!("{host}:{folder}/{}.{letter}{}{each}", spec.name, id.number).into()
         });
-        match id.index() {
-            Some(index) if path.contains(INDEX_MARK) => path.replace(INDEX_MARK, &index.to_string()).into(),
-            _ => path,
+        match path.contains('^') {
+            true => String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, &spec.name)).into_owned().into(),
+            false => path,
         }
     }
 
@@ -299,7 +300,8 @@ impl<'a> View<'a> {
         self.given("sandbox");
         // Only its node knows the name of a folder of its own.
         let known = session.filter(|_| spec.other.get("sandbox").is_none_or(|sandbox| sandbox != "PRIVATE"));
-        self.out.text_if("jobdir", known.and_then(|_| self.home()));
+        let folder = spec.init_workdir.as_ref().map(|folder| folder.lossy());
+        self.out.text_if("jobdir", known.and_then(|_| folder.or_else(|| self.home().map(Into::into))));
         self.given("stagein");
         self.given("stageout");
         self.out.number("substate", self.substate());
@@ -370,6 +372,10 @@ impl<'a> View<'a> {
         if !self.is_begun_element() {
             self.out.text("Submit_arguments", spec.arguments.lossy());
         }
+        let given = spec.job_arguments.0.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+        let given = given.collect::<Vec<_>>().join(" ").trim_end().to_string();
+        self.out.text_if("job_arguments", Some(given).filter(|given| !given.is_empty()));
+        self.out.text_if("init_work_dir", spec.init_workdir.as_ref().map(Text::lossy));
         let Program::Command(words) = &spec.program else { return };
         let mut tagged = words.iter().map(|word| word.lossy());
         let executable = tagged.next().unwrap_or_default();
@@ -391,7 +397,8 @@ impl<'a> View<'a> {
         self.out.boolean("array", true);
         let counts = format!("Queued:{queued} Running:{running} Exiting:0 Expired:{ended}");
         self.out.text("array_state_count", counts);
-        self.out.text("array_indices_submitted", indices.submitted());
+        let list = job.spec.array_list.as_ref().map(ToString::to_string);
+        self.out.text("array_indices_submitted", list.unwrap_or_else(|| indices.submitted()));
         self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
     }
 
@@ -434,9 +441,6 @@ impl<'a> View<'a> {
         }
     }
 }
-
-/// What stands for the index of an element in the paths of its array.
-const INDEX_MARK: &str = "^array_index^";
 
 /// The status of a job that was deleted before it ran.
 const DELETED: i32 = 271;

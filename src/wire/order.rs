@@ -133,6 +133,8 @@ pub struct Launch {
     pub owner: Owner,
     /// What to run.
     pub payload: Payload,
+    /// What the script is given: each argument ended by a zero byte.
+    pub arguments: Text,
     /// `-S` as given, for a script.
     pub shell: Option<Text>,
     /// Whether the owner's login shell reads its profile first.

@@ -30,6 +30,7 @@ pub(super) enum Part {
 
 use super::accounts;
 use super::amending;
+use super::dialects;
 use super::nested;
 use super::queue;
 use super::reservations;
@@ -174,6 +175,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
+    dialects::DIALECTS,
     Extra {
         on: Programs(ACTORS),
         heading: "EXIT STATUS",

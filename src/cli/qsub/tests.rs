@@ -12,7 +12,6 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, 
     if !words.contains(&"--") {
         line.push(file.into());
     }
-    let matches = getopt::matches(&mut command(), line.clone())?;
     let here = Here {
         workdir: "/home/alice/w".into(),
         host: "head".into(),
@@ -20,7 +19,7 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, 
         now: Wall(0),
         vars: vars.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
-    plan(&getopt::read_matches(&matches)?, line, &here)
+    plan(line, &here)
 }
 
 /// All settings as `name=value`, sorted.
@@ -134,4 +133,44 @@ fn quiet_and_block_are_known_to_qsub_itself() {
     assert!(plan.quiet && plan.block);
     let plan = planned(&["-W", "block=false"], "#PBS -W block=true\n", &[]).unwrap();
     assert!(!plan.quiet && !plan.block);
+}
+
+#[test]
+fn directives_of_grid_engine_count_where_there_are_none_of_pbs() {
+    let script = "#!/bin/bash\n#$ -N ge -cwd\n#$ -pe smp 4 -l h_rt=1:0:0\n#$ -t 2-8:3 -tc 2 -j y\n";
+    let expected = [
+        "Job_Name=ge",
+        "Join_Path=oe",
+        "Resource_List.h_rt=1:0:0",
+        "Resource_List.pe=smp:4",
+        "array_indices_submitted=2-8:3",
+        "init_work_dir=/home/alice/w",
+        "max_run_subjobs=2",
+    ];
+    assert_eq!(settings(&[], script, &[]), expected);
+    let plan = planned(&[], script, &[]).unwrap();
+    let environ = String::from_utf8(plan.submission.environ).unwrap();
+    for entry in ["SGE_O_WORKDIR=/home/alice/w", "PE=smp", "SGE_TASK_FIRST=2", "SGE_TASK_LAST=8", "SGE_TASK_STEPSIZE=3"]
+    {
+        assert!(environ.split('\0').any(|known| known == entry), "{entry}: {environ:?}");
+    }
+    assert_eq!(settings(&[], &format!("#PBS -N pbs\n{script}"), &[]), ["Job_Name=pbs"]);
+    assert_eq!(settings(&["-C", "#X"], script, &[]), ["Job_Name=s.sh"]);
+    assert_eq!(planned(&[], "#$ -pe smp\n", &[]).unwrap_err().code, 1, "a directive error");
+}
+
+#[test]
+fn folders_arguments_and_output_are_those_of_the_dialect() {
+    let all = |words: &[&str], script: &str| settings(words, script, &[]).join(" ").replace('\0', "|");
+    assert_eq!(all(&["-d", "sub"], ""), "Job_Name=s.sh init_work_dir=/home/alice/w/sub");
+    assert_eq!(all(&["-w", "/x", "-o", "f"], ""), "Job_Name=s.sh Output_Path=head:/x/f init_work_dir=/x");
+    assert_eq!(planned(&["-w", "/x"], "", &[]).unwrap().submission.workdir, "/x".into());
+    assert_eq!(all(&["-F", "a 'b c'"], ""), "Job_Name=s.sh job_arguments=a|b c|");
+    assert_eq!(all(&["-n", "-t", "1-3,7"], ""), "Job_Name=s.sh array_indices_submitted=1-3,7 naccess=singlejob");
+    assert_eq!(all(&["-L", "tasks=2:lprocs=4"], ""), "Job_Name=s.sh Resource_List.select=2:ncpus=4");
+    let file = all(&[], "#$ -cwd -o /tmp -e $JOB_NAME.$JOB_ID.$TASK_ID\n");
+    assert!(file.starts_with("Error_Path=head:/home/alice/w/^job_name^.^job_number^.^array_index^ "), "{file}");
+    assert!(file.ends_with(" Output_Path=head:/tmp/^job_name^.o^job_number^ init_work_dir=/home/alice/w"), "{file}");
+    let plan = planned(&["-W", "x=QOS:high"], "", &[]).unwrap();
+    assert_eq!(plan.remarks, ["warning: -W x=QOS:high is for Moab and says nothing here"]);
 }

@@ -4,6 +4,7 @@ use super::{Context, DEFAULT_PROJECT, Draft};
 use crate::model::bounds::Warning;
 use crate::model::check;
 use crate::model::depend::{Fault, Wish};
+use crate::model::index_list::IndexList;
 use crate::model::job::Spec;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
@@ -66,6 +67,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("Account_Name", Who::Owner, false, Effect::Spec(account)),
     row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
     row("depend", Who::Owner, false, Effect::Draft(depend)),
+    row("hold_jid", Who::Owner, false, Effect::Draft(hold_jid)),
     row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
     row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
     row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
@@ -94,6 +96,8 @@ pub(super) const TABLE: &[Attribute] = &[
     row("eligible_time", Who::Operator, true, Effect::Draft(eligible_time)),
     row("run_count", Who::Owner, true, Effect::Draft(run_count)),
     row("array_indices_submitted", Who::Submitter, false, Effect::Draft(array)),
+    row("init_work_dir", Who::Submitter, false, Effect::Bytes(init_workdir)),
+    row("job_arguments", Who::Submitter, false, Effect::Bytes(job_arguments)),
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
@@ -195,6 +199,19 @@ fn depend(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusa
         Fault::Malformed | Fault::Illegal => Refusal::illegal_value("depend"),
     })?;
     draft.depend = std::mem::take(&mut draft.depend).with(wish);
+    Ok(())
+}
+
+/// Grid Engine's list of jobs to wait for, by id or by name: whose jobs these are, the server knows.
+fn hold_jid(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refusal> {
+    for part in text.split(',').map(str::trim) {
+        let is_id = part.starts_with(|c: char| c.is_ascii_digit());
+        match Wish::parse(&format!("afterany:{part}"), Some(context.server)) {
+            _ if part.is_empty() => return Err(Refusal::illegal_value("hold_jid")),
+            Ok(wish) if is_id => draft.depend = std::mem::take(&mut draft.depend).with(wish),
+            _ => draft.names.push(part.to_string()),
+        }
+    }
     Ok(())
 }
 
@@ -319,18 +336,36 @@ fn umask(spec: &mut Spec, text: &str) -> Option<()> {
     Some(())
 }
 
-/// `X-Y[:Z][%M]`. Indices beyond what is counted here are as if there were too many.
+/// `X-Y[:Z][%M]`, or several such ranges and indices joined by commas. Indices beyond what is counted here
+/// are as if there were too many.
 fn array(draft: &mut Draft, text: &str, _: &Context) -> Result<(), Refusal> {
     let illegal = |name| Refusal::illegal_value(name);
     let (indices, most) = text.split_once('%').map_or((text, None), |(indices, most)| (indices, Some(most)));
-    if !check::array_range(indices) {
+    if !check::array_list(indices) || !indices.contains(['-', ',']) {
         return Err(illegal("array_indices_submitted"));
     }
-    draft.spec.array = Some(indices.parse().map_err(|_| Refusal::array_too_large())?);
+    let list: IndexList = indices.parse().map_err(|_| Refusal::array_too_large())?;
+    draft.spec.array = Some(list.single().unwrap_or_else(|| list.enclosing()));
+    draft.spec.array_list = Some(list).filter(|list| list.single().is_none());
     match most {
         Some(most) => max_run_subjobs(&mut draft.spec, most).ok_or_else(|| illegal("max_run_subjobs")),
         None => Ok(()),
     }
+}
+
+/// A folder that a path can name, from the root on.
+fn init_workdir(spec: &mut Spec, path: &Text) -> Option<()> {
+    let is_place = path.0.starts_with(b"/") && !path.0.contains(&0) && path.0.len() <= LONGEST_PATH;
+    is_place.then(|| spec.init_workdir = Some(path.clone()))
+}
+
+/// The longest path there is, in bytes.
+const LONGEST_PATH: usize = 4096;
+
+/// Arguments, each ended by a zero byte.
+fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
+    let are_ended = words.0.last().is_none_or(|&last| last == 0);
+    are_ended.then(|| spec.job_arguments = words.clone())
 }
 
 fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {

@@ -10,6 +10,8 @@ struct Item<'a> {
     host: Option<&'a str>,
     /// `ppn`: processes.
     processes: u64,
+    /// `ppn=all`: whatever the host has.
+    whole: bool,
     /// `cpp` or `ncpus`: processors of each process; 0 when not given.
     processors: u64,
     gpus: u64,
@@ -38,7 +40,8 @@ pub(super) fn as_select(
 }
 
 fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
-    let mut item = Item { count: 1, host: None, processes: 1, processors: 0, gpus: 0, properties: Vec::new() };
+    let mut item =
+        Item { count: 1, host: None, processes: 1, whole: false, processors: 0, gpus: 0, properties: Vec::new() };
     let mut words = text.split(':');
     let first = words.next().unwrap_or_default();
     if first.bytes().all(|b| b.is_ascii_digit()) {
@@ -55,6 +58,7 @@ fn read<'a>(text: &'a str, resources: &Resources) -> Result<Item<'a>, Refusal> {
 
 fn qualify<'a>(item: &mut Item<'a>, word: &'a str, resources: &Resources) -> Result<(), Refusal> {
     match word.split_once('=') {
+        Some(("ppn", "all")) => item.whole = true,
         Some(("ppn", number)) => item.processes = positive(number)?,
         Some(("cpp" | "ncpus", number)) => item.processors = positive(number)?,
         Some(("gpus", number)) => item.gpus = positive(number)?,
@@ -107,6 +111,7 @@ impl Share {
 fn spell(item: &Item, share: &Share) -> Option<String> {
     let given = item.processors > 0 || item.processes > 1;
     let processors = if given { item.processes.checked_mul(item.processors.max(1))? } else { share.processors };
+    let processors = if item.whole { "all".to_string() } else { processors.to_string() };
     let mut text = format!("{}:ncpus={processors}", item.count);
     if let Some(kilobytes) = share.memory {
         text.push_str(&format!(":mem={kilobytes}KB"));

@@ -196,7 +196,6 @@ fn faulty_nodes_are_refused_in_the_words_of_pbs() {
         ("nodes=0", 241, "node(s) specification error"),
         ("nodes=", 241, "node(s) specification error"),
         ("nodes=1:ppn=0", 241, "node(s) specification error"),
-        ("nodes=1:ppn=all", 241, "node(s) specification error"),
         ("nodes=1:foo=2", 241, "node(s) specification error"),
         ("nodes=1:host=head", 241, "node(s) specification error"),
         ("nodes=1:ppn", 187, "Unknown resource: ppn"),

@@ -57,8 +57,8 @@ fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>,
         return Ok(None);
     }
     let (draft, _, mut job) = desk.admitted(&owner, submission)?;
-    if let Some(indices) = draft.spec.array {
-        job.elements = Some(desk.elements(indices)?);
+    job.elements = desk.elements(&draft.spec)?;
+    if job.elements.is_some() {
         job.id = JobId::array(job.id.number);
     }
     Ok(Some(Judged { job, is_new: true, nodes: Vec::new() }))

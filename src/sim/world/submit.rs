@@ -1,7 +1,6 @@
 //! Submission, as schedd does it, to the world's own queues.
 
 use super::{Fate, World};
-use crate::model::array::Elements;
 use crate::model::attribute::{self, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
 use crate::model::census::Comer;
@@ -48,11 +47,11 @@ impl World {
         draft.spec = entered.spec;
         draft.notes.extend(entered.notes);
         let most = self.config.server.max_array_size;
-        let count = draft.spec.array.map(|indices| indices.count());
+        let count = draft.spec.element_count();
         if count.is_some_and(|count| most.is_some_and(|most| count > most)) {
             return Err(Refusal::array_too_large());
         }
-        let elements = count.map(|count| Arc::new(Elements::new(count)));
+        let elements = draft.spec.elements().map(Arc::new);
         let id = if elements.is_some() { JobId::array(number) } else { JobId::job(number) };
         let mut life = Life::new(draft.holds, draft.run_count, self.now);
         let spec = Arc::new(draft.spec);

@@ -30,10 +30,9 @@ impl Search<'_> {
         states: &[State],
         each: Each,
     ) -> Result<(), SpoolError> {
-        let wanted = array.indices().and_then(|indices| only.map_or(Some(indices), |only| indices.common(only)));
         let mut recorded = Recorded::of(self.connection, array);
         let (kin, texts) = (self.kin(array)?, texts_of(array));
-        for index in wanted.into_iter().flat_map(Indices::iter) {
+        for index in present(array, only) {
             let Some(mut element) = load::element_of(array, index, recorded.at(index)?) else { continue };
             expire(&mut element, array);
             if states.is_empty() || states.contains(&element.life.state) {
@@ -43,6 +42,16 @@ impl Search<'_> {
         }
         Ok(())
     }
+}
+
+/// The indices of an array's elements, all or those among `only`, in order.
+fn present(array: &Job, only: Option<Indices>) -> impl Iterator<Item = u32> {
+    let runs = array.elements.as_ref().map_or_else(Vec::new, |elements| elements.runs());
+    let ranges = array
+        .indices()
+        .into_iter()
+        .flat_map(move |indices| runs.clone().into_iter().map(move |(first, last, _)| indices.between(first, last)));
+    ranges.filter_map(move |range| only.map_or(Some(range), |only| range.common(only))).flat_map(Indices::iter)
 }
 
 /// An element that is over is so for good only with its array.

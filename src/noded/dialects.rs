@@ -1,0 +1,162 @@
+//! What scripts written for TORQUE and for Grid Engine find set, beside PBS's own.
+//!
+//! TORQUE's variables are set for every job. Grid Engine's have names that others use too (`JOB_ID`,
+//! `QUEUE`), and are set for jobs that were submitted in its words: qsub marks these by
+//! `SGE_O_WORKDIR`.
+
+use super::environment::{Environment, here};
+use crate::model::job::Share;
+use crate::wire::order::Launch;
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The mark of a job submitted in Grid Engine's words.
+const MARK: &[u8] = b"SGE_O_WORKDIR";
+
+/// Beside the node file: what `PBS_GPUFILE` and `PE_HOSTFILE` name.
+const GPU_FILE: &str = "gpus";
+const HOST_FILE: &str = "hosts";
+
+/// Files to lie beside the node file: name and text.
+pub fn files(launch: &Launch) -> Vec<(&'static str, String)> {
+    let mut files = Vec::new();
+    if launch.shares.iter().any(|share| !share.gpus.is_empty()) {
+        files.push((GPU_FILE, gpu_file(&launch.shares)));
+    }
+    if is_marked(&super::environment::handed_on(&launch.environ)) {
+        files.push((HOST_FILE, host_file(launch)));
+    }
+    files
+}
+
+/// Sets the variables of both. `nodes` is the node file.
+pub fn tell(environment: &mut Environment, launch: &Launch, nodes: &Path) {
+    let mut set = |name: &str, value: String| environment.insert(name.into(), value.into_bytes());
+    if let Some(index) = launch.job.index() {
+        set("PBS_ARRAYID", index.to_string());
+    }
+    if let Some(walltime) = launch.walltime {
+        set("PBS_WALLTIME", walltime.as_seconds().to_string());
+    }
+    set("PBS_O_SERVER", launch.full_id.split_once('.').map_or("", |(_, server)| server).to_string());
+    if here(&launch.shares).any(|share| !share.gpus.is_empty()) {
+        environment.insert("PBS_GPUFILE".into(), beside(nodes, GPU_FILE));
+    }
+    if is_marked(environment) {
+        tell_grid_engine(environment, launch, nodes);
+    }
+}
+
+fn tell_grid_engine(environment: &mut Environment, launch: &Launch, nodes: &Path) {
+    let hosts: BTreeSet<&str> = launch.shares.iter().map(|share| share.host.as_str()).collect();
+    let slots: u64 = launch.shares.iter().map(processors).sum();
+    let task = launch.job.index().map_or("undefined".into(), |index| index.to_string());
+    let restarted = u8::from(launch.attempt > 1);
+    for (name, value) in [
+        ("JOB_ID", launch.job.number.to_string()),
+        ("JOB_NAME", launch.name.clone()),
+        ("REQUEST", launch.name.clone()),
+        ("QUEUE", launch.queue.clone()),
+        ("NSLOTS", slots.to_string()),
+        ("NHOSTS", hosts.len().to_string()),
+        ("NQUEUES", "1".to_string()),
+        ("SGE_TASK_ID", task),
+        ("RESTARTED", restarted.to_string()),
+    ] {
+        environment.insert(name.into(), value.into_bytes());
+    }
+    for name in ["SGE_TASK_FIRST", "SGE_TASK_LAST", "SGE_TASK_STEPSIZE"] {
+        environment.entry(name.into()).or_insert_with(|| b"undefined".to_vec());
+    }
+    environment.insert("PE_HOSTFILE".into(), beside(nodes, HOST_FILE));
+}
+
+fn is_marked(environment: &Environment) -> bool {
+    environment.contains_key(MARK)
+}
+
+fn beside(nodes: &Path, name: &str) -> Vec<u8> {
+    let file: PathBuf = nodes.with_file_name(name);
+    file.as_os_str().as_bytes().to_vec()
+}
+
+/// The slots that a share is.
+fn processors(share: &Share) -> u64 {
+    let given = share.taken.iter().find(|(name, _)| name == "ncpus").and_then(|(_, value)| value.amount());
+    given.and_then(|given| u64::try_from(given).ok()).unwrap_or(0)
+}
+
+/// A line for each GPU, in TORQUE's form.
+fn gpu_file(shares: &[Share]) -> String {
+    let line = |share: &Share, gpu: &u16| format!("{}-gpu{gpu}\n", share.host);
+    shares.iter().flat_map(|share| share.gpus.iter().map(move |gpu| line(share, gpu))).collect()
+}
+
+/// A line for each host, in Grid Engine's form: host, slots, queue and host, and no processors in particular.
+fn host_file(launch: &Launch) -> String {
+    let mut hosts: Vec<(&str, u64)> = Vec::new();
+    for share in &launch.shares {
+        match hosts.iter_mut().find(|(host, _)| *host == share.host) {
+            Some((_, slots)) => *slots += processors(share),
+            None => hosts.push((&share.host, processors(share))),
+        }
+    }
+    hosts.iter().map(|(host, slots)| format!("{host} {slots} {}@{host} UNDEFINED\n", launch.queue)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::model::resource::Value;
+    use crate::model::time::Span;
+
+    fn told(launch: &Launch) -> Environment {
+        let mut environment = super::super::environment::handed_on(&launch.environ);
+        tell(&mut environment, launch, Path::new("/f/nodes"));
+        environment
+    }
+
+    fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {
+        environment.get(name.as_bytes()).map(|value| std::str::from_utf8(value).unwrap())
+    }
+
+    #[test]
+    fn every_job_finds_torques_variables_and_only_marked_ones_grid_engines() {
+        let mut launch = launch();
+        (launch.job, launch.walltime) = (JobId::element(7, 3), Some(Span::seconds(90)));
+        let plain = told(&launch);
+        let found = |name| value(&plain, name);
+        assert_eq!(
+            (found("PBS_ARRAYID"), found("PBS_WALLTIME"), found("PBS_O_SERVER")),
+            (Some("3"), Some("90"), Some("here"))
+        );
+        assert_eq!((found("JOB_ID"), found("NSLOTS"), found("PBS_GPUFILE")), (None, None, None));
+        assert!(files(&launch).is_empty());
+    }
+
+    #[test]
+    fn a_job_in_grid_engines_words_knows_its_slots_and_hosts() {
+        let mut launch = launch();
+        launch.environ = b"SGE_O_WORKDIR=/w\0SGE_TASK_LAST=9\0JOB_ID=x\0".to_vec();
+        launch.shares[0].taken.push(("ncpus".into(), Value::Long(2)));
+        launch.shares.push(Share { host: "n2".into(), gpus: vec![1], ..launch.shares[0].clone() });
+        launch.shares.push(launch.shares[0].clone());
+        let environment = told(&launch);
+        for (name, expected) in [
+            ("JOB_ID", "1"),
+            ("NSLOTS", "6"),
+            ("NHOSTS", "2"),
+            ("SGE_TASK_ID", "undefined"),
+            ("SGE_TASK_FIRST", "undefined"),
+            ("SGE_TASK_LAST", "9"),
+            ("PE_HOSTFILE", "/f/hosts"),
+        ] {
+            assert_eq!(value(&environment, name), Some(expected), "{name}");
+        }
+        let expected = [("gpus", "n2-gpu1\n"), ("hosts", "n1 4 workq@n1 UNDEFINED\nn2 2 workq@n2 UNDEFINED\n")];
+        assert_eq!(files(&launch), expected.map(|(name, text)| (name, text.to_string())));
+    }
+}

@@ -1,0 +1,79 @@
+//! Dependencies on jobs by their names, as Grid Engine's `-hold_jid` has them: on all of the owner's jobs of
+//! that name that are not over.
+
+use super::super::requests::Desk;
+use crate::model::attribute::Draft;
+use crate::model::depend::{Condition, Edge, Kind, Wish};
+use crate::model::job::{JobId, Owner};
+use crate::model::state::State;
+
+/// So many jobs may one name stand for.
+const MOST: usize = 10_000;
+
+impl Desk<'_> {
+    /// Lets the draft wait for the jobs it names. Where nobody bears a name there is nothing to wait for,
+    /// which is said.
+    pub(in crate::schedd) fn wait_for_named(&self, owner: &Owner, draft: &mut Draft) {
+        for name in std::mem::take(&mut draft.names) {
+            let jobs = self.named(owner, &name);
+            if jobs.is_empty() {
+                draft.notes.push(format!("warning: no job of {} is called {name}: it waits for none", owner.user));
+            }
+            let edges = jobs.into_iter().map(|job| Edge { kind: Kind::After(Condition::Ended), job }).collect();
+            draft.depend = std::mem::take(&mut draft.depend).with(Wish { on: 0, edges });
+        }
+    }
+
+    /// The owner's jobs of this name that are not over: elements of arrays stand in their arrays.
+    fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
+        let jobs = self.ledger.jobs().filter(|job| job.owner.uid == owner.uid && job.id.index().is_none());
+        let waiting = jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
+        waiting.map(|job| job.id).take(MOST).collect()
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for anything and `?` for any one character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut read, mut star) = (0, 0, None);
+    while read < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at + 1, read));
+                at += 1;
+            }
+            Some(&c) if c == '?' || c == name[read] => (at, read) = (at + 1, read + 1),
+            _ => match star {
+                // The last star takes one character more.
+                Some((behind, from)) => {
+                    star = Some((behind, from + 1));
+                    (at, read) = (behind, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_names_are_those_of_files() {
+        for (pattern, name, expected) in [
+            ("align", "align", true),
+            ("align", "align2", false),
+            ("align*", "align_7", true),
+            ("*", "", true),
+            ("a*b*c", "a_bb_bc", true),
+            ("a*b*c", "a_bb_bd", false),
+            ("j?", "j1", true),
+            ("j?", "j", false),
+            ("*x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}
