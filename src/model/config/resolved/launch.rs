@@ -5,11 +5,12 @@ use crate::model::config::LaunchConfig;
 use crate::model::response::Response;
 use crate::model::site_time::PrimeHours;
 use crate::model::time::Span;
+use std::path::Path;
 use toml::Value;
 
 /// How jobs are started and ended.
 pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
-    let (retries, limits) = (config.rules.retries, config.rules.limits);
+    let (retries, limits, scripts) = (config.rules.retries, config.rules.limits, &config.scripts);
     let limits = [("mem", limits.mem), ("pmem", limits.pmem), ("vmem", limits.vmem), ("cput", limits.cput)];
     vec![
         ("login", Some(config.login.into())),
@@ -21,9 +22,16 @@ pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
         ("max_failed_starts", Some(i64::from(retries.most).into())),
         ("retry", Some(span(retries.first))),
         ("retry_max", Some(span(retries.longest))),
-        ("gpu_tool", Some(config.gpu_tool.display().to_string().into())),
+        ("gpu_tool", Some(path(&config.gpu_tool))),
         ("gpu_look", Some(span(config.gpu_look))),
+        ("prologue", scripts.prologue.as_deref().map(path)),
+        ("epilogue", scripts.epilogue.as_deref().map(path)),
+        ("script_timeout", Some(span(scripts.timeout))),
     ]
+}
+
+fn path(path: &Path) -> Value {
+    path.display().to_string().into()
 }
 
 /// `cancel`, or `cancel after 5m`.

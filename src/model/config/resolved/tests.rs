@@ -97,6 +97,9 @@ const ALL_KEYS: &str = r#"
     retry_max = "3h"
     gpu_tool = "none"
     gpu_look = "1m"
+    prologue = "/site/before"
+    epilogue = "/site/after"
+    script_timeout = "40s"
     [primetime]
     days = ["mon", "fri"]
     from = "6h"
