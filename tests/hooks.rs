@@ -179,6 +179,7 @@ fn submission(number: u32) -> Request {
         workdir: Text::from("/"),
         submit_host: "h".to_string(),
         arguments: Text::default(),
+        defaults: String::new(),
     }))
 }
 

@@ -232,6 +232,7 @@ fn ten_thousand_operands_are_answered() {
 /// What no `qsub` of ours would send.
 fn submissions_by_hand(workdir: &Path) -> Vec<Submission> {
     let submission = || Submission {
+        defaults: String::new(),
         token: process::random().unwrap(),
         settings: Vec::new(),
         payload: Payload::Script(b"true\n".to_vec()),

@@ -166,6 +166,7 @@ fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
         workdir: "/".into(),
         submit_host: String::new(),
         arguments: "".into(),
+        defaults: String::new(),
     })
 }
 

@@ -12,7 +12,7 @@ use crate::model::life::DELETED;
 use crate::sys::home::Home;
 use crate::sys::process;
 use crate::wire::client::Client;
-use crate::wire::message::{Reply, Request, Submission};
+use crate::wire::message::{Reply, Request};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsStr;
 use std::io::{IsTerminal, stdin, stdout};
@@ -42,13 +42,13 @@ pub fn warn_of_rerun() -> Result<(), Failure> {
 }
 
 /// The whole course of an interactive job; its result is the shell's exit status, mod 256.
-pub fn run(submission: Submission, home: &Home) -> Result<u8, Failure> {
+pub fn run(home: &Home, submit: impl FnOnce(&mut Client) -> Result<Reply, Failure>) -> Result<u8, Failure> {
     let mask = signals();
     // Before the job is there: no signal leaves one behind that nobody waits for.
     mask.thread_block().map_err(std::io::Error::from)?;
     let caught = process::signals(&mask.iter().collect::<Vec<_>>())?;
     let mut client = Client::connect(home)?;
-    let id = match client.call(&Request::Submit(Box::new(submission)))? {
+    let id = match submit(&mut client)? {
         Reply::Accepted { id, notes } => {
             exit::remark("qsub", &notes);
             id

@@ -2,6 +2,7 @@
 
 use crate::model::state::State;
 use crate::model::time::Span;
+use crate::wire::message::ServerFacts;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -44,13 +45,15 @@ pub struct List {
     style: Style,
     id: usize,
     has_heading: bool,
+    comment: Option<String>,
 }
 
 impl List {
     /// A list in which no id has more characters than `longest`. One that does makes its column wider
     /// from there on.
-    pub fn new(style: Style, longest: usize) -> List {
-        List { style, id: longest.max(if style.wide { 30 } else { 17 }), has_heading: false }
+    pub fn new(style: Style, longest: usize, server: &ServerFacts) -> List {
+        let id = longest.max(if style.wide { 30 } else { 17 });
+        List { style, id, has_heading: false, comment: server.comment.clone() }
     }
 
     /// Writes further lines, the first after the heading.
@@ -60,6 +63,7 @@ impl List {
         let widths = Widths { id: self.id, text, underline };
         out.reserve((lines.len() + 2) * (widths.id + 66));
         if !lines.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            self.comment.iter().for_each(|comment| out.extend([comment.as_str(), "\n"]));
             heading(out, &widths, self.style);
         }
         lines.iter().for_each(|line| row(out, line, &widths));
@@ -128,11 +132,12 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::example::server;
     use super::*;
 
     fn list(lines: &[Line], style: Style) -> String {
         let mut out = String::new();
-        List::new(style, 0).write(&mut out, lines);
+        List::new(style, 0, &server()).write(&mut out, lines);
         out
     }
 
@@ -183,7 +188,7 @@ Job id                         Name            User             Time Use S Queue
     #[test]
     fn a_list_in_parts_has_one_heading_and_one_width() {
         let (short, long) = (line("1.head", "a", "b", "0", State::Queued), "1[].head.example.org");
-        let (mut out, mut parts) = (String::new(), List::new(Style::default(), long.len()));
+        let (mut out, mut parts) = (String::new(), List::new(Style::default(), long.len(), &server()));
         parts.write(&mut out, &[]);
         parts.write(&mut out, std::slice::from_ref(&short));
         parts.write(&mut out, &[line(long, "a", "b", "0", State::Queued)]);

@@ -90,6 +90,8 @@ pub mod alternate;
 
 pub mod queues;
 
+mod objects;
+
 pub mod qselect;
 
 pub mod selection;

@@ -276,8 +276,9 @@ fn begins_with_name(text: &[u8]) -> bool {
     end.is_some_and(|end| text[end] == b'=')
 }
 
-/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks.
+/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, empty ones left out.
 pub fn joined(words: &[OsString]) -> Text {
+    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).filter(|word| !word.is_empty()).collect();
     Text(words.join(OsStr::new(" ")).into_vec())
 }
 

@@ -12,10 +12,12 @@ use super::getopt::{self, Line};
 use super::json::Preamble;
 use super::layout;
 use super::listing::{self, Owner, Wanted};
+use super::objects::Objects;
 use super::operand::Operand;
 use super::queues;
 use super::sheet::{self, Format, Sheet};
 use super::watch::Watch;
+use crate::model::amendment::Target;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
@@ -322,13 +324,18 @@ impl Args {
 
     fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
         let answers = ask(&Question::Queues)?;
+        let configured = ask(&Question::Objects)?.objects;
+        let objects = Objects(&configured);
         let (chosen, failures) = self.choose(&answers.queues, &answers.server);
         let out = match (self.limits, self.full) {
-            (true, _) => queues::limits(&chosen, &answers.server).into_bytes(),
-            (false, false) => queues::list(&chosen).into_bytes(),
+            (true, _) => queues::limits(&chosen, &answers.server, objects).into_bytes(),
+            (false, false) => queues::list(&chosen, objects).into_bytes(),
             (false, true) => {
                 let resources = &answers.server.resources;
-                let things = chosen.iter().map(|queue| (queue.queue.name.clone(), queues::of_queue(queue, resources)));
+                let things = chosen.iter().map(|queue| {
+                    let (name, told) = (queue.queue.name.clone(), queues::of_queue(queue, resources));
+                    (name.clone(), objects.joined(&Target::Queue(name), told, resources))
+                });
                 things_in_full("Queue", things, format, &sheet::preamble(&answers.server, now))
             }
         };
@@ -366,7 +373,10 @@ impl Args {
             (false, false) => Vec::new(),
             (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
             (shown, true) => {
-                let thing = || (server.name.clone(), queues::of_server(&answers.queues, &sums, server));
+                let configured = ask(&Question::Objects)?.objects;
+                let told = queues::of_server(&answers.queues, &sums, server);
+                let all = Objects(&configured).joined(&Target::Server, told, &server.resources);
+                let thing = || (server.name.clone(), all);
                 things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))
             }
         };

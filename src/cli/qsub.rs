@@ -3,33 +3,29 @@
 //! The script's directives and the command line go through one parser and become settings; the
 //! command line counts more, whatever the order. Then one request, one reply, and the job's id.
 
-use super::directives;
-use super::environ::{self, Origin};
 use super::exit::{self, Failure};
 use super::getopt;
 use super::interactive;
-use super::options::{JobOptions, Place, illegal, joined, unsupported};
-use super::script::{self, Source};
+use super::options::{JobOptions, Place, illegal, unsupported};
+use super::script::Source;
 use super::submission::{Wanted, Words};
 use crate::model::attribute::Setting;
 use crate::model::check;
-use crate::model::text::Text;
-use crate::model::time::Wall;
-use crate::sys::process::random;
-use crate::sys::{clock, env, home::Home};
+use crate::sys::{env, home::Home};
 use crate::wire::client::Client;
-use crate::wire::message::{Payload, Reply, Request, Submission};
+use crate::wire::message::Reply;
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(super) mod dialects;
 
+mod asked;
+
 mod queue;
 
-use dialects::{Place as Spoken, grid_engine, torque};
+use asked::{Asked, Here};
+use dialects::torque;
 
 /// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.
 ///
@@ -88,6 +84,9 @@ pub struct Args {
     /// Forward X11, for interactive jobs; not supported by this version
     #[arg(short = 'X')]
     pub x11: bool,
+    /// `-J` stands before `-I`.
+    #[arg(skip)]
+    array_comes_first: bool,
     /// Do not print the job's id
     #[arg(short = 'z')]
     pub quiet: bool,
@@ -114,18 +113,20 @@ fn run() -> Result<u8, Failure> {
     if getopt::answered(command, &words)? {
         return Ok(0);
     }
-    let mut plan = plan(words, &Here::find()?)?;
+    let asked = Asked::gather(words, Here::find()?)?;
+    let mut plan = asked.plan("")?;
     exit::remark("qsub", &plan.remarks);
     let home = Home::find()?;
     queue::settle(&mut plan, &home)?;
     if plan.dry_run {
-        return super::ahead::trial::run(plan.submission, &home);
+        return super::ahead::trial::run(asked.under_defaults(plan, &home)?.submission, &home);
     }
     if plan.interactive {
-        return interactive::run(plan.submission, &home);
+        return interactive::run(&home, |client| Ok(asked.submit(client, plan)?.1));
     }
     let mut client = Client::connect(&home)?;
-    let id = match client.call(&Request::Submit(Box::new(plan.submission)))? {
+    let (plan, reply) = asked.submit(&mut client, plan)?;
+    let id = match reply {
         Reply::Accepted { id, notes } => {
             exit::remark("qsub", &notes);
             id
@@ -139,134 +140,21 @@ fn run() -> Result<u8, Failure> {
     if plan.block { super::block::until_over(client, &home, &id) } else { Ok(0) }
 }
 
-/// Where qsub runs.
-struct Here {
-    workdir: PathBuf,
-    host: String,
-    system: String,
-    now: Wall,
-    vars: Vec<(OsString, OsString)>,
-}
-
-impl Here {
-    fn find() -> Result<Here, Failure> {
-        let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
-        Ok(Here {
-            workdir: env::workdir()?,
-            host: names.nodename().to_string_lossy().into_owned(),
-            system: names.sysname().to_string_lossy().into_owned(),
-            now: clock::wall(),
-            vars: env::vars().collect(),
-        })
-    }
-
-    fn var(&self, name: &str) -> Option<&OsStr> {
-        self.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
-    }
-
-    fn place(&self) -> Place<'_> {
-        Place { workdir: &self.workdir, host: &self.host, now: self.now }
-    }
-}
-
-/// What is to be done.
-#[derive(Debug)]
-struct Plan {
-    submission: Submission,
-    quiet: bool,
-    block: bool,
-    interactive: bool,
-    is_grid_engine: bool,
-    dry_run: bool,
-    remarks: Vec<String>,
-}
-
-/// All that the command line, in whosever words, and the script come to.
-fn plan(words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
-    let mut command = command();
-    let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
-    let args: Args = getopt::read_matches(&getopt::matches(&mut command, line.words.clone())?)?;
-    let args = &args;
-    let source = Source::of(&args.operands)?;
-    check_support(args)?;
-    let mut asked = args.wanted(&here.place())?;
-    asked.words.heed(line);
-    let on_terminal = asked.is_true(INTERACTIVE);
-    if on_terminal {
-        interactive::require_terminal()?;
-    }
-    // An interactive job needs its standard input for something else.
-    let script = if on_terminal && source == Source::Stdin { Vec::new() } else { source.read()? };
-    let mut wanted = of_script(&script, args, here)?;
-    wanted.outweigh(asked);
-    let interactive = wanted.is_true(INTERACTIVE);
-    if interactive {
-        require_person(&wanted, args)?;
-    }
-    if !wanted.sets("Job_Name") {
-        wanted.set("Job_Name", source.name()?);
-    }
-    if let Some(shell) = here.var("PBS_SHELL").filter(|_| !wanted.sets("Shell_Path_List")) {
-        let shell = Some(shell).filter(|shell| check::shell_list(&shell.to_string_lossy()));
-        wanted.set("Shell_Path_List", Text(shell.ok_or_else(|| illegal('S'))?.as_bytes().to_vec()));
-    }
-    suits_array(&wanted)?;
-    let (quiet, block) = (wanted.words.quiet, wanted.is_true("block"));
-    let (is_grid_engine, remarks) = (wanted.words.is_grid_engine, std::mem::take(&mut wanted.words.remarks));
-    if is_grid_engine {
-        grid_engine::name_files(&mut wanted);
-    }
-    let mut submission = submission(wanted, payload(source, script), joined(&words), here)?;
-    if interactive {
-        environ::add(&mut submission.environ, "TERM", here.var("TERM"));
-    }
-    Ok(Plan { submission, quiet, block, interactive, is_grid_engine, dry_run: args.dry_run, remarks })
-}
-
-/// The words with those of files that `-@` names in their place.
-fn with_files(words: &[OsString]) -> Result<Vec<OsString>, Failure> {
-    let (mut all, mut words) = (Vec::new(), words.iter());
-    while let Some(word) = words.next() {
-        match word.as_bytes() {
-            b"--" => {
-                all.push(word.clone());
-                all.extend(words.by_ref().cloned());
-            }
-            b"-@" => {
-                let file = words.next().ok_or_else(|| Failure::usage("option requires an argument -- '@'"))?;
-                all.extend(script::options(file)?);
-            }
-            _ => all.push(word.clone()),
-        }
-    }
-    Ok(all)
-}
-
 /// The attribute of `-I`.
 const INTERACTIVE: &str = "interactive";
 
-fn require_person(wanted: &Wanted, args: &Args) -> Result<(), Failure> {
-    interactive::require_terminal()?;
-    if args.array.is_some() {
-        return Err(interactive::not_an_array());
-    }
-    if wanted.is_true("Rerunable") {
-        interactive::warn_of_rerun()?;
-    }
-    Ok(())
-}
-
 /// What a command line without a script asks for, for those who read it elsewhere than in a shell.
 pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Setting>, Failure> {
-    let args: Args = getopt::read_matches(&getopt::matches(&mut command(), words)?)?;
+    let args = Args::read(&mut command(), words)?;
     if !args.operands.is_empty() {
         return Err(Failure::usage("no script and no command is named here"));
     }
     if args.interactive {
         return Err(Failure::usage("there is no terminal here for -I"));
     }
-    check_support(&args)?;
-    let mut wanted = args.wanted(place)?;
+    check(&args, false, true)?;
+    let mut wanted = Wanted::default();
+    wanted.outweigh(args.wanted(place)?);
     if !wanted.sets("Job_Name") {
         wanted.set("Job_Name", Source::Stdin.name()?);
     }
@@ -274,60 +162,28 @@ pub(super) fn settings(words: Vec<OsString>, place: &Place) -> Result<Vec<Settin
     Ok(wanted.settings)
 }
 
-/// What the script's directives ask for.
-fn of_script(script: &[u8], args: &Args, here: &Here) -> Result<Wanted, Failure> {
-    let chosen = args.prefix.as_deref().or(here.var("PBS_DPREFIX"));
-    let prefix = chosen.unwrap_or(OsStr::new(directives::PREFIX));
-    let (mut found, mut spoken) = (directives::find(script, prefix.as_bytes()), Spoken::Directive);
-    // Whoever wrote both kinds wrote one of them for PBS.
-    if found.is_empty() && chosen.is_none() {
-        (found, spoken) = (directives::grid_engine(script), Spoken::GridEngineDirective);
-    }
-    let (mut wanted, mut parser) = (Wanted::default(), None);
-    for line in found {
-        let words = directives::words(&line)?;
-        let parser = parser.get_or_insert_with(command);
-        let asked = of_directive(parser, &words, spoken, here).map_err(|failure| as_directive(&words, failure))?;
-        wanted.follow(asked);
-    }
-    Ok(wanted)
-}
+/// The variable that names the screen that `-X` forwards.
+const DISPLAY: &str = "DISPLAY";
 
-fn of_directive(
-    parser: &mut clap::Command,
-    words: &[OsString],
-    spoken: Spoken,
-    here: &Here,
-) -> Result<Wanted, Failure> {
-    let mut line = dialects::in_pbs(parser, words, spoken)?;
-    let words = std::mem::take(&mut line.words);
-    let args: Args = getopt::matches(parser, words).and_then(|matches| getopt::read_matches(&matches))?;
-    if !args.operands.is_empty() {
-        return Err(Failure::usage(""));
-    }
-    check_support(&args)?;
-    let mut wanted = args.wanted(&here.place())?;
-    wanted.words.heed(line);
-    Ok(wanted)
-}
-
-/// PBS shows the usage for most bad values in directives too; for these it shows the directive.
-fn as_directive(words: &[OsString], failure: Failure) -> Failure {
-    let option = failure.text.starts_with("invalid option") || failure.text.starts_with("option requires");
-    let value = ['a', 'r', 'W'].into_iter().any(|letter| failure == illegal(letter));
-    if failure.usage && (failure.text.is_empty() || option || value || failure == interactive::not_an_array()) {
-        return directives::error(words, &failure.text);
-    }
-    failure
-}
-
-fn check_support(args: &Args) -> Result<(), Failure> {
+/// What can be seen of one place's options alone. `is_array`: indices were asked for before `-I`, and not behind
+/// it: PBS complains of the first that it cannot heed.
+fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> {
+    let no_display = "DISPLAY not set";
     match (args.x11, args.interactive) {
-        (true, true) => return Err(unsupported("-X")),
-        (true, false) => return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs")),
-        (false, true) if args.range().is_some() => return Err(interactive::not_an_array()),
-        (false, true) => interactive::require_terminal()?,
+        (true, false) if !has_display => return Err(Failure::usage(no_display)),
+        (true, true) if !has_display => exit::remark("qsub", &[no_display.to_string()]),
+        _ => {}
+    }
+    match (args.interactive, args.x11) {
+        (false, true) => return Err(Failure::new(1, "X11 Forwarding possible only for interactive jobs")),
         (false, false) => {}
+        (true, _) if is_array => return Err(interactive::not_an_array()),
+        (true, is_forwarded) => {
+            interactive::require_terminal()?;
+            if is_forwarded {
+                return Err(unsupported("-X"));
+            }
+        }
     }
     match (&args.array, &args.tasks) {
         (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
@@ -355,6 +211,15 @@ fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
 const ARRAY: &str = "array_indices_submitted";
 
 impl Args {
+    fn read(command: &mut clap::Command, words: Vec<OsString>) -> Result<Args, Failure> {
+        let matches = getopt::matches(command, words)?;
+        let mut args: Args = getopt::read_matches(&matches)?;
+        let place = |option: &str| matches.index_of(option);
+        let indices = place("array").into_iter().chain(place("tasks")).min();
+        args.array_comes_first = args.interactive && indices.is_some_and(|first| Some(first) < place("interactive"));
+        Ok(args)
+    }
+
     /// The indices of an array.
     fn range(&self) -> Option<String> {
         let tasks = || torque::indices(&self.tasks.as_ref()?.to_string_lossy());
@@ -393,7 +258,7 @@ impl Args {
         if !self.task_requests.is_empty() {
             wanted.put(Setting::resource("select", torque::tasks_as_select(&self.task_requests)?));
         }
-        self.job.settings(place)?.into_iter().for_each(|setting| wanted.put(setting));
+        wanted.settings.extend(self.job.settings(place)?);
         Ok(wanted)
     }
 }
@@ -408,37 +273,6 @@ pub(super) fn destination(text: &OsStr) -> Result<String, Failure> {
         return Err(Failure::new(exit::USAGE, format!("illegally formed destination: {shown}")));
     }
     Ok(shown.into_owned())
-}
-
-fn payload(source: Source, script: Vec<u8>) -> Payload {
-    match source {
-        Source::Command(words) => Payload::Command(words.into_iter().map(|word| Text(word.into_vec())).collect()),
-        Source::File(_) | Source::Stdin => Payload::Script(script),
-    }
-}
-
-fn submission(wanted: Wanted, payload: Payload, arguments: Text, here: &Here) -> Result<Submission, Failure> {
-    let origin = Origin { vars: &here.vars, workdir: here.workdir.as_os_str(), host: &here.host, system: &here.system };
-    let words = wanted.words;
-    let workdir = words.base(&here.workdir);
-    let origin = Origin { workdir: workdir.as_os_str(), ..origin };
-    let environ = environ::variable_list(&origin, words.variables.as_deref(), words.all_variables)?;
-    let (mut settings, mut environ) = (wanted.settings, environ);
-    for (attribute, value) in words.attributes(&here.workdir) {
-        settings.push(Setting::new(attribute, value));
-    }
-    if words.is_grid_engine {
-        grid_engine::tell(&mut environ, &origin, &settings);
-    }
-    Ok(Submission {
-        token: random()?,
-        settings,
-        payload,
-        environ,
-        workdir: Text(workdir.into_os_string().into_vec()),
-        submit_host: here.host.clone(),
-        arguments,
-    })
 }
 
 #[cfg(test)]

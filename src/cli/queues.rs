@@ -2,6 +2,8 @@
 
 use super::attributes::Attributes;
 use super::layout::cut;
+use super::objects::Objects;
+use crate::model::amendment::Target;
 use crate::model::resource::{Kind, Resources, Size, Value};
 use crate::model::state::State;
 use crate::wire::message::{QueueCounts, ServerFacts};
@@ -72,8 +74,11 @@ fn number_column(number: u64) -> String {
     format!("{:>5}", cut(&number.to_string(), 5))
 }
 
+/// How many jobs of a queue may run, in PBS's older words: those that its lists show.
+const MAX_RUNNING: &str = "max_running";
+
 /// `qstat -Q`; nothing for no queue.
-pub fn list(queues: &[&QueueCounts]) -> String {
+pub fn list(queues: &[&QueueCounts], objects: Objects) -> String {
     if queues.is_empty() {
         return String::new();
     }
@@ -87,14 +92,15 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
     for counted in queues {
         let (queue, counts) = (&counted.queue, Counts::of(counted));
         let kind = if queue.route.is_some() { "Rou*" } else { "Exe*" };
-        let _ = write!(out, "{:16} {:>5} {} ", cut(&queue.name, 16), 0, number_column(counts.total()));
+        let most = objects.value(&Target::Queue(queue.name.clone()), MAX_RUNNING, None).unwrap_or("0");
+        let _ = write!(out, "{:16} {:>5} {} ", cut(&queue.name, 16), cut(most, 5), number_column(counts.total()));
         let _ = writeln!(out, "{} {} {} {}", answer(queue.enabled), answer(queue.started), counts.columns(), kind);
     }
     out
 }
 
 /// `qstat -q`; nothing for no queue.
-pub fn limits(queues: &[&QueueCounts], server: &ServerFacts) -> String {
+pub fn limits(queues: &[&QueueCounts], server: &ServerFacts, objects: Objects) -> String {
     if queues.is_empty() {
         return String::new();
     }
@@ -110,8 +116,13 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         let counts = Counts::of(counted);
         running += counts.running;
         pending += counts.pending();
-        let _ = write!(out, "{:16.16} {:>6} {:>8} {:>8} {:>4} ", counted.queue.name, "--  ", "--   ", "--   ", "-- ");
-        let _ = write!(out, "{:>5} {:>5} {:>4}   ", counts.running, counts.pending(), "--");
+        let queue = Target::Queue(counted.queue.name.clone());
+        let most = |resource: &str, none| objects.value(&queue, "resources_max", Some(resource)).unwrap_or(none);
+        let (mem, cput) = (most("mem", "--  "), most("cput", "--   "));
+        let (walltime, nodes) = (most("walltime", "--   "), most("nodect", "-- "));
+        let _ = write!(out, "{:16.16} {mem:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ", counted.queue.name);
+        let jobs = objects.value(&queue, MAX_RUNNING, None).unwrap_or("--");
+        let _ = write!(out, "{:>5} {:>5} {jobs:>4.4}   ", counts.running, counts.pending());
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
         let _ = writeln!(out, "{enabled} {started}");
@@ -210,6 +221,8 @@ mod tests {
     use super::super::full::{self, Lines};
     use super::*;
 
+    const NONE: Objects = Objects(&[]);
+
     fn system() -> System {
         let mut held = queued(3, "c", "");
         held.job.life.state = State::Held;
@@ -225,11 +238,11 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
 ---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
 workq                0     3 yes yes     1     1     1     0     0     0 Exe*
 ";
-        assert_eq!(list(&[&queue]), expected);
+        assert_eq!(list(&[&queue], NONE), expected);
         queue.queue.enabled = false;
-        assert!(list(&[&queue]).contains("workq                0     3  no yes     1"));
-        assert_eq!(list(&[]), "");
-        assert_eq!(limits(&[], &server()), "");
+        assert!(list(&[&queue], NONE).contains("workq                0     3  no yes     1"));
+        assert_eq!(list(&[], NONE), "");
+        assert_eq!(limits(&[], &server(), NONE), "");
     }
 
     #[test]
@@ -239,7 +252,7 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
         let jobs = [system().jobs, vec![begun]].concat();
         let queue = QueueCounts { elements: 2, ..System { jobs, nodes: vec![] }.queue() };
         assert!(
-            list(&[&queue])
+            list(&[&queue], NONE)
                 .ends_with("workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n")
         );
         assert!(server_list(&[queue], &server()).contains("head                 0     6     1     3     1"));
@@ -256,7 +269,7 @@ workq              --      --       --     --      1     2   --   E R
                                                ----- -----
                                                    1     2
 ";
-        assert_eq!(limits(&[&system().queue()], &server()), expected);
+        assert_eq!(limits(&[&system().queue()], &server(), NONE), expected);
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Source {
             }
             Source::Schedd(client) => return Ok(client.ask(question, each)?),
             Source::Spool(reader) => {
-                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+                let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true, sees_others: true };
                 reader.answer(question, viewer, &mut |part| match each(part) {
                     More::Wanted => Ok(()),
                     More::Enough => {
@@ -241,6 +241,9 @@ impl Answers {
             host,
             version: env!("CARGO_PKG_VERSION").to_string(),
             default_queue: None,
+            comment: None,
+            query_other_jobs: true,
+            default_qsub_arguments: String::new(),
             clock: ClockTable::default(),
             now: Time::default(),
             resources: Default::default(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// What the options of one place, or of several together, ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Attributes, each at most once.
+    /// Attributes; those of one place may name one twice until they are joined with others.
     pub settings: Vec<Setting>,
     /// What is no attribute.
     pub words: Words,

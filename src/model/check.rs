@@ -185,6 +185,14 @@ pub fn hosted_path(bytes: &[u8]) -> bool {
     colon.is_some_and(|colon| colon > 0 && colon + 1 < bytes.len() && !bytes.contains(&0))
 }
 
+/// The most characters that a line of options has.
+const LONGEST_LINE: usize = 1024;
+
+/// Words on one line.
+pub fn is_line(text: &str) -> bool {
+    text.chars().count() <= LONGEST_LINE && !text.contains(char::is_control)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,6 +92,10 @@ pub struct ServerConfig {
     pub name: Option<String>,
     /// The queue of a job submitted without `-q`.
     pub default_queue: String,
+    /// Whether everybody sees everybody's jobs; operators do in any case.
+    pub query_other_jobs: bool,
+    /// What counts as said to qsub where neither script nor command line says otherwise; empty for nothing.
+    pub default_qsub_arguments: String,
     /// Who may act on others' jobs.
     pub operators: Vec<Person>,
     /// Who may do anything.
@@ -133,6 +137,8 @@ impl Default for ServerConfig {
         ServerConfig {
             name: None,
             default_queue: "workq".to_string(),
+            query_other_jobs: true,
+            default_qsub_arguments: String::new(),
             operators: Vec::new(),
             managers: Vec::new(),
             history: Span::seconds(90 * 24 * 3600),
@@ -403,6 +409,11 @@ impl Config {
             usage: self.usage,
             limits: self.limits_with_exemptions(),
         }
+    }
+
+    /// What the administrators want everybody to read who lists jobs.
+    pub fn comment(&self) -> Option<&String> {
+        self.kept.get(&(Target::Server, Key::plain("comment")))
     }
 
     /// The queues in the order given; the default queue is always among them. What the server says of

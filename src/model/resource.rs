@@ -41,6 +41,9 @@ pub enum Value {
     String(String),
 }
 
+/// In so many parts of one a fraction is counted, and never for less than it is.
+const THOUSANDTHS: f64 = 1000.0;
+
 impl Value {
     /// Reads a value of `kind`; None if the text is not one.
     pub fn parse(kind: Kind, text: &str) -> Option<Value> {
@@ -66,14 +69,15 @@ impl Value {
         }
     }
 
-    /// The value as the scheduler counts it: bytes, milliseconds or a plain number; None for text,
-    /// booleans and fractions.
+    /// The value as the scheduler counts it: bytes, milliseconds, a plain number, or thousandths of a fraction;
+    /// None for text and booleans.
     pub fn amount(&self) -> Option<i64> {
         match self {
             Value::Time(span) => Some(span.0),
             Value::Size(size) => Some(i64::try_from(size.bytes()).unwrap_or(i64::MAX)),
             Value::Long(number) => Some(*number),
-            Value::Float(_) | Value::Boolean(_) | Value::String(_) => None,
+            Value::Float(number) => Some((number * THOUSANDTHS).ceil() as i64),
+            Value::Boolean(_) | Value::String(_) => None,
         }
     }
 
@@ -82,6 +86,7 @@ impl Value {
         match kind {
             Kind::Time => Value::Time(Span(amount)),
             Kind::Size => Value::Size(Size::kilobytes(amount.max(0).unsigned_abs().div_ceil(1024))),
+            Kind::Float => Value::Float(amount as f64 / THOUSANDTHS),
             _ => Value::Long(amount),
         }
     }

@@ -95,10 +95,7 @@ impl Catalog {
     /// The value that stands for an amount of the resource with this index, as a job's share has
     /// it: sizes in kilobytes.
     pub fn value(&self, index: usize, amount: i64) -> Value {
-        match self.kinds[index] {
-            Kind::Float => Value::Float(amount as f64 / 1000.0),
-            kind => Value::of_amount(kind, amount),
-        }
+        Value::of_amount(self.kinds[index], amount)
     }
 }
 
@@ -114,11 +111,7 @@ impl Catalog {
 
 /// The counted amount of a value, never below zero; None for text and booleans.
 pub fn counted(value: &Value) -> Option<i64> {
-    let amount = match value {
-        Value::Float(number) => Some((number * 1000.0).ceil() as i64),
-        other => other.amount(),
-    };
-    amount.map(|amount| amount.max(0))
+    value.amount().map(|amount| amount.max(0))
 }
 
 #[cfg(test)]

@@ -406,11 +406,19 @@ impl Schedd {
                 }
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
+            Request::Submit(submission) if submission.defaults != self.default_options() => {
+                let defaults = self.default_options().to_string();
+                self.clients.answer(token, &Reply::Defaults(defaults));
+            }
             request => match self.occasion(&request) {
                 Some(occasion) => self.consult(occasion, token, caller, request),
                 None => self.inbox.push(Input::Request(token, caller, request)),
             },
         }
+    }
+
+    fn default_options(&self) -> &str {
+        &self.ledger.setup.config.server.default_qsub_arguments
     }
 
     fn watch_jobs(&mut self, token: Token, caller: &caller::Caller, of: &message::Watched, since: u64) {

@@ -30,6 +30,8 @@ pub struct Viewer {
     pub uid: u32,
     /// May see everybody's environment: operator, root, or the one user of a personal system.
     pub privileged: bool,
+    /// Is shown others' jobs at all, as the server decides.
+    pub sees_others: bool,
 }
 
 /// Takes a part of an answer; what it says ends the answer early.
@@ -41,6 +43,7 @@ impl Reader {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
         let server = server(&connection, viewer)?;
+        let viewer = Viewer { sees_others: viewer.privileged || server.query_other_jobs, ..viewer };
         let history = server.history;
         let shown = if history { "1" } else { "state <> 'F'" };
         each(Answer::Server(Box::new(server)))?;
@@ -60,8 +63,10 @@ impl Reader {
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),
             Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, history)?.all(filter, each),
             Question::Trace(id) => {
-                Search::new(&connection, Detail::Whole, viewer, history)?.by_id(&[*id], each)?;
-                super::trace::tell(&connection, *id, each)
+                let mut search = Search::new(&connection, Detail::Whole, viewer, history)?;
+                let is_shown = viewer.sees_others || search.shown(*id)?.is_some();
+                search.by_id(&[*id], each)?;
+                if is_shown { super::trace::tell(&connection, *id, each) } else { Ok(()) }
             }
             Question::Elements(id, only, detail) => {
                 Search::new(&connection, *detail, viewer, history)?.elements_of(*id, *only, each)

@@ -161,6 +161,8 @@ pub enum Reply {
     Done,
     /// The same, but not all as it was asked for.
     Noted(Vec<String>),
+    /// Nothing was done: the job is to be submitted with these options of the server's, too.
+    Defaults(String),
     /// Nothing was done.
     Refused(Refusal),
     /// The awaited job is over.
@@ -251,6 +253,8 @@ pub struct Submission {
     pub submit_host: String,
     /// The command line's arguments, joined by blanks.
     pub arguments: Text,
+    /// The server's own options that were heeded.
+    pub defaults: String,
 }
 
 /// The bytes of a script, or a command.
@@ -501,6 +505,15 @@ pub struct ServerFacts {
     pub version: String,
     /// The queue of jobs submitted without `-q`.
     pub default_queue: Option<String>,
+    /// What the administrators want everybody to read who lists jobs.
+    #[serde(default)]
+    pub comment: Option<String>,
+    /// What counts as said to qsub where nothing else is.
+    #[serde(default)]
+    pub default_qsub_arguments: String,
+    /// Whether everybody sees everybody's jobs.
+    #[serde(default = "yes")]
+    pub query_other_jobs: bool,
     /// How to show times.
     pub clock: ClockTable,
     /// schedd's clock when it was asked.

@@ -27,6 +27,7 @@ fn submission(number: u64, settings: Vec<Setting>) -> Request {
         workdir: "/".into(),
         submit_host: "head".into(),
         arguments: "-- /bin/true".into(),
+        defaults: String::new(),
     }))
 }
 

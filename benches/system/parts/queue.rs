@@ -83,5 +83,6 @@ fn submission(number: usize) -> Result<Submission> {
         workdir: "/home/ann".into(),
         submit_host: "porch".into(),
         arguments: "-o /dev/null -e /dev/null job.sh".into(),
+        defaults: String::new(),
     })
 }

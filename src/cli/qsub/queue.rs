@@ -1,6 +1,6 @@
 //! Which of the queues that Grid Engine's `-q a,b` names the job goes to: the first that there is.
 
-use super::Plan;
+use super::asked::Plan;
 use crate::cli::exit::Failure;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;

@@ -1,7 +1,11 @@
 //! Command lines and scripts, and what is asked of the server for them.
 
+use super::asked::Plan;
 use super::*;
 use crate::model::attribute::Setting;
+use crate::model::text::Text;
+use crate::model::time::Wall;
+use crate::wire::message::Payload;
 
 /// The plan for `qsub words s.sh` with this script, in an environment of these variables.
 fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, Failure> {
@@ -12,14 +16,17 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, 
     if !words.contains(&"--") {
         line.push(file.into());
     }
-    let here = Here {
-        workdir: "/home/alice/w".into(),
+    Asked::gather(line, here(vars, "/home/alice/w"))?.plan("")
+}
+
+fn here(vars: &[(&str, &str)], workdir: &str) -> Here {
+    Here {
+        workdir: workdir.into(),
         host: "head".into(),
         system: "Linux".into(),
         now: Wall(0),
         vars: vars.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-    };
-    plan(line, &here)
+    }
 }
 
 /// All settings as `name=value`, sorted.
@@ -97,7 +104,7 @@ fn bad_directives_are_told_as_pbs_tells_them() {
 fn what_this_version_lacks_is_refused() {
     for (words, code, said) in [
         (&["-J", "5"][..], 2, "illegal -J value"),
-        (&["-X"], 1, "X11 Forwarding possible only for interactive jobs"),
+        (&["-X"], 2, "DISPLAY not set"),
         (&["-q", "verylongqueuename1"], 2, "illegally formed destination: verylongqueuename1"),
         (&["-q", "a@b@c"], 2, "illegally formed destination: a@b@c"),
     ] {
@@ -173,4 +180,29 @@ fn folders_arguments_and_output_are_those_of_the_dialect() {
     assert!(file.ends_with(" Output_Path=head:/tmp/^job_name^.o^job_number^ init_work_dir=/home/alice/w"), "{file}");
     let plan = planned(&["-W", "x=QOS:high"], "", &[]).unwrap();
     assert_eq!(plan.remarks, ["warning: -W x=QOS:high is for Moab and says nothing here"]);
+}
+
+#[test]
+fn what_the_server_says_counts_least_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("s.sh");
+    std::fs::write(&file, "#PBS -A dir\n").unwrap();
+    let asked = Asked::gather(vec!["-p".into(), "3".into(), file.into()], here(&[], "/w")).unwrap();
+    let settings = |defaults: &str| asked.plan(defaults).unwrap().submission;
+    let value = |name: &str| {
+        let of = settings("-A dflt -p 7 -l walltime=60");
+        of.settings.iter().find(|setting| setting.attribute == name).map(|setting| setting.value.to_string())
+    };
+    assert_eq!((value("Account_Name"), value("Priority")), (Some("dir".into()), Some("3".into())));
+    assert_eq!(value("Resource_List").as_deref(), Some("60"));
+    assert_eq!((settings("-r n").defaults.as_str(), settings("").defaults.as_str()), ("-r n", ""));
+    let failure = asked.plan("-y").unwrap_err();
+    assert_eq!(failure.text, "the server's default_qsub_arguments -y: invalid option -- 'y'");
+}
+
+#[test]
+fn a_resource_named_twice_in_one_place_counts_as_pbs_has_it() {
+    let of = |words: &[&str], script: &str| settings(words, script, &[]).join(" ");
+    assert_eq!(of(&["-l", "ncpus=2,ncpus=3"], ""), "Job_Name=s.sh Resource_List.ncpus=3");
+    assert_eq!(of(&[], "#PBS -l ncpus=2,ncpus=3\n"), "Job_Name=s.sh Resource_List.ncpus=2");
 }

@@ -64,10 +64,10 @@ pub(super) fn write(config: &mut Config, name: &str, key: &Key, text: Option<&st
     Ok(())
 }
 
-/// What PBS's words define. What is neither a whole number nor a size is compared, and not counted.
+/// What PBS's words define. What is neither a number nor a size is compared, and not counted.
 fn of(kind: &str, flags: &str) -> Definition {
     let kind = TYPES.iter().find(|(name, _)| *name == kind).map_or(Kind::String, |(_, kind)| *kind);
-    let is_counted = flags.contains(['n', 'f', 'q']) && matches!(kind, Kind::Long | Kind::Size);
+    let is_counted = flags.contains(['n', 'f', 'q']) && matches!(kind, Kind::Long | Kind::Size | Kind::Float);
     let host_level = flags.contains('h');
     Definition { kind, host_level, consumable: is_counted, requestable: !flags.contains(['i', 'r']) }
 }

@@ -8,6 +8,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
         &[
             "name",
             "default_queue",
+            "query_other_jobs",
+            "default_qsub_arguments",
             "operators",
             "managers",
             "history",

@@ -33,6 +33,7 @@ use super::table::Section;
 use super::{
     Config, ConfigError, CycleConfig, HEAD, KEYS, LARGEST_SCRIPT_MB, NodeConfig, Person, ServerConfig, Workdir,
 };
+use crate::model::check;
 use crate::model::limit::Limits;
 use crate::model::policy::{Policy, Preset};
 use crate::model::queue::Queue;
@@ -155,6 +156,8 @@ fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, Conf
     Ok(ServerConfig {
         name: section.read("name", "a host name: letters, digits, `-`, `_` and `.`", host_name)?,
         default_queue: queue.unwrap_or(default.default_queue),
+        query_other_jobs: section.read("query_other_jobs", BOOLEAN, boolean)?.unwrap_or(default.query_other_jobs),
+        default_qsub_arguments: section.read("default_qsub_arguments", A_LINE, one_line)?.unwrap_or_default(),
         operators: people("operators")?.unwrap_or_default(),
         managers: people("managers")?.unwrap_or_default(),
         history,
@@ -202,8 +205,9 @@ fn resource(section: &Section) -> Result<(String, Definition), ConfigError> {
     let kind = section.require("type", "\"long\", \"size\", \"time\", \"float\", \"boolean\" or \"string\"", kind)?;
     let consumable = section.read("consumable", BOOLEAN, boolean)?.unwrap_or(false);
     let host_level = section.read("host_level", BOOLEAN, boolean)?.unwrap_or(true);
-    if consumable && !matches!(kind, Kind::Long | Kind::Size) {
-        let said = format!("only `long` and `size` can be counted: give `{name}` one of them, or consumable = false");
+    if consumable && !matches!(kind, Kind::Long | Kind::Size | Kind::Float) {
+        let said =
+            format!("only `long`, `float` and `size` can be counted: give `{name}` one of them, or consumable = false");
         return Err(section.wrong_at("consumable", said));
     }
     Ok((name, Definition { kind, host_level, consumable, requestable: true }))
@@ -360,6 +364,12 @@ fn resource_name(value: &DeValue) -> Option<String> {
 /// An absolute path, or nothing.
 fn absolute_or_none(value: &DeValue) -> Option<PathBuf> {
     text(value).map(PathBuf::from).filter(|path| path.is_absolute() || path.as_os_str().is_empty())
+}
+
+const A_LINE: &str = "options on one line, as \"-r n -m n\"";
+
+fn one_line(value: &DeValue) -> Option<String> {
+    text(value).filter(|text| check::is_line(text))
 }
 
 fn sender(value: &DeValue) -> Option<String> {

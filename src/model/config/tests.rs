@@ -216,7 +216,7 @@ fn what_would_break_later_is_refused_now() {
     let script = "[server]\njobscript_max_size = \"17mb\"";
     let queue = "[[queue]]\nname = \"a_name_of_sixteen\"";
     let poll = "[cycle]\npoll_interval = \"0s\"";
-    let counted = "[[resource]]\nname = \"f\"\ntype = \"float\"\nconsumable = true";
+    let counted = "[[resource]]\nname = \"f\"\ntype = \"string\"\nconsumable = true";
     let global = "[[resource]]\nname = \"l\"\ntype = \"long\"\nconsumable = true\nhost_level = false";
     let socket = "[[node]]\nname = \"a\"\nsocket = \"n1.sock\"";
     let nameless = "[[node]]\nncpus = 1";

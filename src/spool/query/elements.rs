@@ -190,6 +190,9 @@ mod tests {
             host: "head".into(),
             version: "0".into(),
             default_queue: None,
+            comment: None,
+            query_other_jobs: true,
+            default_qsub_arguments: String::new(),
             now: Time(1),
             clock: ClockTable::default(),
             resources: Resources::builtin(),
@@ -261,7 +264,7 @@ mod tests {
 
     fn rows(file: &Path, question: &Question) -> Vec<Row> {
         let mut rows = Vec::new();
-        let viewer = Viewer { uid: 1, privileged: false };
+        let viewer = Viewer { uid: 1, privileged: false, sees_others: true };
         let mut reader = Reader::open(file).unwrap().unwrap();
         let mut take = |part| {
             if let Answer::Rows(more) = part {

@@ -101,7 +101,8 @@ impl Search<'_> {
             (Some(array), Some(index)) => load::element_in(self.connection, &array, index)?,
             _ => load::job(self.connection, id)?,
         };
-        Ok(job.filter(|job| self.history || job.life.state != State::Finished))
+        let is_own = |job: &Job| self.viewer.sees_others || job.owner.uid == self.viewer.uid;
+        Ok(job.filter(|job| (self.history || job.life.state != State::Finished) && is_own(job)))
     }
 
     /// The array of an element; mostly it is that of the element before.
@@ -114,8 +115,12 @@ impl Search<'_> {
     }
 
     /// SQL for the jobs that are shown at all.
-    fn shown_ones(&self) -> &'static str {
-        if self.history { "1" } else { "state <> 'F'" }
+    fn shown_ones(&self) -> String {
+        let those = if self.history { "1" } else { "state <> 'F'" };
+        match self.viewer.sees_others {
+            true => those.to_string(),
+            false => format!("{those} AND uid = {}", self.viewer.uid),
+        }
     }
 
     /// All jobs that are meant.

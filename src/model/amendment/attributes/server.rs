@@ -2,6 +2,7 @@
 
 use super::texts::{count, joined, names, number, told, truth};
 use super::{Attribute, Form, at};
+use crate::model::check;
 use crate::model::config::{Config, Person};
 use crate::model::expression::Expression;
 use crate::model::policy::Order;
@@ -90,7 +91,13 @@ pub(super) const SERVER: &[Attribute] = &[
             },
         ),
     ),
-    at("query_other_jobs", Form::Always("True")),
+    at(
+        "query_other_jobs",
+        Form::Server(
+            |config| told(config.server.query_other_jobs),
+            |config, text| truth(text, true).map(|is_so| config.server.query_other_jobs = is_so).is_some(),
+        ),
+    ),
     at("resources_available", Form::Totals),
     at(
         "resources_default",
@@ -155,7 +162,16 @@ pub(super) const SERVER: &[Attribute] = &[
     at("clear_topjob_estimates_enable", Form::Kept(Kind::Boolean)),
     at("power_provisioning", Form::ReadOnly),
     at("max_job_sequence_id", Form::Kept(Kind::Long)),
-    at("default_qsub_arguments", Form::Missing),
+    at(
+        "default_qsub_arguments",
+        Form::Server(
+            |config| Some(config.server.default_qsub_arguments.clone()).filter(|words| !words.is_empty()),
+            |config, text| {
+                config.server.default_qsub_arguments = text.unwrap_or_default().to_string();
+                check::is_line(&config.server.default_qsub_arguments)
+            },
+        ),
+    ),
     at("default_qdel_arguments", Form::Missing),
     at("acl_host_enable", Form::Missing),
     at("acl_hosts", Form::Missing),

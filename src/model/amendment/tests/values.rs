@@ -187,9 +187,11 @@ fn what_is_below_zero_is_nobodys_and_what_has_no_flags_is_not_counted() {
     site.say(Verb::Create, own("load"), &["type=float"]).unwrap();
     site.say(Verb::Create, own("slots"), &["type=long"]).unwrap();
     site.say(Verb::Create, own("tag"), &["type=string", "flag=hn"]).unwrap();
+    site.say(Verb::Create, own("share"), &["type=float", "flag=hn"]).unwrap();
     let resources = site.config().resources();
     let counted = ["load", "slots", "tag"].map(|name| resources.get(name).unwrap().consumable);
     assert_eq!(counted, [false; 3]);
+    assert!(resources.get("share").unwrap().consumable);
     site.set(queue("workq"), &["resources_max.load=0.5", "resources_max.slots=0"]).unwrap();
     for bad in ["resources_max.load=-0.5", "resources_max.slots=-1", "resources_max.ncpus=-1"] {
         assert_eq!(refused(&mut site, queue("workq"), bad), REFUSED, "{bad}");
@@ -214,13 +216,13 @@ fn a_limit_of_which_nothing_is_left_is_gone() {
 #[test]
 fn what_is_always_so_may_be_said_in_any_words_and_nothing_else() {
     let mut site = Site::of("");
-    for said in ["query_other_jobs=True", "query_other_jobs=t", "query_other_jobs=1"] {
+    for said in ["resv_enable=True", "resv_enable=t", "resv_enable=1"] {
         site.set(Target::Server, &[said]).expect(said);
     }
-    for said in ["query_other_jobs=False", "query_other_jobs=maybe", "query_other_jobs="] {
+    for said in ["resv_enable=False", "resv_enable=maybe", "resv_enable="] {
         assert_eq!(refused(&mut site, Target::Server, said), 15029, "{said}");
     }
-    site.say(Verb::Unset, Target::Server, &["query_other_jobs"]).unwrap();
+    site.say(Verb::Unset, Target::Server, &["resv_enable"]).unwrap();
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(super) fn server(server: &ServerConfig) -> Vec<Known> {
     vec![
         ("name", server.name.clone().map(Value::from)),
         ("default_queue", Some(server.default_queue.clone().into())),
+        ("query_other_jobs", Some(server.query_other_jobs.into())),
+        ("default_qsub_arguments", Some(server.default_qsub_arguments.clone().into())),
         ("operators", people(&server.operators)),
         ("managers", people(&server.managers)),
         ("history", Some(span(server.history))),
