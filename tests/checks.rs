@@ -54,6 +54,7 @@ fn shared(place: &Place, more: &str) -> Arc<Sandbox> {
 fn alone(more: &str) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("{}{more}", HEAD.replace("HOST", &host())));
     sandbox.script("job.sh", "sleep 60");
+    sandbox.run("schedd", &[]).ok();
     sandbox
 }
 

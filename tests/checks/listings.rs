@@ -25,7 +25,6 @@ fn check_26_a_held_job_waits_once_it_is_released() {
 #[test]
 fn check_27_without_a_job_there_is_nothing_to_show_and_no_heading() {
     let sandbox = alone("");
-    sandbox.run("schedd", &[]).ok();
     says(&sandbox, "qstat", 0, "", "");
     finished(&sandbox);
     says(&sandbox, "qstat", 0, "", "");
@@ -69,8 +68,9 @@ fn check_32_json_about_no_job_is_valid_and_has_no_jobs() {
     let done = quiet().shell("qstat -f -F json 999");
     assert_eq!((done.code, done.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"));
     let version = env!("CARGO_PKG_VERSION");
-    let frame =
-        format!("{{\n\t\"timestamp\":\t<EPOCH>,\n\t\"pbs_version\":\t\"{version}\",\n\t\"pbs_server\":\t\"head\"\n}}\n");
+    let frame = format!(
+        "{{\n\t\"timestamp\":\t<EPOCH>,\n\t\"pbs_version\":\t\"{version}\",\n\t\"pbs_server\":\t\"head\"\n}}\n"
+    );
     assert_eq!(timeless(&done.out), frame);
     assert!(serde_json::from_str::<Value>(&done.out).unwrap()["timestamp"].is_u64());
 }
