@@ -115,3 +115,26 @@ fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
     let dsv = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "dsv"]).ok();
     assert_eq!(dsv.lines().filter(|line| line.contains("|Exit_status=")).count(), listed.len());
 }
+
+#[test]
+fn the_history_lasts_as_long_as_an_administrator_says_while_it_runs() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    let [one, array] = [&[][..], &["-J", "1-2"]].map(|options| sandbox.submit(options, "true\n"));
+    for id in [&one, &array] {
+        sandbox.ended(id);
+    }
+    sandbox.run("qmgr", &["-c", "set server job_history_duration = 00:00:01"]).ok();
+    let all = || sandbox.run("qstat", &["-x", "-t"]).ok();
+    sandbox.until("the end of the history", || all().is_empty().then_some(()));
+    for id in [&one, &array, &array.replace("[]", "[1]")] {
+        let done = sandbox.run("qstat", &["-x", id]);
+        assert_eq!((done.code, done.err), (153, format!("qstat: Unknown Job Id {id}\n")));
+    }
+    sandbox.run("qmgr", &["-c", "set server job_history_duration = 1:00:00"]).ok();
+    let kept = sandbox.submit(&[], "true\n");
+    sandbox.ended(&kept);
+    sandbox.run("schedd", &["--stop"]).ok();
+    sandbox.until("schedd's end", || sandbox.pid_of("schedd").is_none().then_some(()));
+    sandbox.run("schedd", &[]).ok();
+    assert_eq!(sandbox.ended(&kept)["Exit_status"], 0, "a restart forgets neither the job nor how long it is kept");
+}
