@@ -295,6 +295,11 @@ fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
         assert!(done.out.is_empty() || done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
     }
     assert_eq!(sandbox.processes(), [], "asking starts nothing");
+    fs::write(sandbox.home().join("spool"), "no folder").unwrap();
+    let done = sandbox.run_with_input("qsub", &[], "true\n");
+    assert!(done.err.ends_with("\nqsub: cannot connect to server head (errno=15010)\n"), "{done:?}");
+    let done = sandbox.run("qstat", &["-f", "-F", "json"]);
+    assert!(done.code == 255 && done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
 }
 
 #[test]

@@ -185,6 +185,11 @@ impl Source {
     }
 }
 
+/// What the server of this installation is called where nobody answers who could say it.
+pub fn name_of_silent() -> String {
+    Home::find().map_or_else(|_| record::host(), |home| name_to_be(&home))
+}
+
 /// The server's name by `lanai.toml`. What cannot be read there is told by who starts the server.
 fn name_to_be(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
