@@ -423,13 +423,13 @@ fn a_private_sandbox_is_made_and_goes() {
 // ------------------------------------------------------------------------------- mail
 
 /// A mailer that keeps what it is given.
-struct Mailbox {
+pub struct Mailbox {
     folder: tempfile::TempDir,
-    program: std::path::PathBuf,
+    pub program: std::path::PathBuf,
 }
 
 impl Mailbox {
-    fn new() -> Mailbox {
+    pub fn new() -> Mailbox {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("mailer");
         let script =
@@ -439,12 +439,12 @@ impl Mailbox {
         Mailbox { folder, program }
     }
 
-    fn sandbox(&self) -> Sandbox {
+    pub fn sandbox(&self) -> Sandbox {
         Sandbox::configured(&format!("[server]\nmailer = \"{}\"\nmail_from = \"adm\"\n", self.program.display()))
     }
 
     /// All letters so far, in the order in which they came.
-    fn all(&self) -> Vec<String> {
+    pub fn all(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "mail")).collect();
         files.sort();
@@ -453,7 +453,7 @@ impl Mailbox {
 
     /// Waits for so many letters.
     #[track_caller]
-    fn letters(&self, sandbox: &Sandbox, count: usize) -> Vec<String> {
+    pub fn letters(&self, sandbox: &Sandbox, count: usize) -> Vec<String> {
         sandbox.until(&format!("{count} letters"), || Some(self.all()).filter(|letters| letters.len() >= count))
     }
 }

@@ -287,6 +287,22 @@ fn qstat_works_without_schedd_and_says_nothing_where_there_is_nothing() {
 }
 
 #[test]
+fn a_server_that_has_yet_to_begin_is_called_as_it_will_be() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    for (program, arguments) in [("qstat", &["999"][..]), ("qstat", &["-f", "-F", "json", "999"])] {
+        let done = sandbox.run(program, arguments);
+        assert_eq!((done.code, done.err.as_str()), (153, "qstat: Unknown Job Id 999.head\n"), "{done:?}");
+        assert!(done.out.is_empty() || done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
+    }
+    assert_eq!(sandbox.processes(), [], "asking starts nothing");
+    fs::write(sandbox.home().join("spool"), "no folder").unwrap();
+    let done = sandbox.run_with_input("qsub", &[], "true\n");
+    assert!(done.err.ends_with("\nqsub: cannot connect to server head (errno=15010)\n"), "{done:?}");
+    let done = sandbox.run("qstat", &["-f", "-F", "json"]);
+    assert!(done.code == 255 && done.out.contains("\"pbs_server\":\t\"head\""), "{done:?}");
+}
+
+#[test]
 fn a_wrong_configuration_is_told_by_the_qsub_that_would_have_started_schedd() {
     let sandbox = Sandbox::configured("[server]\nidel = \"1s\"\n");
     let done = sandbox.run_with_input("qsub", &[], "true\n");

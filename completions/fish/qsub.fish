@@ -16,7 +16,7 @@ complete -c qsub -s r -d 'Whether the job may be started again from the beginnin
 complete -c qsub -s R -d 'Output to remove if the job ends with status 0: letters of o e' -r
 complete -c qsub -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
+complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob\'s index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
 complete -c qsub -s F -d 'What the script is given, in quotes; what stands behind the script on the command line is the same' -r

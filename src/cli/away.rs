@@ -1,7 +1,7 @@
 //! Servers that do not answer, or that nobody knows, in PBS's words: they differ from command to command.
 
 use super::exit::{Failure, NO_SERVER};
-use crate::sys::record;
+use super::source;
 
 /// The exit status for a host that is unknown: 15008, mod 256.
 pub const UNKNOWN_HOST: u8 = 160;
@@ -19,7 +19,7 @@ impl Away {
     /// What `command` says of it: first the reason, as a line of its own.
     fn lines(&self, command: &str) -> String {
         let (why, server, number) = match self {
-            Away::Silent(why) => (format!("Connection refused: {why}"), record::host(), 15010),
+            Away::Silent(why) => (format!("Connection refused: {why}"), source::name_of_silent(), 15010),
             Away::Unknown(host) => ("Unknown Host.".to_string(), host.clone(), 15008),
         };
         let named = if matches!(self, Away::Unknown(_)) { server.as_str() } else { "" };

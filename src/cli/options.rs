@@ -80,8 +80,8 @@ pub struct JobOptions {
     pub users: Option<OsString>,
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
-    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise, sandbox=PRIVATE, retry=N (run it again so often if
-    /// it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads
+    /// stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's index),
+    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads
     /// as JSON when the job begins, ends or goes wrong), those of
     /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]

@@ -202,6 +202,8 @@ fn suits_array(wanted: &Wanted) -> Result<(), Failure> {
         true if wanted.sets("max_run_subjobs") && has(ARRAY, '%') => {
             Err(Failure::usage("multiple max_run_subjobs values found"))
         }
+        // It says of which jobs to tell, not what.
+        true if wanted.value("Mail_Points").is_some_and(|letters| letters == "j") => Err(illegal('m')),
         false if has("Mail_Points", 'j') => Err(Failure::new(1, "mail option 'j' can not be used without array job")),
         _ => Ok(()),
     }

@@ -5,8 +5,8 @@ use super::attributes::Attributes;
 use super::dsv;
 use super::full::{self, Lines};
 use super::json::{Document, Preamble};
+use super::source;
 use crate::model::time::Wall;
-use crate::sys::record;
 use crate::wire::message::ServerFacts;
 
 /// How attributes are written.
@@ -80,7 +80,7 @@ pub fn preamble(server: &ServerFacts, now: Wall) -> Preamble<'_> {
 
 /// What is shown where no server answers: in JSON a document all the same.
 pub fn without_server(format: &Format, now: Wall) -> Vec<u8> {
-    let server = &record::host();
+    let server = &source::name_of_silent();
     match format {
         Format::Json => Document::begin(&Preamble { timestamp: now, version: env!("CARGO_PKG_VERSION"), server }).end(),
         Format::Text(_) | Format::Dsv(_) => Vec::new(),

@@ -3,6 +3,7 @@
 
 use crate::model::accounting::{Entry, Tally};
 use crate::model::amendment::description::Described;
+use crate::model::config::Config;
 use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;
@@ -33,8 +34,8 @@ pub enum Source {
     Spool(Box<Reader>),
     /// schedd.
     Schedd(Box<Client>),
-    /// A personal installation in which nothing has been submitted yet.
-    Nothing,
+    /// A personal installation in which nothing has been submitted yet, and the name that its server will have.
+    Nothing(String),
 }
 
 /// All parts of an answer, put together.
@@ -93,7 +94,7 @@ impl Source {
             }
         }
         if !home.system && !home.spool().exists() {
-            return Ok(Source::Nothing);
+            return Ok(Source::Nothing(name_to_be(home)));
         }
         Ok(Source::Schedd(Box::new(Client::connect(home)?)))
     }
@@ -164,8 +165,8 @@ impl Source {
     fn ask_once(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
         let mut enough = false;
         let answered = match self {
-            Source::Nothing => {
-                each(Answer::Server(Box::new(Answers::empty().server)));
+            Source::Nothing(name) => {
+                each(Answer::Server(Box::new(ServerFacts { name: name.clone(), ..Answers::empty().server })));
                 return Ok(());
             }
             Source::Schedd(client) => return Ok(client.ask(question, each)?),
@@ -182,6 +183,18 @@ impl Source {
         };
         if enough { Ok(()) } else { Ok(answered?) }
     }
+}
+
+/// What the server of this installation is called where nobody answers who could say it.
+pub fn name_of_silent() -> String {
+    Home::find().map_or_else(|_| record::host(), |home| name_to_be(&home))
+}
+
+/// The server's name by `lanai.toml`. What cannot be read there is told by who starts the server.
+fn name_to_be(home: &Home) -> String {
+    let text = std::fs::read_to_string(&home.config).unwrap_or_default();
+    let named = Config::parse(&text).ok().and_then(|config| config.server.name);
+    named.unwrap_or_else(record::host)
 }
 
 /// Whether the answer may be long, and can be asked for from anywhere in it.

@@ -1,6 +1,8 @@
 //! Files around a job: what is copied before and after it (`-W stagein`, `stageout`), where it
 //! works (`-W sandbox`), and which of its output is removed (`-R`).
 
+use super::job::JobId;
+use super::placeholder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,6 +56,16 @@ impl Files {
             remove_output: text("Remove_Files").contains('o'),
             remove_error: text("Remove_Files").contains('e'),
         }
+    }
+
+    /// The same with all in the paths that is known of the job: each subjob has files of its own.
+    pub fn filled(mut self, id: JobId, name: &str) -> Files {
+        let fill = |path: &str| String::from_utf8_lossy(&placeholder::filled(path.as_bytes(), id, name)).into_owned();
+        for transfer in self.before.iter_mut().chain(&mut self.after) {
+            transfer.local = fill(&transfer.local);
+            transfer.remote = fill(&transfer.remote);
+        }
+        self
     }
 
     /// Whether something is to be done before the job.
@@ -178,6 +190,17 @@ mod tests {
         ] {
             assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }
+    }
+
+    #[test]
+    fn each_subjob_copies_files_of_its_own() {
+        let asked = BTreeMap::from([("stageout".into(), "out.^array_index^@head:^job_name^/^array_index^".into())]);
+        let paths = |id| {
+            let files = Files::of(&asked).filled(id, "name");
+            files.after.into_iter().map(|transfer| (transfer.local, transfer.remote)).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(JobId::element(12, 7)), [("out.7".to_string(), "name/7".to_string())]);
+        assert_eq!(paths(JobId::job(12)), [("out.^array_index^".to_string(), "name/^array_index^".to_string())]);
     }
 
     #[test]

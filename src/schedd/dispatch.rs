@@ -109,7 +109,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         threads: u32::try_from(threads).unwrap_or(1),
         limits: Bounds::of(&job.spec),
         responses: setup.config.launch.rules.limits,
-        files: Files::of(&job.spec.other),
+        files: Files::of(&job.spec.other).filled(job.id, &job.spec.name),
         groups: job.spec.other.get("group_list").cloned(),
         place: TaskPlace::default(),
         rites: None,

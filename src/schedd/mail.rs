@@ -1,6 +1,7 @@
 //! What is mailed about a job, to whom, on which occasion (`-m`, `-M`).
 
 use super::setup::Setup;
+use crate::model::array::{Elements, Indices};
 use crate::model::event::Event;
 use crate::model::job::{How, Job, Want};
 use crate::model::state::State;
@@ -8,6 +9,8 @@ use std::fmt::Write;
 
 /// The most that one letter says, in bytes.
 const LONGEST: usize = 16 << 10;
+/// The most runs of subjobs that one line names.
+const RUNS: usize = 50;
 
 /// A message about a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +132,9 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
             let _ = writeln!(text, "{}", more.trim_start_matches("; ").trim());
         }
         let _ = writeln!(text, "Exit_status={}", exit.status);
+        if let Some((indices, elements)) = job.indices().zip(job.elements.as_ref()) {
+            write_subjobs(&mut text, elements, indices);
+        }
         if job.life.run.is_some() {
             write_used(&mut text, job);
         }
@@ -137,6 +143,19 @@ fn body(setup: &Setup, job: &Job, what: &str) -> String {
         Some((end, _)) => text[..end].to_string() + "...\n",
         None => text,
     }
+}
+
+/// What became of an array, in a line for each status: most arrays are mailed about as one.
+fn write_subjobs(text: &mut String, elements: &Elements, indices: Indices) {
+    for (status, set) in elements.ended() {
+        let runs = set.iter().take(RUNS).map(|(first, last)| indices.between(first, last).to_string());
+        let (named, more) = (runs.collect::<Vec<_>>().join(","), if set.runs() > RUNS { ",..." } else { "" });
+        let _ = writeln!(text, "{} with status {status}: {named}{more}", subjobs(set.len()));
+    }
+}
+
+fn subjobs(count: u32) -> String {
+    if count == 1 { "1 subjob".into() } else { format!("{count} subjobs") }
 }
 
 fn write_used(text: &mut String, job: &Job) {
@@ -150,5 +169,34 @@ fn write_used(text: &mut String, job: &Job) {
         ("walltime", used.walltime.to_string()),
     ] {
         let _ = writeln!(text, "resources_used.{name}={value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::array::Standing;
+
+    fn digest(indices: Indices, status: impl Fn(u32) -> i32) -> String {
+        let mut elements = Elements::new(indices.count());
+        (0..indices.count()).for_each(|at| elements.mark(at, at, Standing::Ended(status(at))));
+        let mut text = String::new();
+        write_subjobs(&mut text, &elements, indices);
+        text
+    }
+
+    #[test]
+    fn an_arrays_letter_tells_which_subjobs_ended_how() {
+        let indices = "1-11:2".parse().unwrap();
+        let said = digest(indices, |at| [0, 0, 0, 2, 0, 271][at as usize]);
+        assert_eq!(said, "4 subjobs with status 0: 1-5:2,9\n1 subjob with status 2: 7\n1 subjob with status 271: 11\n");
+    }
+
+    #[test]
+    fn a_large_array_that_failed_here_and_there_makes_no_large_letter() {
+        let indices = "0-99999".parse().unwrap();
+        let said = digest(indices, |at| (at % 2) as i32);
+        assert!(said.starts_with("50000 subjobs with status 0: 0,2,4,") && said.contains(",98,...\n"), "{said}");
+        assert_eq!((said.lines().count(), said.contains(",100")), (2, false), "{said}");
     }
 }

@@ -68,6 +68,17 @@ fn the_command_line_outweighs_directives() {
 }
 
 #[test]
+fn j_of_m_is_for_arrays_and_says_nothing_alone() {
+    assert_eq!(
+        settings(&["-J", "1-2", "-m", "ej"], "", &[]).iter().find(|s| s.starts_with("Mail")).unwrap(),
+        "Mail_Points=ej"
+    );
+    assert_eq!(planned(&["-J", "1-2", "-m", "j"], "", &[]).err(), Some(illegal('m')));
+    let no_array = Failure::new(1, "mail option 'j' can not be used without array job");
+    assert_eq!(planned(&["-m", "j"], "", &[]).err(), Some(no_array));
+}
+
+#[test]
 fn the_prefix_comes_from_the_option_or_the_environment() {
     let name = |words: &[&str], vars: &[(&str, &str)]| settings(words, "#XX -N x\n#PBS -N y\n", vars);
     assert_eq!(name(&[], &[]), ["Job_Name=y"]);

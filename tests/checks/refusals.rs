@@ -1,0 +1,172 @@
+//! Checks 1 to 25, of `qsub`: what it takes, and how it refuses.
+
+use super::{busy, quiet, says, says_with_usage, shown, submitted};
+use crate::support::sandbox::Sandbox;
+use std::fs;
+
+#[test]
+fn check_01_the_version_is_told_on_standard_output() {
+    let version = format!("pbs_version = {}\n", env!("CARGO_PKG_VERSION"));
+    says(&quiet(), "qsub --version", 0, &version, "");
+}
+
+#[test]
+fn check_02_a_script_on_standard_input_is_called_stdin() {
+    let sandbox = quiet();
+    let done = sandbox.shell("echo sleep 60 | qsub");
+    let id = done.out.trim_end();
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (0, format!("{id}\n").as_str(), ""));
+    assert!(id.strip_suffix(".head").is_some_and(|number| number.parse::<u32>().is_ok()), "{id}");
+    assert_eq!(shown(&sandbox, id, "Job_Name"), "Job_Name = STDIN");
+}
+
+#[test]
+fn check_03_with_z_a_submission_says_nothing() {
+    let sandbox = quiet();
+    says(&sandbox, "qsub -z -N unsaid job.sh", 0, "", "");
+    assert_eq!(sandbox.run("qselect", &["-N", "unsaid"]).ok().lines().count(), 1);
+}
+
+#[test]
+fn check_04_an_unknown_option_is_refused_with_the_usage() {
+    says_with_usage(&quiet(), "qsub -y", 2, "qsub: invalid option -- 'y'\n");
+}
+
+#[test]
+fn check_05_a_script_that_is_not_there_is_told_with_two_colons() {
+    says(&quiet(), "qsub nosuch.sh", 1, "", "qsub: script file:: No such file or directory\n");
+}
+
+#[test]
+fn check_06_a_folder_is_no_script() {
+    says(&quiet(), "qsub /tmp", 1, "", "qsub: script not a file\n");
+}
+
+#[test]
+fn check_07_a_name_with_a_blank_is_refused() {
+    says_with_usage(&quiet(), "qsub -N 'a b' job.sh", 2, "qsub: illegal -N value\n");
+}
+
+#[test]
+fn check_08_a_name_of_231_characters_is_too_long() {
+    let sandbox = quiet();
+    let line = |length: usize| format!("qsub -N {} job.sh", "a".repeat(length));
+    says(&sandbox, &line(231), 2, "", "qsub: Job name is too long \n");
+    sandbox.shell(&line(230)).line();
+}
+
+#[test]
+fn check_09_a_priority_beyond_the_bounds_is_refused() {
+    says_with_usage(&quiet(), "qsub -p 5000 job.sh", 2, "qsub: illegal -p value\n");
+}
+
+#[test]
+fn check_10_a_value_of_the_wrong_type_is_told_with_its_resource() {
+    let told = "qsub: Illegal attribute or resource value Resource_List.ncpus\n";
+    says(&quiet(), "qsub -l ncpus=abc job.sh", 166, "", told);
+}
+
+#[test]
+fn check_11_an_unknown_resource_is_told_as_an_attribute() {
+    says(&quiet(), "qsub -l foo=1 job.sh", 187, "", "qsub: Unknown resource Resource_List.foo\n");
+}
+
+#[test]
+fn check_12_an_unknown_resource_of_a_chunk_is_told_alone() {
+    says(&quiet(), "qsub -l select=1:foo=1 job.sh", 187, "", "qsub: Unknown resource: foo\n");
+}
+
+#[test]
+fn check_13_what_is_of_a_whole_job_is_no_part_of_a_chunk() {
+    let told = "qsub: Resource invalid in \"select\" specification: walltime\n";
+    says(&quiet(), "qsub -l select=1:walltime=60 job.sh", 4, "", told);
+}
+
+#[test]
+fn check_14_chunks_and_a_sum_exclude_each_other() {
+    let told = "qsub: \"-lresource=\" cannot be used with \"select\" or \"place\", resource is: ncpus\n";
+    says(&quiet(), "qsub -l select=1 -l ncpus=2 job.sh", 5, "", told);
+}
+
+#[test]
+fn check_15_a_place_needs_chunks() {
+    says(&quiet(), "qsub -l place=pack job.sh", 7, "", "qsub: Cannot have \"place\" without \"select\"\n");
+}
+
+#[test]
+fn check_16_an_unknown_queue_is_refused() {
+    says(&quiet(), "qsub -q nosuch job.sh", 170, "", "qsub: Unknown queue\n");
+}
+
+#[test]
+fn check_17_a_single_number_is_no_range() {
+    says_with_usage(&quiet(), "qsub -J 5 job.sh", 2, "qsub: illegal -J value\n");
+}
+
+/// Decision 4: PBS refuses it, real clients send it.
+#[test]
+fn check_18_an_array_that_is_not_to_be_rerun_is_taken() {
+    let sandbox = quiet();
+    let id = submitted(&sandbox, "-J 1-3 -r n");
+    assert!(id.ends_with("[].head"), "{id}");
+    assert_eq!(shown(&sandbox, &id, "Rerunable"), "Rerunable = False");
+}
+
+#[test]
+fn check_19_a_waiting_array_counts_its_subjobs_without_a_blank_at_the_end() {
+    let sandbox = quiet();
+    let id = submitted(&sandbox, "-J 1-3");
+    assert!(id.strip_suffix("[].head").is_some_and(|number| number.parse::<u32>().is_ok()), "{id}");
+    let counts = "array_state_count = Queued:3 Running:0 Exiting:0 Expired:0";
+    assert_eq!(shown(&sandbox, &id, "array_state_count"), counts);
+}
+
+#[test]
+fn check_20_a_word_too_many_in_a_directive_is_told_with_the_directive() {
+    let sandbox = quiet();
+    fs::write(sandbox.file("f1"), "#PBS -l ncpus=1 extra\n").unwrap();
+    says(&sandbox, "qsub f1", 1, "", "qsub: directive error: -l ncpus=1 extra \n");
+}
+
+#[test]
+fn check_21_directives_end_at_the_first_command_and_the_command_line_beats_them() {
+    let sandbox = quiet();
+    fs::write(sandbox.file("f2"), "#PBS -N inner\necho x\n#PBS -N late\n").unwrap();
+    is_called(&sandbox, "qsub -l walltime=60 f2", "inner");
+    is_called(&sandbox, "qsub -N cli f2", "cli");
+}
+
+#[test]
+fn check_22_the_prefix_of_directives_is_that_of_the_option_or_the_environment() {
+    let sandbox = quiet();
+    fs::write(sandbox.file("f"), "#XX -N xx\necho x\n").unwrap();
+    is_called(&sandbox, "PBS_DPREFIX='#XX' qsub f", "xx");
+    is_called(&sandbox, "qsub -C '#XX' f", "xx");
+    is_called(&sandbox, "qsub -C '' f", "f");
+}
+
+#[track_caller]
+fn is_called(sandbox: &Sandbox, line: &str, name: &str) {
+    let id = sandbox.shell(line).line();
+    assert_eq!(shown(sandbox, &id, "Job_Name"), format!("Job_Name = {name}"), "{line}");
+}
+
+#[test]
+fn check_23_who_waits_for_a_job_ends_with_its_status() {
+    let sandbox = busy();
+    let done = sandbox.shell("echo 'exit 7' | qsub -W block=true");
+    let id = done.out.trim_end();
+    assert_eq!((done.code, done.err.as_str(), done.out.as_str()), (7, "", format!("{id}\n").as_str()));
+    assert_eq!(shown(&sandbox, id, "Exit_status"), "Exit_status = 7");
+}
+
+#[test]
+fn check_24_a_subjob_is_nothing_to_depend_on() {
+    says_with_usage(&quiet(), "qsub -W depend=afterok:9[2] job.sh", 2, "qsub: illegal -W value\n");
+}
+
+#[test]
+fn check_25_without_a_terminal_no_job_is_interactive() {
+    let told = "qsub:\tstandard input and output must be a terminal for\n\tinteractive job submission\n";
+    says(&quiet(), "qsub -I </dev/null", 1, "", told);
+}

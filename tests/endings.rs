@@ -1,0 +1,140 @@
+//! However a job ends, also before it ran: the history has it, with an `Exit_status`, in every format.
+
+use crate::support::sandbox::{Sandbox, kill};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+const CONFIG: &str = "[server]\nname = \"head\"\nrefuse_impossible = false\n[launch]\ngrace = \"1s\"\n";
+
+struct Endings {
+    sandbox: Sandbox,
+    expected: BTreeMap<String, i64>,
+}
+
+impl Endings {
+    /// A job that is to end with this status.
+    #[track_caller]
+    fn job(&mut self, status: i64, options: &[&str], script: &str) -> String {
+        let id = self.sandbox.submit(options, script);
+        self.expected.insert(id.clone(), status);
+        id
+    }
+
+    fn delete(&self, arguments: &[&str]) {
+        self.sandbox.run("qdel", arguments).ok();
+    }
+
+    /// Jobs that are deleted as they wait, each for something else.
+    fn before_they_ran(&mut self) {
+        for options in [
+            &["-h"][..],
+            &["-a", "12312359"],
+            &["-l", "ncpus=4000"],
+            &["-q", "in"],
+            &["-h", "-J", "1-3"],
+            &["-W", "block=false", "-h", "-r", "n"],
+        ] {
+            let id = self.job(271, options, "true\n");
+            self.delete(&[&id]);
+        }
+        let by_force = self.job(271, &["-h"], "true\n");
+        self.delete(&["-W", "force", &by_force]);
+    }
+
+    /// Jobs that other jobs end.
+    fn by_others(&mut self) {
+        let fails = self.job(1, &["-h"], "exit 1\n");
+        let child = self.job(271, &["-W", &format!("depend=afterok:{fails}")], "true\n");
+        self.job(271, &["-W", &format!("depend=afterok:{child}")], "true\n");
+        let first = self.job(0, &["-h"], "true\n");
+        self.job(271, &["-h", "-W", &format!("depend=runone:{first}")], "true\n");
+        let gone = self.job(271, &["-h"], "true\n");
+        self.job(271, &["-W", &format!("depend=afterok:{gone}")], "true\n");
+        self.delete(&[&gone]);
+        self.sandbox.run("qrls", &[&fails, &first]).ok();
+    }
+
+    /// Jobs that are started.
+    fn after_a_start(&mut self) {
+        self.job(0, &[], "true\n");
+        self.job(7, &[], "exit 7\n");
+        self.job(-29, &["-l", "walltime=1"], "sleep 60\n");
+        self.job(-1, &["-W", "stagein=x@localhost:/no/such/file"], "true\n");
+        self.job(1, &["-J", "1-2"], "exit 5\n");
+        let forced = self.job(265, &[], "sleep 60\n");
+        let deleted = self.job(271, &[], "sleep 60\n");
+        let signalled = self.job(258, &[], "sleep 60\n");
+        let lost = self.job(-4, &["-r", "n"], "sleep 60\n");
+        for id in [&forced, &deleted, &signalled, &lost] {
+            self.sandbox.running(id);
+        }
+        self.delete(&["-W", "force", &forced]);
+        self.delete(&[&deleted]);
+        self.sandbox.run("qsig", &["-s", "INT", &signalled]).ok();
+        self.lose(&lost);
+    }
+
+    /// Kills the shepherd of a job.
+    fn lose(&self, id: &str) {
+        let session = self.sandbox.job(id)["session_id"].as_i64().unwrap();
+        let parent = lanai::sys::procfs::process(session as i32).unwrap().parent;
+        kill(parent, 9);
+    }
+}
+
+#[test]
+fn every_job_that_is_over_has_an_exit_status() {
+    let queues = "[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"in\"\nroute_destinations = [\"shut\"]\n\
+                  [[queue]]\nname = \"shut\"\nenabled = false\n[[node]]\nname = \"HOST\"\nncpus = 64\n";
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = queues.replace("HOST", host.split('.').next().unwrap());
+    let sandbox = Sandbox::configured(&format!("{CONFIG}{node}"));
+    let mut endings = Endings { sandbox, expected: BTreeMap::new() };
+    endings.before_they_ran();
+    endings.by_others();
+    endings.after_a_start();
+    for (id, status) in &endings.expected {
+        let job = endings.sandbox.ended(id);
+        assert_eq!(job["Exit_status"], *status, "{job:#}");
+    }
+    each_format_has_it(&endings.sandbox, endings.expected.len());
+}
+
+/// Also of subjobs, which `-t` lists.
+fn each_format_has_it(sandbox: &Sandbox, jobs: usize) {
+    let json = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&json).unwrap();
+    let listed = document["Jobs"].as_object().unwrap();
+    assert_eq!(listed.len(), jobs + 5);
+    for (id, job) in listed {
+        let is_over = job["job_state"] == "F" || job["job_state"] == "X";
+        assert!(is_over && job["Exit_status"].is_i64(), "{id}: {job:#}");
+    }
+    let text = sandbox.run("qstat", &["-xft"]).ok();
+    assert_eq!(text.matches("\n    Exit_status = ").count(), listed.len());
+    let dsv = sandbox.run("qstat", &["-x", "-f", "-t", "-F", "dsv"]).ok();
+    assert_eq!(dsv.lines().filter(|line| line.contains("|Exit_status=")).count(), listed.len());
+}
+
+#[test]
+fn the_history_lasts_as_long_as_an_administrator_says_while_it_runs() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    let [one, array] = [&[][..], &["-J", "1-2"]].map(|options| sandbox.submit(options, "true\n"));
+    for id in [&one, &array] {
+        sandbox.ended(id);
+    }
+    sandbox.run("qmgr", &["-c", "set server job_history_duration = 00:00:01"]).ok();
+    let all = || sandbox.run("qstat", &["-x", "-t"]).ok();
+    sandbox.until("the end of the history", || all().is_empty().then_some(()));
+    for id in [&one, &array, &array.replace("[]", "[1]")] {
+        let done = sandbox.run("qstat", &["-x", id]);
+        assert_eq!((done.code, done.err), (153, format!("qstat: Unknown Job Id {id}\n")));
+    }
+    sandbox.run("qmgr", &["-c", "set server job_history_duration = 1:00:00"]).ok();
+    let kept = sandbox.submit(&[], "true\n");
+    sandbox.ended(&kept);
+    sandbox.run("schedd", &["--stop"]).ok();
+    sandbox.until("schedd's end", || sandbox.pid_of("schedd").is_none().then_some(()));
+    sandbox.run("schedd", &[]).ok();
+    assert_eq!(sandbox.ended(&kept)["Exit_status"], 0, "a restart forgets neither the job nor how long it is kept");
+}
