@@ -11,6 +11,7 @@ use super::requests::{self, Granted};
 use super::reservations;
 use super::routing;
 use super::tasks::{self, TaskName};
+use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
@@ -61,6 +62,7 @@ struct Effects {
     orders: Vec<(String, Order)>,
     /// Nodeds that have just given their inventory: their open attempts are told anew.
     met: Vec<Vec<String>>,
+    farewell: Option<Farewell>,
 }
 
 impl Schedd {
@@ -142,6 +144,7 @@ impl Schedd {
 
     fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
+        self.farewell = effects.farewell.or(self.farewell);
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
         let notices = self.ledger.take_notices();
@@ -265,8 +268,8 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if !self.ledger.setup.config.cycle.scheduling {
-            // Only `qrun` starts jobs.
+        if !self.ledger.setup.config.cycle.scheduling || self.farewell.is_some() {
+            // Only `qrun` starts jobs, or nothing does.
             self.next_cycle = None;
             return false;
         }
@@ -381,6 +384,14 @@ impl Effects {
                     self.orders.extend(node.map(|node| (node.to_string(), order)));
                     self.orders.extend(ledger.job(job).into_iter().flat_map(|job| tasks::signal(job, signal)));
                 }
+                Reply::Done
+            }
+            Ok(Granted::Orders(orders)) => {
+                self.orders.extend(orders);
+                Reply::Done
+            }
+            Ok(Granted::Farewell(farewell)) => {
+                self.farewell = Some(farewell);
                 Reply::Done
             }
             Ok(Granted::Tell(job, order)) => {
