@@ -287,7 +287,7 @@ fn a_job_deleted_by_force_is_accounted_for_before_its_node_answers_and_not_again
     sandbox.run("qdel", &["-W", "force", &id]).ok();
     // Its node cannot have said anything yet.
     let entry = attempts(&sandbox, &id).remove(0);
-    assert_eq!((&entry["deleted"], &entry["attempt"], &entry["exit_status"]), (&true.into(), &1.into(), &271.into()));
+    assert_eq!((&entry["deleted"], &entry["attempt"], &entry["exit_status"]), (&true.into(), &1.into(), &265.into()));
     let (walltime, cores) = (entry["walltime_seconds"].as_f64().unwrap(), entry["core_seconds"].as_f64().unwrap());
     assert!(walltime >= 1.2 && cores == 2.0 * walltime, "{entry}");
     kill(noded, Signal::SIGCONT as i32);

@@ -95,11 +95,6 @@ fn qsub_reads_ranges_as_pbs_does() {
         ("qsub -J 1-3 -I job.sh", 2, together),
         ("qsub both", 1, together),
         ("qsub -m aj job.sh", 1, "qsub: mail option 'j' can not be used without array job"),
-        (
-            "qsub -t 5 job.sh",
-            2,
-            "qsub: illegal -t value: one range of indices is accepted, X-Y[:Z][%M]; no list, no single index",
-        ),
     ] {
         says(&sandbox.shell(line), code, "", error);
     }

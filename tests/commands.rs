@@ -196,7 +196,7 @@ fn a_job_ends_with_the_exit_status_that_pbs_gives_it() {
     assert_eq!(status(&exits), 7);
     assert_eq!(status(&kills), 128 + 9);
     assert_eq!(status(&overruns), -29);
-    assert_eq!(status(&no_shell), 127);
+    assert_eq!(status(&no_shell), 254);
     assert_eq!(status(&no_program), 254);
     assert_ne!(status(&no_folder), 0);
     assert_eq!(status(&never_ran), 271);

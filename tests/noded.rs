@@ -473,7 +473,7 @@ fn what_cannot_start_says_what_failed_on_what_and_why() {
         ),
         (
             Launch { shell: Some("/etc/passwd".into()), login: true, ..node.script(3, "") },
-            127,
+            254,
             "interpreter: /etc/passwd: Permission",
         ),
         (

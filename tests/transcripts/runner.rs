@@ -20,7 +20,8 @@ const CONFIG: &str = "[server]\nname = \"head\"\nworkdir = \"home\"\nmanagers = 
 const LIMIT: Duration = Duration::from_secs(20);
 const GIVEN_UP: Duration = Duration::from_millis(1500);
 
-/// How long a question is asked again, until its answer is the one recorded.
+/// How long a question is asked again, until its answer is the one recorded, and what comes too early for a job's
+/// state is tried again.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What a block came to.
@@ -90,7 +91,9 @@ impl Player<'_> {
             let done = world.run(who, &command, if block.code.is_none() { GIVEN_UP } else { LIMIT });
             let mut bound = bindings.clone();
             let verdict = verdict(block, done.as_ref(), &mut bound);
-            if verdict != Verdict::Differs || started.elapsed() > patience {
+            let is_early = done.as_ref().is_some_and(|done| done.err.contains("Request invalid for state of job"));
+            let is_last = started.elapsed() > if is_early && !is_known { PATIENCE } else { patience };
+            if verdict != Verdict::Differs || is_last {
                 *bindings = bound;
                 bindings.note(&block.command, done.as_ref().map_or("", |done| &done.out));
                 let difference = difference(block, &command, done.as_ref(), verdict, bindings);
