@@ -132,3 +132,24 @@ fn what_cannot_be_given_back_is_refused_in_pbss_words() {
 fn server(id: &str) -> String {
     id.split_once('.').unwrap().1.to_string()
 }
+
+#[test]
+fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copied_away() {
+    let sandbox = Sandbox::new();
+    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    let stageout = format!("stageout={}@localhost:{}", sandbox.file("made").display(), sandbox.file("copy").display());
+    let two_hosts = ["-l", "select=2:ncpus=1", "-l", "place=scatter", "-W", stageout.as_str(), "-W"];
+    let submitted = |asked: &str| {
+        let asked = format!("release_nodes_on_stageout={asked}");
+        sandbox.submit(&[&two_hosts[..], &[&asked]].concat(), "echo > made; while [ ! -e end ]; do sleep 0.05; done\n")
+    };
+    let [altered, keeps] = ["false", "false"].map(submitted);
+    [&altered, &keeps].iter().for_each(|id| drop(sandbox.running(id)));
+    sandbox.run("qalter", &["-W", "release_nodes_on_stageout=true", &altered]).ok();
+    fs::write(sandbox.file("end"), "").unwrap();
+    assert_eq!(sandbox.ended(&altered)["exec_vnode"], json!("(h1:ncpus=1)"));
+    assert_eq!(sandbox.ended(&keeps)["exec_vnode"], json!("(h1:ncpus=1)+(h2:ncpus=1)"));
+    let story = sandbox.run("tracejob", &[&altered]).ok();
+    assert!(story.contains("Nodes h2 released at request of schedd@"), "{story}");
+    assert_eq!(sandbox.read("copy"), "\n");
+}

@@ -254,6 +254,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
+            Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
             Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
             Word::Over(name) => self.examine(name, poller),
             Word::Running(..) | Word::Failed(..) => {}

@@ -6,7 +6,7 @@ use super::reports::first_node;
 use super::requests::{Desk, Granted};
 use super::tasks::{self, Orders};
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId, Run, TaskNumber, Want};
+use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber, Want};
 use crate::model::refusal::Refusal;
 use crate::model::release::Keep;
 use crate::model::select::{Request, Select};
@@ -34,6 +34,19 @@ impl Desk<'_> {
         let asked = [("select".to_string(), text.clone())];
         Ok(Request::parse(&asked, &self.ledger.setup.resources)?.select)
     }
+}
+
+/// A job's files are being copied away (`-W release_nodes_on_stageout`): it gives back all but its script's host, if it
+/// is to.
+pub fn at_stage_out(ledger: &mut Ledger, id: JobId, attempt: Attempt) -> Orders {
+    let Some(job) = ledger.job(id).cloned() else { return Vec::new() };
+    let asks = job.spec.other.get("release_nodes_on_stageout").is_some_and(|text| text == "True");
+    let run = job.life.open_run().filter(|run| asks && run.attempt == attempt && run.has_script());
+    let Some(run) = run else { return Vec::new() };
+    let Ok(division) = run.divide(&Keep::Nothing, &Select::default(), |_| None) else { return Vec::new() };
+    let by = format!("schedd@{}", ledger.setup.host);
+    ledger.happen(id, Event::NodesReleased { by, attempt, division });
+    follow(ledger, id)
 }
 
 /// What nodes are told of a job that has given some back.

@@ -6,6 +6,7 @@ use super::caller::Caller;
 use super::clients::Token;
 use super::hooks::Ruling;
 use super::ledger::Ledger;
+use super::releasing;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
@@ -341,7 +342,10 @@ impl Schedd {
 /// figures and no wishes, which will come again. So what is kept does not grow while the disk is full.
 fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
-        Input::Report(_, Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. }) => return,
+        Input::Report(
+            _,
+            Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. } | Report::StagingOut(..),
+        ) => return,
         Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
             let of = (*from, *job, *attempt, *task);
             inbox.retain(
@@ -451,8 +455,11 @@ impl Effects {
                 let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
                 own.for_each(|facts| reports::node_changed(ledger, facts));
             }
+            &Report::StagingOut(job, attempt) if noded.may_speak_of(ledger, job, attempt, 0) => {
+                self.orders.extend(releasing::at_stage_out(ledger, job, attempt));
+            }
             Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
-            Report::Attempt(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
+            Report::Attempt(..) | Report::StagingOut(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
     }

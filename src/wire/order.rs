@@ -223,6 +223,9 @@ pub enum Report {
         /// That epoch.
         epoch: u64,
     },
+    /// The script of an attempt on several hosts is over, and files are being copied away: what the attempt has
+    /// elsewhere is needed no more.
+    StagingOut(JobId, Attempt),
 }
 
 /// How an attempt stands at its node.
