@@ -154,6 +154,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         open: true,
         silent: false,
         tasks: None,
+        released: vec![],
     };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };

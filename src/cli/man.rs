@@ -15,6 +15,8 @@ mod nested;
 
 mod queue;
 
+mod release;
+
 mod reservations;
 
 mod scenarios;
@@ -124,6 +126,7 @@ fn see_also(roff: &mut Roff, program: &Program) {
     let pages = others.map(|other| (other.name, other.section)).chain([
         ("lanai.toml", 5),
         ("lanai", 7),
+        ("lanai-pbs-differences", 7),
         ("lanai-scheduling", 7),
     ]);
     roff.control("SH", ["SEE ALSO"]);

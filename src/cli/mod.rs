@@ -62,6 +62,8 @@ pub mod qmsg;
 
 pub mod qrun;
 
+pub mod qterm;
+
 pub mod pbsdsh;
 
 pub mod crowd;
@@ -105,6 +107,8 @@ pub mod pbs_rstat;
 pub mod pbs_ralter;
 
 pub mod pbs_rdel;
+
+pub mod pbs_release_nodes;
 
 pub mod qacct;
 
@@ -162,6 +166,7 @@ pub struct Program {
 pub const PROGRAMS: &[Program] = &[
     Program { name: "pbs_ralter", section: 1, command: pbs_ralter::command },
     Program { name: "pbs_rdel", section: 1, command: pbs_rdel::command },
+    Program { name: "pbs_release_nodes", section: 1, command: pbs_release_nodes::command },
     Program { name: "pbs_rstat", section: 1, command: pbs_rstat::command },
     Program { name: "pbs_rsub", section: 1, command: pbs_rsub::command },
     Program { name: "pbsdsh", section: 1, command: pbsdsh::command },
@@ -188,6 +193,7 @@ pub const PROGRAMS: &[Program] = &[
     Program { name: "qmgr", section: 8, command: qmgr::command },
     Program { name: "qstart", section: 8, command: gates::qstart_command },
     Program { name: "qstop", section: 8, command: gates::qstop_command },
+    Program { name: "qterm", section: 8, command: qterm::command },
     Program { name: "schedd", section: 8, command: crate::schedd::command },
 ];
 

@@ -10,6 +10,7 @@ use crate::model::signal;
 use crate::model::state::State;
 use crate::model::time::{Time, Wall};
 use crate::wire::message::{Record, ServerFacts};
+use std::collections::BTreeSet;
 
 /// Who knows of it; PBS has a log of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,11 @@ impl Teller<'_> {
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
+            Event::NodesReleased { by, division, .. } => {
+                let nodes: BTreeSet<&str> = division.released.iter().map(|share| share.node.as_str()).collect();
+                let nodes = nodes.into_iter().collect::<Vec<_>>().join(" ");
+                self.asked("nodes_released", format!("Nodes {nodes} released"), by);
+            }
             Event::StartRefused { hook, why } => {
                 self.say(Server, "sched", "start_refused", format!("Start refused by hook {hook}: {why}"));
             }

@@ -4,6 +4,7 @@ use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
 use super::promise::Cause;
+use super::release::Division;
 use super::state::Holds;
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,15 @@ pub enum Event {
         hook: String,
         /// What it said.
         why: String,
+    },
+    /// Some of its nodes given back for good while it runs, by `user@host`.
+    NodesReleased {
+        /// Who gave them back.
+        by: String,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// What it keeps and what not.
+        division: Division,
     },
     /// Running, says its node.
     Launched {

@@ -5,6 +5,7 @@ use super::array::{Elements, Indices};
 use super::bounds::Bound;
 use super::depend::Bars;
 use super::index_list::IndexList;
+use super::release::Released;
 use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
@@ -391,6 +392,9 @@ pub struct Run {
     /// What it has started itself on its nodes; None for nothing yet.
     #[serde(default)]
     pub tasks: Option<Box<Tasks>>,
+    /// What it has given back before its end (`pbs_release_nodes`).
+    #[serde(default)]
+    pub released: Vec<Released>,
 }
 
 /// What one chunk holds on one node.

@@ -81,7 +81,18 @@ impl Life {
 impl Run {
     /// An attempt just decided, of which nothing has been heard.
     pub fn new(attempt: Attempt, shares: Vec<Share>, started: Time) -> Run {
-        Run { attempt, shares, started, score: None, session: None, boot: None, open: true, silent: false, tasks: None }
+        Run {
+            attempt,
+            shares,
+            started,
+            score: None,
+            session: None,
+            boot: None,
+            open: true,
+            silent: false,
+            tasks: None,
+            released: Vec::new(),
+        }
     }
 }
 
@@ -115,6 +126,11 @@ impl Job {
             Event::StartTimedOut { attempt, .. } => {
                 if self.run(*attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
                     self.life.want = Want::Anew;
+                }
+            }
+            Event::NodesReleased { attempt, division, .. } => {
+                if let Some(run) = self.run(*attempt) {
+                    run.give_back(division, moment.now);
                 }
             }
             Event::ContactLost { .. } => self.hear_from_node(false),

@@ -134,6 +134,8 @@ pub mod stake;
 
 pub mod refusal;
 
+pub mod release;
+
 pub mod config;
 
 pub mod amendment;

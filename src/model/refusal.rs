@@ -1,6 +1,7 @@
 //! Why a request was refused: PBS's numbers and texts, which clients match on (`spec` table 0.1).
 
 use super::reason::Reason;
+use super::select::Chunk;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -204,6 +205,28 @@ impl Refusal {
     pub fn duplicate_in_chunk(name: &str) -> Refusal {
         let text = "duplicated resource within a section of a select specification, resource is:";
         Refusal::new(15116, format!("{text} {name}"))
+    }
+
+    /// Nodes to be released that are none of the job's, by their names.
+    pub fn not_of_the_job(nodes: &str) -> Refusal {
+        Refusal::new(15010, format!("node(s) requested to be released not part of the job: {nodes}"))
+    }
+
+    /// A node to be released on which the job's script runs.
+    pub fn of_the_script(node: &str) -> Refusal {
+        Refusal::new(15010, format!("Can't free '{node}' since it's on a primary execution host"))
+    }
+
+    /// A chunk to be kept that the job has not, or not so often.
+    pub fn too_much_to_keep(chunk: &Chunk) -> Refusal {
+        let resources = chunk.resources.iter().map(|(name, value)| format!("{name}={value}"));
+        let text = resources.collect::<Vec<_>>().join(":");
+        Refusal::new(15010, format!("could not satisfy select chunk ({text})"))
+    }
+
+    /// An array or several elements, where one job is needed.
+    pub fn not_for_arrays() -> Refusal {
+        Refusal::new(15029, "not supported for Array Jobs or multiple sub-jobs")
     }
 
     /// What PBS offers and this version does not.

@@ -164,13 +164,28 @@ impl Run {
     pub fn share_of_task(&self, number: TaskNumber) -> Option<&Share> {
         match number {
             0 => self.shares.first(),
-            _ => self.share_of_slot(self.tasks().known.get(&number)?.slot),
+            _ => {
+                let slot = self.tasks().known.get(&number)?.slot;
+                let mut past = self.released.iter().map(|released| &released.share);
+                self.share_of_slot(slot).or_else(|| past.find(|share| share.ranks.contains(&slot)))
+            }
         }
     }
 
     /// The lines of the node file.
     pub fn slots(&self) -> u32 {
         self.shares.iter().fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
+    }
+
+    /// The number by which a task knows its place that is asked for on this line of the node file, counted from 0:
+    /// what is given back takes lines out of the file, and no task's number changes by it.
+    pub fn line(&self, line: u32) -> Option<u32> {
+        if self.released.is_empty() {
+            return Some(line).filter(|&line| line < self.slots());
+        }
+        let mut numbers: Vec<u32> = self.shares.iter().flat_map(|share| &share.ranks).copied().collect();
+        numbers.sort_unstable();
+        numbers.get(line as usize).copied()
     }
 
     /// The place of a host among the attempt's hosts, in the order of its shares: `PBS_NODENUM`.
@@ -187,16 +202,17 @@ impl Run {
 
 impl Job {
     /// What the open attempt holds: all of its shares while the job runs, else those on nodes where
-    /// something of it is not known to be over.
+    /// something of it is not known to be over. Of what it has given back, the same.
     pub fn held(&self) -> Vec<Share> {
         let Some(run) = self.life.open_run() else { return Vec::new() };
         if self.life.state == State::Running {
-            return run.shares.clone();
+            return run.shares.iter().chain(run.lingering()).cloned().collect();
         }
         let script = run.shares.first().filter(|_| run.has_script());
         let tasks = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
         let busy: BTreeSet<&str> = tasks.chain(script).map(|share| share.node.as_str()).collect();
-        run.shares.iter().filter(|share| busy.contains(share.node.as_str())).cloned().collect()
+        let kept = run.shares.iter().filter(|share| busy.contains(share.node.as_str()));
+        kept.chain(run.lingering()).cloned().collect()
     }
 
     /// Takes note of what the script (0) or a task has used so far.

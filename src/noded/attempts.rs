@@ -185,6 +185,16 @@ impl Attempts {
         }
     }
 
+    /// Puts another node file in the place of an attempt's, if that is not over.
+    pub fn replace_nodes(&mut self, name: Name, nodes: &str) {
+        if self.entries.get(&name).is_none_or(Entry::over) || matches!(self.runner, Runner::Hollow(_)) {
+            return;
+        }
+        if let Err(e) = Folder::of(&self.site.state, name).replace_nodes(nodes) {
+            warn!("the node file of attempt {name} names nodes that it has no more: {e}");
+        }
+    }
+
     /// The way to the terminal of an attempt that runs.
     pub fn door(&self, name: Name) -> io::Result<Door> {
         match self.entries.get(&name).map(Entry::over) {
@@ -244,6 +254,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
+            Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
             Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
             Word::Over(name) => self.examine(name, poller),
             Word::Running(..) | Word::Failed(..) => {}

@@ -253,6 +253,7 @@ impl Daemon {
             Order::Message { job, attempt, output, errors, text } => {
                 attempts.tell(Name { job, attempt, task: 0 }, Control::Message { output, errors, text });
             }
+            Order::Places { job, attempt, task, nodes } => attempts.replace_nodes(Name { job, attempt, task }, &nodes),
             Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
             Order::Tell { job, attempt, asker, news } => {
                 self.askers.tell((job, attempt), asker, &news, &mut self.poller);

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -173,6 +173,20 @@ impl Folder {
     /// `PBS_NODEFILE`.
     pub fn nodes(&self) -> PathBuf {
         self.path.join("nodes")
+    }
+
+    /// Puts another node file in the place of the one that is there, in one step and of the same owner.
+    pub fn replace_nodes(&self, text: &str) -> io::Result<()> {
+        let old = fs::metadata(self.nodes())?;
+        let others = old.uid() != nix::unistd::geteuid().as_raw();
+        let beside = self.path.join("nodes.new");
+        match fs::remove_file(&beside) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let owner = others.then_some((old.uid(), old.gid()));
+        create(&self.path, "nodes.new", 0o400, owner)?.write_all(text.as_bytes())?;
+        fs::rename(beside, self.nodes())
     }
 
     /// Where the shepherd of an interactive job listens for whoever sits at its terminal.

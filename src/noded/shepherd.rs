@@ -263,7 +263,12 @@ impl Around<'_> {
             attendance.epilogue(self.launch, outcome);
         }
         match ran {
-            Ok(outcome) if self.launch.files.come_last() && outcome.how.ran() => Ok(self.after(outcome)),
+            Ok(outcome) if self.launch.files.come_last() && outcome.how.ran() => {
+                if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
+                    say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
+                }
+                Ok(self.after(outcome))
+            }
             ran => self.discard_private().and(ran),
         }
     }

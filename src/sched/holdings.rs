@@ -40,9 +40,12 @@ impl Claimant {
         let is_amount = |value: &Value| matches!(value, Value::Long(_) | Value::Size(_));
         let besides = listed.filter(|(_, value)| is_amount(value));
         let besides = besides.filter_map(|(name, value)| Some((name.clone(), counted(value)?))).collect();
+        let released = job.life.open_run().map_or(&[][..], |run| &run.released);
+        released.iter().for_each(|released| give_back(&mut asked, &released.share.taken));
         let groups = job.spec.wishes.geometry.as_ref().map(|geometry| geometry.groups().len() as u64);
         let chunks = request.select.chunks.iter().map(|chunk| u64::from(chunk.count)).sum();
-        Claimant { who: Credentials::of(job), chunks: groups.unwrap_or(chunks), asked, besides }
+        let chunks = groups.unwrap_or(chunks).saturating_sub(released.len() as u64);
+        Claimant { who: Credentials::of(job), chunks, asked, besides }
     }
 
     fn holder(&self, catalog: &Catalog) -> Holder {
@@ -52,6 +55,15 @@ impl Claimant {
         let shared = besides.filter(|(index, _)| catalog.pooled().contains(index));
         of_nodes.chain(shared).for_each(|(index, amount)| asked[index] = amount);
         Holder { who: Arc::new(self.who.clone()), chunks: self.chunks, asked }
+    }
+}
+
+/// What was given back is asked for no more.
+fn give_back(asked: &mut BTreeMap<String, i64>, taken: &[(String, Value)]) {
+    for (name, value) in taken {
+        if let Some((sum, amount)) = asked.get_mut(name).zip(counted(value)) {
+            *sum = (*sum - amount).max(0);
+        }
     }
 }
 

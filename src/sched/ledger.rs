@@ -327,7 +327,7 @@ impl<'s> Ledger<'s> {
             return Refused::Class;
         }
         // What waits for room in a reservation is promised none elsewhere.
-        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none();
+        let is_promised = reason.is_blocked() && candidate.class.asks_for.is_none() && !candidate.class.unpromised;
         let at = if is_promised { self.promise(candidate) } else { None };
         if at.is_some()
             && let Reason::Busy { until, .. } = Arc::make_mut(&mut reason)

@@ -51,8 +51,10 @@ impl Desk<'_> {
 
     fn row(&self, job: &Job, attempt: Option<(&Run, Usage)>, lasted: Span) -> Row {
         let (spec, run) = (&job.spec, attempt.map(|(run, _)| run));
-        let shares = run.map_or(&[][..], |run| &run.shares);
-        let held = Held::of(shares);
+        let shares = run.map_or_else(Vec::new, Run::all_shares);
+        let held = Held::of(&shares);
+        let kept = run.map_or_else(Held::default, |run| Held::of(&run.shares));
+        let released = run.map_or(0, Run::released_core_ms);
         let ended = run.map_or(self.now, |run| (run.started + lasted).min(self.now));
         let length = run.map_or(Span(0), |run| ended.since(run.started));
         let entry = Entry {
@@ -66,7 +68,7 @@ impl Desk<'_> {
             asked: Asked::of(&spec.request),
             held,
             used: Usage { walltime: length, ..attempt.map(|(_, used)| used).unwrap_or_default() },
-            core_ms: length.0.saturating_mul(held.cores.into()),
+            core_ms: length.0.saturating_mul(kept.cores.into()).saturating_add(released),
             factor: charging::factor(self.setup, job),
         };
         Row::Entry(self.now, Box::new(entry))

@@ -9,7 +9,7 @@ use super::setup::Setup;
 use super::timers;
 use crate::model::charge::{Charge, UsageRules};
 use crate::model::event::Event;
-use crate::model::job::Job;
+use crate::model::job::{Job, Run, Share};
 use crate::model::time::{Span, Time};
 use crate::sched::usage::Usage;
 use crate::spool::commit::Change as Row;
@@ -34,6 +34,13 @@ pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> O
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;
     Some(Charge::of(job, run, factor).until((run.started + lasted(job, event)).min(now)))
+}
+
+/// The charge for what a running job has given back just now.
+pub fn of_released(setup: &Setup, job: &Job, released: &[Share], now: Time) -> Option<Charge> {
+    let run = job.life.open_run()?;
+    let part = Run { shares: released.to_vec(), ..run.clone() };
+    charged(setup, job).map(|factor| Charge::of(job, &part, factor).until(now))
 }
 
 /// How long the latest attempt of a job lasted that is over just now, and by which event, if by one.

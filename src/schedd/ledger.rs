@@ -287,8 +287,12 @@ impl Ledger {
         self.ties.observe(was, job);
         let (desk, is_forced) =
             (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
+        if let Event::NodesReleased { division, .. } = &event {
+            self.uses.note(&division.released, moment.now);
+            self.tick.release(&desk, job, division);
+        }
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
-            self.uses.note(run, moment.now);
+            self.uses.note(&run.shares, moment.now);
             self.tick.close(&desk, job, Some(&event));
         } else if was != State::Finished && !was_open {
             self.tick.end_waiting(&desk, job);
@@ -350,11 +354,12 @@ impl Ledger {
     pub fn change_tasks(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
+        let gave_back = job.life.open_run().is_some_and(|run| run.lingering().next().is_some());
         change(job);
         if closing && job.life.open_run().is_none() {
             self.tick.close(&desk(&self.setup, &self.clock, self.now), job, None);
         }
-        if closing || job.life.open_run().is_some_and(|run| !run.has_script()) {
+        if closing || gave_back || job.life.open_run().is_some_and(|run| !run.has_script()) {
             self.reschedule(id);
         }
     }

@@ -62,6 +62,10 @@ pub mod dependencies;
 
 pub mod steering;
 
+pub mod releasing;
+
+pub mod terminating;
+
 pub mod reports;
 
 pub mod tasks;
@@ -121,6 +125,7 @@ mod nested;
 pub use start::{command, main};
 
 use crate::model::job::JobId;
+use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::memory::Memory;
@@ -153,6 +158,7 @@ use settling::Settling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use terminating::Farewell;
 use tick::Input;
 use timers::Timers;
 use verdicts::Verdicts;
@@ -194,6 +200,8 @@ pub struct Schedd {
     busy: Span,
     started: Span,
     leaving: bool,
+    /// It has been told to leave, by whoever said how.
+    farewell: Option<Farewell>,
     _lock: Lock,
 }
 
@@ -240,6 +248,7 @@ impl Schedd {
             busy: now,
             started: now,
             leaving: false,
+            farewell: None,
             listener,
             signals,
             ledger,
@@ -261,6 +270,7 @@ impl Schedd {
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
             self.tick(inputs);
+            self.wind_down();
             self.begin_log_anew();
         }
         self.leave();
@@ -406,6 +416,9 @@ impl Schedd {
                 }
                 Err(refusal) => self.clients.answer(token, &Reply::Refused(refusal)),
             },
+            request if self.is_too_late_for(&request) => {
+                self.clients.answer(token, &Reply::Refused(Refusal::shutting_down()));
+            }
             Request::Submit(submission) if submission.defaults != self.default_options() => {
                 let defaults = self.default_options().to_string();
                 self.clients.answer(token, &Reply::Defaults(defaults));

@@ -1,6 +1,7 @@
 //! What nodes report, and what it means for their jobs.
 
 use super::ledger::Ledger;
+use super::releasing;
 use super::tasks;
 use crate::model::bounds::Times;
 use crate::model::event::Event;
@@ -108,6 +109,7 @@ pub fn attempt_stands(
             }
             let times = ledger.job(id).map(|job| Times::of(&job.spec)).unwrap_or_default();
             orders.push(Order::Walltime { job: id, attempt, times });
+            orders.extend(ledger.job(id).and_then(|job| releasing::places(job, 0)));
         }
         (Standing::Starting, Some(_)) => {}
     }

@@ -6,6 +6,8 @@ use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
 use super::notices;
+use super::tasks::Orders;
+use super::terminating::Farewell;
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Context, Draft, Origin, Rights, Setting};
 use crate::model::bonds::{self, Bonds};
@@ -42,6 +44,10 @@ pub enum Granted {
     Signal(Vec<(JobId, Attempt)>, i32),
     /// Done; the node of a running job has this to do besides.
     Tell(JobId, Order),
+    /// Done; this is what nodes have to do besides.
+    Orders(Orders),
+    /// Done; schedd is to leave.
+    Farewell(Farewell),
     /// A reservation known under this full id, and whether it can be had.
     Reserved(String, Option<bool>),
 }
@@ -73,6 +79,9 @@ pub fn apply(
         Request::RerunFailed(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
+        Request::ReleaseNodes(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::ReleaseNodes(id, keep) => desk.release_nodes(*id, keep),
+        &Request::Terminate { manner, nodes } => desk.terminate(manner, nodes),
         Request::Move(id, destination) => desk.put(*id, destination),
         Request::Swap(one, other) => desk.swap(*one, *other),
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),

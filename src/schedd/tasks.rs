@@ -7,6 +7,7 @@
 
 use super::dispatch;
 use super::ledger::Ledger;
+use super::releasing;
 use super::reports::Inventory;
 use crate::model::bounds::{Bounds, Room};
 use crate::model::event::Event;
@@ -80,10 +81,12 @@ fn start(ledger: &mut Ledger, asked: &Asked, program: &Program, orders: &mut Ord
     let mut told = Vec::new();
     ledger.change_tasks(asked.job, |job| {
         let Some(run) = job.life.run.as_mut() else { return };
+        let lines: Vec<(Token, u32)> =
+            program.tasks.iter().filter_map(|&(token, line)| Some((token, run.line(line)?))).collect();
         let tasks = run.tasks_mut();
         let mut known: BTreeMap<Token, TaskNumber> =
             tasks.known.iter().map(|(&number, task)| (task.token, number)).collect();
-        for &(token, slot) in &program.tasks {
+        for (token, slot) in lines {
             let number = *known.entry(token).or_insert_with(|| tasks.make(token, slot, asked.task));
             told.push((number, token, tasks.known[&number].stage));
         }
@@ -165,6 +168,13 @@ fn end(ledger: &mut Ledger, job: &Job, which: impl Fn(TaskNumber, &Task) -> bool
     numbers.iter().filter_map(order).collect()
 }
 
+/// Ends the tasks of a job on what it has given back, and returns the orders for it.
+pub fn withdraw(ledger: &mut Ledger, job: &Job) -> Orders {
+    let lines = |run: &Run| run.released.iter().flat_map(|released| released.share.ranks.clone()).collect();
+    let lines: BTreeSet<u32> = job.life.open_run().map(lines).unwrap_or_default();
+    end(ledger, job, |_, task| lines.contains(&task.slot))
+}
+
 fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
     Order::Cancel { job, attempt, task, grace: ledger.setup.config.launch.grace }
 }
@@ -230,6 +240,7 @@ pub fn task_stands(
                 });
                 orders.extend(ledger.job(id).and_then(|job| news(job, known.asker, known.token, Stage::Running)));
             }
+            back.extend(ledger.job(id).and_then(|job| releasing::places(job, task)));
         }
         // One we know nothing of, or that is to end: it must not run on.
         _ => back.push(cancel(ledger, id, attempt, task)),

@@ -6,11 +6,13 @@ use super::caller::Caller;
 use super::clients::Token;
 use super::hooks::Ruling;
 use super::ledger::Ledger;
+use super::releasing;
 use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
 use super::routing;
 use super::tasks::{self, TaskName};
+use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
@@ -61,6 +63,7 @@ struct Effects {
     orders: Vec<(String, Order)>,
     /// Nodeds that have just given their inventory: their open attempts are told anew.
     met: Vec<Vec<String>>,
+    farewell: Option<Farewell>,
 }
 
 impl Schedd {
@@ -142,6 +145,7 @@ impl Schedd {
 
     fn carry_out(&mut self, effects: Effects, touched: &[Arc<Job>]) {
         self.take_up_setup();
+        self.farewell = effects.farewell.or(self.farewell);
         let letters = self.ledger.take_letters();
         self.postman.post(letters);
         let notices = self.ledger.take_notices();
@@ -265,8 +269,8 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if !self.ledger.setup.config.cycle.scheduling {
-            // Only `qrun` starts jobs.
+        if !self.ledger.setup.config.cycle.scheduling || self.farewell.is_some() {
+            // Only `qrun` starts jobs, or nothing does.
             self.next_cycle = None;
             return false;
         }
@@ -338,7 +342,10 @@ impl Schedd {
 /// figures and no wishes, which will come again. So what is kept does not grow while the disk is full.
 fn keep(inbox: &mut Vec<Input>, kept: Input) {
     match &kept {
-        Input::Report(_, Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. }) => return,
+        Input::Report(
+            _,
+            Report::Usage(_) | Report::Pong | Report::Wish(_) | Report::Unfit { .. } | Report::StagingOut(..),
+        ) => return,
         Input::Report(from, Report::Attempt(job, attempt, task, _)) => {
             let of = (*from, *job, *attempt, *task);
             inbox.retain(
@@ -381,6 +388,14 @@ impl Effects {
                     self.orders.extend(node.map(|node| (node.to_string(), order)));
                     self.orders.extend(ledger.job(job).into_iter().flat_map(|job| tasks::signal(job, signal)));
                 }
+                Reply::Done
+            }
+            Ok(Granted::Orders(orders)) => {
+                self.orders.extend(orders);
+                Reply::Done
+            }
+            Ok(Granted::Farewell(farewell)) => {
+                self.farewell = Some(farewell);
                 Reply::Done
             }
             Ok(Granted::Tell(job, order)) => {
@@ -440,8 +455,11 @@ impl Effects {
                 let own = nodes.iter().filter(|facts| noded.presents.contains(&facts.name));
                 own.for_each(|facts| reports::node_changed(ledger, facts));
             }
+            &Report::StagingOut(job, attempt) if noded.may_speak_of(ledger, job, attempt, 0) => {
+                self.orders.extend(releasing::at_stage_out(ledger, job, attempt));
+            }
             Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
-            Report::Attempt(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
+            Report::Attempt(..) | Report::StagingOut(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
     }

@@ -1,7 +1,7 @@
 //! When a job last ended on each node: kept in memory, and written with the node's row when that is
 //! written anyway, or once in a while. It is worth no write of its own for every job.
 
-use crate::model::job::Run;
+use crate::model::job::Share;
 use crate::model::time::Time;
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub struct Uses(BTreeMap<String, Time>);
 
 impl Uses {
-    /// An attempt is over.
-    pub fn note(&mut self, run: &Run, at: Time) {
-        for share in &run.shares {
+    /// A job has had these for the last time.
+    pub fn note(&mut self, shares: &[Share], at: Time) {
+        for share in shares {
             match self.0.get_mut(&share.node) {
                 Some(last) => *last = at,
                 None => drop(self.0.insert(share.node.clone(), at)),

@@ -20,6 +20,21 @@ pub(super) const SCHEMA: &str = "CREATE TABLE charge (
 /// How much of a charge counts.
 pub(super) const FACTORS: &str = "ALTER TABLE charge ADD COLUMN factor REAL NOT NULL DEFAULT 1;";
 
+/// An attempt that gave back some of its nodes before its end has a row for each time it did so, beside that of its
+/// end, which is part 0.
+pub(super) const PARTS: &str = "CREATE TABLE charged (
+         job INTEGER NOT NULL, idx INTEGER NOT NULL, attempt INTEGER NOT NULL, part INTEGER NOT NULL,
+         account TEXT NOT NULL, user TEXT NOT NULL,
+         began INTEGER NOT NULL, ended INTEGER NOT NULL,
+         nodes INTEGER NOT NULL, cores INTEGER NOT NULL, gpus INTEGER NOT NULL, mem_kb INTEGER NOT NULL,
+         factor REAL NOT NULL DEFAULT 1,
+         PRIMARY KEY (job, idx, attempt, part)) WITHOUT ROWID;
+     INSERT INTO charged SELECT job, idx, attempt, 0, account, user, began, ended, nodes, cores, gpus, mem_kb, factor
+         FROM charge;
+     DROP TABLE charge;
+     ALTER TABLE charged RENAME TO charge;
+     CREATE INDEX charge_ended ON charge (ended);";
+
 const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor";
 
 impl Spool {
@@ -30,7 +45,7 @@ impl Spool {
 
     /// Hands on the charges for what was over before, the oldest first.
     pub fn charges_before(&self, before: Time, mut each: impl FnMut(Charge)) -> Result<(), SpoolError> {
-        let sql = format!("SELECT {COLUMNS} FROM charge WHERE ended < ?1 ORDER BY ended, job, idx, attempt");
+        let sql = format!("SELECT {COLUMNS} FROM charge WHERE ended < ?1 ORDER BY ended, job, idx, attempt, part");
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([before.0])?;
         while let Some(row) = rows.next()? {
@@ -46,15 +61,14 @@ fn charge(row: &Row) -> Result<Charge, SpoolError> {
     Ok(Charge { member, from: Time(row.get(2)?), to: Some(Time(row.get(3)?)), held, factor: row.get(8)? })
 }
 
-/// Writes the charge for an attempt that is over, unless there is one already.
-pub(super) fn write(
-    transaction: &Transaction,
-    job: JobId,
-    attempt: Attempt,
-    charge: &Charge,
-) -> Result<(), SpoolError> {
+/// Of which attempt a charge is, and which of its charges: 0 for that of its end.
+pub type Part = (JobId, Attempt, u32);
+
+/// Writes a charge that is over, unless there is one already.
+pub(super) fn write(transaction: &Transaction, (job, attempt, part): Part, charge: &Charge) -> Result<(), SpoolError> {
     let sql = format!(
-        "INSERT OR IGNORE INTO charge (job, idx, attempt, {COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        "INSERT OR IGNORE INTO charge (job, idx, attempt, part, {COLUMNS}) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
     );
     let (Charge { member, from, to, held, factor }, index) = (charge, load::index(job));
     let to = to.unwrap_or(*from);
@@ -62,6 +76,7 @@ pub(super) fn write(
         job.number,
         index,
         attempt,
+        part,
         member.account,
         member.user,
         from.0,
@@ -98,7 +113,7 @@ mod tests {
         let (job, element) = (JobId::job(7), JobId::element(7, 1));
         let rows =
             [(job, 1, of("ann", 9)), (job, 1, of("ann", 99)), (job, 2, of("bob", 5)), (element, 1, of("eve", 6))];
-        let changes = rows.map(|(job, attempt, charge)| Change::Charge(job, attempt, charge));
+        let changes = rows.map(|(job, attempt, charge)| Change::Charge((job, attempt, 0), charge));
         spool.commit(&changes).unwrap();
         spool.commit(&changes).unwrap();
         let kept = |spool: &Spool| {
@@ -110,6 +125,11 @@ mod tests {
         let mut old = Vec::new();
         spool.charges_before(Time(6), |charge| old.push(charge)).unwrap();
         assert_eq!(old, [*of("bob", 5)]);
+        spool.commit(&[Change::Charge((job, 1, 1), of("ann", 7))]).unwrap();
+        assert_eq!(kept(&spool), [*of("bob", 5), *of("eve", 6), *of("ann", 7), *of("ann", 9)], "a part given back");
+        spool.commit(&[Change::Charge((job, 1, 1), of("ann", 8))]).unwrap();
+        assert_eq!(kept(&spool).len(), 4);
+        spool.commit(&[Change::ForgetCharges(Time(8)), Change::Charge((element, 1, 0), of("eve", 6))]).unwrap();
         spool.commit(&[Change::ForgetCharges(Time(6)), Change::Forget(job)]).unwrap();
         assert_eq!(kept(&spool), [*of("eve", 6), *of("ann", 9)], "a charge outlives its job");
     }

@@ -8,7 +8,7 @@ use crate::model::bonds;
 use crate::model::charge::Charge;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Digest, Job, JobId, Program};
+use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
@@ -59,7 +59,7 @@ pub enum Change {
     /// The start promised to a job, or that none is any more.
     Promise(JobId, Option<Promise>),
     /// What an attempt that is over is charged; once it is written, that stands.
-    Charge(JobId, Attempt, Box<Charge>),
+    Charge(charges::Part, Box<Charge>),
     /// All charges for what was over before are kept no longer.
     ForgetCharges(Time),
     /// An attempt that is over, and when that was; once it is written, that stands.
@@ -137,7 +137,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Tie(tie, standing) => ties::write(transaction, tie, *standing)?,
         Change::Verdict(class, reason) => write_verdict(transaction, *class, reason.as_ref())?,
         Change::Promise(job, promise) => write_promise(transaction, *job, promise.as_ref())?,
-        Change::Charge(job, attempt, charge) => charges::write(transaction, *job, *attempt, charge)?,
+        Change::Charge(part, charge) => charges::write(transaction, *part, charge)?,
         Change::ForgetCharges(before) => charges::forget(transaction, *before)?,
         Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,

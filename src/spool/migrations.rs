@@ -83,6 +83,7 @@ const STEPS: &[&str] = &[
     super::accounting::SCHEMA,
     // Since when a verdict has been of its kind.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
+    super::charges::PARTS,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -17,6 +17,7 @@ use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
+use crate::model::release::Keep;
 use crate::model::reservation::Reservation;
 use crate::model::reserve::Reserving;
 use crate::model::resource::Resources;
@@ -145,6 +146,26 @@ pub enum Request {
     },
     /// `pbs_rdel`.
     DeleteReservation(String),
+    /// `pbs_release_nodes`: what a running job does not keep, it gives back.
+    ReleaseNodes(JobId, Keep),
+    /// `qterm`: leave, when what runs allows it.
+    Terminate {
+        /// What becomes of what runs.
+        manner: Manner,
+        /// Whether the nodeds leave too.
+        nodes: bool,
+    },
+}
+
+/// What becomes of running jobs when schedd is told to leave (`qterm -t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Manner {
+    /// They go on.
+    Quick,
+    /// They are put back into their queues; those that cannot be run again are waited for.
+    Delay,
+    /// They are put back into their queues; those that cannot be run again are deleted.
+    Immediate,
 }
 
 /// What schedd answers.
@@ -208,6 +229,8 @@ impl Request {
                 | Request::Reserve(_)
                 | Request::AlterReservation { .. }
                 | Request::DeleteReservation(_)
+                | Request::ReleaseNodes(..)
+                | Request::Terminate { .. }
                 | Request::Amend(_)
         )
     }

@@ -112,6 +112,17 @@ pub enum Order {
     Ping,
     /// Leave; running jobs go on under their shepherds.
     Leave,
+    /// The job has given nodes back: this is the node file of one of its processes from now on.
+    Places {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+        /// The text.
+        nodes: String,
+    },
 }
 
 /// All a node needs to run one attempt, or a task of one.
@@ -212,6 +223,9 @@ pub enum Report {
         /// That epoch.
         epoch: u64,
     },
+    /// The script of an attempt on several hosts is over, and files are being copied away: what the attempt has
+    /// elsewhere is needed no more.
+    StagingOut(JobId, Attempt),
 }
 
 /// How an attempt stands at its node.

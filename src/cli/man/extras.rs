@@ -33,6 +33,7 @@ use super::amending;
 use super::dialects;
 use super::nested;
 use super::queue;
+use super::release;
 use super::reservations;
 use super::scenarios;
 use super::tasks;
@@ -230,8 +231,12 @@ pub(super) const EXTRAS: &[Extra] = &[
         ],
     },
     tasks::TASKS,
+    release::RELEASE,
     tasks::EXIT,
+    release::RELEASE_EXIT,
+    release::TERM_EXIT,
     tasks::EXAMPLES,
+    release::RELEASE_EXAMPLES,
     Extra {
         on: Programs(&["qsub"]),
         heading: "MPI",

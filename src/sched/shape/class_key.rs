@@ -60,6 +60,8 @@ pub struct ClassKey {
     pub asks_for: Option<String>,
     /// Not to be started before.
     pub not_before: Option<Time>,
+    /// Never promised a start, by an operator's word: others pass it, and it starts when there is room.
+    pub unpromised: bool,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
     pub at_once: Option<u32>,
 }
@@ -84,6 +86,7 @@ impl ClassKey {
         let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
         let id =
             if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
+        let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
 
@@ -105,9 +108,15 @@ impl ClassKey {
             system_priority: job.spec.system_priority,
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
+            unpromised: is_unpromised(job),
             at_once: at_once(job),
         }
     }
+}
+
+/// `topjob_ineligible`.
+fn is_unpromised(job: &Job) -> bool {
+    job.spec.other.get("topjob_ineligible").is_some_and(|text| text == "True")
 }
 
 /// `max_run_subjobs`, where it limits anything.

@@ -4,6 +4,7 @@ use super::{Ledger, Tick};
 use crate::model::charge::Charge;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
+use crate::model::release::Division;
 use crate::model::state::State;
 use crate::sched::change::Change;
 use crate::sched::usage::Usage;
@@ -27,7 +28,18 @@ impl Tick {
         let charge = charging::of_ended(desk.setup, job, event, desk.now);
         let Some((charge, run)) = charge.zip(job.life.run.as_ref()) else { return };
         if !charge.is_empty() {
-            self.changes.push(Row::Charge(job.id, run.attempt, Box::new(charge.clone())));
+            self.changes.push(Row::Charge((job.id, run.attempt, 0), Box::new(charge.clone())));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+
+    /// Some of what a job has is given back: that part is charged until now, the rest goes on.
+    pub(super) fn release(&mut self, desk: &Desk, job: &Job, division: &Division) {
+        let Some(run) = job.life.open_run() else { return };
+        let Some(charge) = charging::of_released(desk.setup, job, &division.released, desk.now) else { return };
+        let part = u32::try_from(run.released.len()).unwrap_or(u32::MAX);
+        if !charge.is_empty() {
+            self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
         }
         self.charges.ended.push((job.id, charge));
     }

@@ -3,7 +3,7 @@
 use super::super::SpoolError;
 use super::super::{load, reservations};
 use super::state_of;
-use crate::model::job::{Job, Share};
+use crate::model::job::Job;
 use crate::model::queue::Queue;
 use crate::model::reservation::State as Standing;
 use crate::model::resource::Value;
@@ -44,7 +44,7 @@ pub(super) fn queues(connection: &Connection, shown: &str) -> Result<Vec<QueueCo
 
 /// Adds what a job holds, on all its nodes.
 fn add_shares(job: &Job, sum: &mut BTreeMap<String, i64>) {
-    for (name, value) in shares(job).iter().flat_map(|share| &share.taken) {
+    for (name, value) in job.held().iter().flat_map(|share| &share.taken) {
         *sum.entry(name.clone()).or_default() += value.amount().unwrap_or(0);
     }
     for name in AS_ASKED {
@@ -62,10 +62,6 @@ fn running(connection: &Connection) -> Result<Vec<Job>, SpoolError> {
     Ok(jobs)
 }
 
-fn shares(job: &Job) -> &[Share] {
-    job.life.run.as_ref().map_or(&[], |run| &run.shares)
-}
-
 /// All nodes, with what runs on them.
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolError> {
     let record =
@@ -73,9 +69,9 @@ pub(super) fn nodes(connection: &Connection) -> Result<Vec<NodeRecord>, SpoolErr
     let mut records: BTreeMap<String, NodeRecord> =
         load::nodes(connection)?.into_iter().map(|node| (node.facts.name.clone(), record(node))).collect();
     for job in running(connection)? {
-        for share in shares(&job) {
+        for share in job.held() {
             let Some(record) = records.get_mut(&share.node) else { continue };
-            record.jobs.push((job.id, share.clone()));
+            record.jobs.push((job.id, share));
             record.exclusive |= job.spec.request.place.sharing.is_exclusive();
         }
     }

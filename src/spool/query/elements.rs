@@ -238,6 +238,7 @@ mod tests {
                 open: false,
                 silent: false,
                 tasks: None,
+                released: vec![],
             };
             (element.life.state, element.life.run) = (state, Some(run));
             Change::Life(Arc::new(element), None)

@@ -1,0 +1,5 @@
+//! pbs_release_nodes: see [`lanai::cli::pbs_release_nodes`].
+
+fn main() -> std::process::ExitCode {
+    lanai::cli::pbs_release_nodes::main()
+}
