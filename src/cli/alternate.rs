@@ -72,7 +72,7 @@ impl List {
         let ids = records.iter().map(|record| record.job.id.full(&server.name).len());
         self.widths[0] = ids.fold(self.widths[0], usize::max);
         if !records.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
-            let _ = writeln!(out, "\n{}: ", server.name);
+            let _ = writeln!(out, "\n{}: {}", server.name, printable(server.comment.as_deref().unwrap_or_default()));
             heading(out, &self.widths, self.style);
         }
         for record in in_order(records, self.style) {

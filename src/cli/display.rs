@@ -94,7 +94,9 @@ impl<'a> Display<'a> {
         let (rows, jobs) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.jobs));
         let longest = self.longest.map_or(0, |characters| characters + 1 + server.name.len());
         let printing = self.printing.get_or_insert_with(|| match &self.form {
-            Form::Plain(style) => Printing::Plain(layout::List::new(*style, longest)),
+            Form::Plain(style) => {
+                Printing::Plain(layout::List::new(*style, longest).with_comment(server.comment.as_deref()))
+            }
             Form::Alternate(style) => Printing::Alternate(alternate::List::new(*style, longest)),
             Form::Full(format) => {
                 Printing::Full(Box::new(Sheet::begin("Jobs", format, &sheet::preamble(server, self.now))))

@@ -39,6 +39,7 @@ pub fn server() -> ServerFacts {
         history: true,
         scheduling: true,
         fair_shares: Vec::new(),
+        comment: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The plain list of `qstat`: one line per job. An id is never cut, its column grows instead.
 
+use super::full::printable;
 use crate::model::state::State;
 use crate::model::time::Span;
 use std::borrow::Cow;
@@ -44,13 +45,20 @@ pub struct List {
     style: Style,
     id: usize,
     has_heading: bool,
+    /// What the server has to say, above the heading.
+    comment: Option<String>,
 }
 
 impl List {
     /// A list in which no id has more characters than `longest`. One that does makes its column wider
     /// from there on.
     pub fn new(style: Style, longest: usize) -> List {
-        List { style, id: longest.max(if style.wide { 30 } else { 17 }), has_heading: false }
+        List { style, id: longest.max(if style.wide { 30 } else { 17 }), has_heading: false, comment: None }
+    }
+
+    /// The same, with what the server has to say.
+    pub fn with_comment(self, comment: Option<&str>) -> List {
+        List { comment: comment.map(|text| printable(text).into_owned()), ..self }
     }
 
     /// Writes further lines, the first after the heading.
@@ -60,6 +68,9 @@ impl List {
         let widths = Widths { id: self.id, text, underline };
         out.reserve((lines.len() + 2) * (widths.id + 66));
         if !lines.is_empty() && !std::mem::replace(&mut self.has_heading, true) {
+            if let Some(comment) = &self.comment {
+                let _ = writeln!(out, "{comment}");
+            }
             heading(out, &widths, self.style);
         }
         lines.iter().for_each(|line| row(out, line, &widths));

@@ -92,6 +92,8 @@ pub mod alternate;
 
 pub mod queues;
 
+pub mod configured;
+
 pub mod qselect;
 
 pub mod selection;

@@ -14,7 +14,7 @@ use crate::model::text::Text;
 use crate::model::time::Wall;
 use clap::Args;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Options of a job, for qsub and qalter.
@@ -276,9 +276,10 @@ fn begins_with_name(text: &[u8]) -> bool {
     end.is_some_and(|end| text[end] == b'=')
 }
 
-/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks.
+/// The words of a command line as PBS keeps them in `Submit_arguments`: joined by blanks, without those that are empty.
 pub fn joined(words: &[OsString]) -> Text {
-    Text(words.join(OsStr::new(" ")).into_vec())
+    let said: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).filter(|word| !word.is_empty()).collect();
+    Text(said.join(&b' '))
 }
 
 #[cfg(test)]

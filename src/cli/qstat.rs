@@ -4,6 +4,7 @@ use super::ahead;
 use super::alternate::{self, Unit};
 use super::ask::{self, Ask, Feed, Said};
 use super::attributes::Attributes;
+use super::configured;
 use super::display::{Display, Form};
 use super::efficiency;
 use super::exit::{self, Failure};
@@ -16,6 +17,7 @@ use super::operand::Operand;
 use super::queues;
 use super::sheet::{self, Format, Sheet};
 use super::watch::Watch;
+use crate::model::amendment::Target;
 use crate::model::attribute::same_server;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
@@ -321,14 +323,19 @@ impl Args {
     }
 
     fn show_queues(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        let answers = ask(&Question::Queues)?;
+        let (answers, objects) = (ask(&Question::Queues)?, ask(&Question::Objects)?.objects);
         let (chosen, failures) = self.choose(&answers.queues, &answers.server);
         let out = match (self.limits, self.full) {
-            (true, _) => queues::limits(&chosen, &answers.server).into_bytes(),
-            (false, false) => queues::list(&chosen).into_bytes(),
+            (true, _) => queues::limits(&chosen, &answers.server, &objects).into_bytes(),
+            (false, false) => queues::list(&chosen, &objects).into_bytes(),
             (false, true) => {
                 let resources = &answers.server.resources;
-                let things = chosen.iter().map(|queue| (queue.queue.name.clone(), queues::of_queue(queue, resources)));
+                let things = chosen.iter().map(|queue| {
+                    let (name, mut told) = (&queue.queue.name, queues::of_queue(queue, resources));
+                    let target = Target::Queue(name.clone());
+                    configured::add(&mut told, &target, configured::of(&objects, &target), resources);
+                    (name.clone(), told)
+                });
                 things_in_full("Queue", things, format, &sheet::preamble(&answers.server, now))
             }
         };
@@ -355,7 +362,7 @@ impl Args {
     }
 
     fn show_server(&self, format: &Format, ask: &mut Ask, now: Wall) -> Result<Said, Failure> {
-        let answers = ask(&Question::Queues)?;
+        let (answers, objects) = (ask(&Question::Queues)?, ask(&Question::Objects)?.objects);
         let server = &answers.server;
         let elsewhere = |word: &OsString| !same_server(&word.to_string_lossy(), &server.name);
         let hosts = self.operands.iter().filter(|word| elsewhere(word));
@@ -364,9 +371,14 @@ impl Args {
         let sums = queues::assigned_in_all(&answers.queues);
         let out = match (shown, self.full) {
             (false, false) => Vec::new(),
-            (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
+            (true, false) => queues::server_list(&answers.queues, server, &objects).into_bytes(),
             (shown, true) => {
-                let thing = || (server.name.clone(), queues::of_server(&answers.queues, &sums, server));
+                let thing = || {
+                    let mut told = queues::of_server(&answers.queues, &sums, server);
+                    let lines = configured::of(&objects, &Target::Server);
+                    configured::add(&mut told, &Target::Server, lines, &server.resources);
+                    (server.name.clone(), told)
+                };
                 things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))
             }
         };

@@ -188,6 +188,7 @@ fn plan(words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
     let args: Args = getopt::read_matches(&getopt::matches(&mut command, line.words.clone())?)?;
     let args = &args;
     let source = Source::of(&args.operands)?;
+    check_display(args, here)?;
     check_support(args)?;
     let mut asked = args.wanted(&here.place())?;
     asked.words.heed(line);
@@ -305,6 +306,7 @@ fn of_directive(
     if !args.operands.is_empty() {
         return Err(Failure::usage(""));
     }
+    check_display(&args, here)?;
     check_support(&args)?;
     let mut wanted = args.wanted(&here.place())?;
     wanted.words.heed(line);
@@ -319,6 +321,19 @@ fn as_directive(words: &[OsString], failure: Failure) -> Failure {
         return directives::error(words, &failure.text);
     }
     failure
+}
+
+/// What there is to forward comes first; with `-I` PBS goes on to what else may be wrong.
+fn check_display(args: &Args, here: &Here) -> Result<(), Failure> {
+    let has_display = here.vars.iter().any(|(name, value)| name == "DISPLAY" && !value.is_empty());
+    match args.x11 && !has_display {
+        true if args.interactive => {
+            exit::remark("qsub", &["DISPLAY not set".to_string()]);
+            interactive::require_terminal()
+        }
+        true => Err(Failure::usage("DISPLAY not set")),
+        false => Ok(()),
+    }
 }
 
 fn check_support(args: &Args) -> Result<(), Failure> {

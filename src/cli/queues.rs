@@ -1,7 +1,10 @@
 //! `qstat -Q`, `-q` and `-B`: queues and the server, as lists and as attributes.
 
 use super::attributes::Attributes;
+use super::configured;
 use super::layout::cut;
+use crate::model::amendment::Target;
+use crate::model::amendment::description::Described;
 use crate::model::resource::{Kind, Resources, Size, Value};
 use crate::model::state::State;
 use crate::wire::message::{QueueCounts, ServerFacts};
@@ -73,7 +76,7 @@ fn number_column(number: u64) -> String {
 }
 
 /// `qstat -Q`; nothing for no queue.
-pub fn list(queues: &[&QueueCounts]) -> String {
+pub fn list(queues: &[&QueueCounts], objects: &[Described]) -> String {
     if queues.is_empty() {
         return String::new();
     }
@@ -87,14 +90,21 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
     for counted in queues {
         let (queue, counts) = (&counted.queue, Counts::of(counted));
         let kind = if queue.route.is_some() { "Rou*" } else { "Exe*" };
-        let _ = write!(out, "{:16} {:>5} {} ", cut(&queue.name, 16), 0, number_column(counts.total()));
+        let most = most(objects, &Target::Queue(queue.name.clone()));
+        let _ = write!(out, "{:16} {most} {} ", cut(&queue.name, 16), number_column(counts.total()));
         let _ = writeln!(out, "{} {} {} {}", answer(queue.enabled), answer(queue.started), counts.columns(), kind);
     }
     out
 }
 
+/// The column `Max`: `max_running`, 0 without.
+fn most(objects: &[Described], target: &Target) -> String {
+    let most = configured::value(configured::of(objects, target), "max_running", None);
+    format!("{:>5}", cut(most.unwrap_or("0"), 5))
+}
+
 /// `qstat -q`; nothing for no queue.
-pub fn limits(queues: &[&QueueCounts], server: &ServerFacts) -> String {
+pub fn limits(queues: &[&QueueCounts], server: &ServerFacts, objects: &[Described]) -> String {
     if queues.is_empty() {
         return String::new();
     }
@@ -110,8 +120,15 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
         let counts = Counts::of(counted);
         running += counts.running;
         pending += counts.pending();
-        let _ = write!(out, "{:16.16} {:>6} {:>8} {:>8} {:>4} ", counted.queue.name, "--  ", "--   ", "--   ", "-- ");
-        let _ = write!(out, "{:>5} {:>5} {:>4}   ", counts.running, counts.pending(), "--");
+        let lines = configured::of(objects, &Target::Queue(counted.queue.name.clone()));
+        let bound = |resource| configured::value(lines, "resources_max", Some(resource));
+        let [memory, cput, walltime, nodes] = ["mem", "cput", "walltime", "nodect"].map(bound);
+        let [memory, nodes] = [(memory, "--  "), (nodes, "-- ")].map(|(text, none)| text.unwrap_or(none));
+        let [cput, walltime] = [cput, walltime].map(|text| text.unwrap_or("--   "));
+        let most = configured::value(lines, "max_running", None).unwrap_or("--");
+        let name = &counted.queue.name;
+        let _ = write!(out, "{name:16.16} {memory:>6.6} {cput:>8.8} {walltime:>8.8} {nodes:>4.4} ");
+        let _ = write!(out, "{:>5} {:>5} {most:>4.4}   ", counts.running, counts.pending());
         let enabled = if counted.queue.enabled { 'E' } else { 'D' };
         let started = if counted.queue.started { 'R' } else { 'S' };
         let _ = writeln!(out, "{enabled} {started}");
@@ -121,20 +138,25 @@ Queue            Memory CPU Time Walltime Node   Run   Que   Lm  State
 }
 
 /// `qstat -B`.
-pub fn server_list(queues: &[QueueCounts], server: &ServerFacts) -> String {
+pub fn server_list(queues: &[QueueCounts], server: &ServerFacts, objects: &[Described]) -> String {
     let counts = Counts::sum(queues);
     format!(
         "\
 Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
 ---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
-{:16} {:>5} {} {} {:10}
+{:16} {} {} {} {:10}
 ",
         cut(&server.name, 16),
-        0,
+        most(objects, &Target::Server),
         number_column(counts.total()),
         counts.columns(),
-        "Active",
+        state(server),
     )
+}
+
+/// `server_state`.
+fn state(server: &ServerFacts) -> &'static str {
+    if server.scheduling { "Active" } else { "Idle" }
 }
 
 /// The attributes of a queue.
@@ -166,7 +188,7 @@ pub fn of_server<'a>(
 ) -> Attributes<'a> {
     let counts = Counts::sum(queues);
     let mut out = Attributes::default();
-    out.text("server_state", "Active");
+    out.text("server_state", state(server));
     out.text("server_host", server.host.as_str());
     out.boolean("scheduling", server.scheduling);
     out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));
@@ -225,11 +247,11 @@ Queue              Max   Tot Ena Str   Que   Run   Hld   Wat   Trn   Ext Type
 ---------------- ----- ----- --- --- ----- ----- ----- ----- ----- ----- ----
 workq                0     3 yes yes     1     1     1     0     0     0 Exe*
 ";
-        assert_eq!(list(&[&queue]), expected);
+        assert_eq!(list(&[&queue], &[]), expected);
         queue.queue.enabled = false;
-        assert!(list(&[&queue]).contains("workq                0     3  no yes     1"));
-        assert_eq!(list(&[]), "");
-        assert_eq!(limits(&[], &server()), "");
+        assert!(list(&[&queue], &[]).contains("workq                0     3  no yes     1"));
+        assert_eq!(list(&[], &[]), "");
+        assert_eq!(limits(&[], &server(), &[]), "");
     }
 
     #[test]
@@ -239,10 +261,10 @@ workq                0     3 yes yes     1     1     1     0     0     0 Exe*
         let jobs = [system().jobs, vec![begun]].concat();
         let queue = QueueCounts { elements: 2, ..System { jobs, nodes: vec![] }.queue() };
         assert!(
-            list(&[&queue])
+            list(&[&queue], &[])
                 .ends_with("workq                0     6 yes yes     1     3     1     0     0     0 Exe*\n")
         );
-        assert!(server_list(&[queue], &server()).contains("head                 0     6     1     3     1"));
+        assert!(server_list(&[queue], &server(), &[]).contains("head                 0     6     1     3     1"));
     }
 
     #[test]
@@ -256,7 +278,7 @@ workq              --      --       --     --      1     2   --   E R
                                                ----- -----
                                                    1     2
 ";
-        assert_eq!(limits(&[&system().queue()], &server()), expected);
+        assert_eq!(limits(&[&system().queue()], &server(), &[]), expected);
     }
 
     #[test]
@@ -265,7 +287,7 @@ workq              --      --       --     --      1     2   --   E R
 Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
 ---------------- ----- ----- ----- ----- ----- ----- ----- ----- -----------
 head                 0     3     1     1     1     0     0     0 Active    \n";
-        assert_eq!(server_list(&[system().queue()], &server()), expected);
+        assert_eq!(server_list(&[system().queue()], &server(), &[]), expected);
     }
 
     #[test]

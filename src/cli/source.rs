@@ -250,6 +250,7 @@ impl Answers {
             history: true,
             scheduling: true,
             fair_shares: Vec::new(),
+            comment: None,
         })
     }
 

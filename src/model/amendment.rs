@@ -145,6 +145,11 @@ impl Amendments {
         self.of(target).is_some_and(|amendment| amendment.values.contains_key(key))
     }
 
+    /// The value said of a plain attribute.
+    pub fn said(&self, target: &Target, attribute: &str) -> Option<&str> {
+        self.of(target)?.values.get(&Key::plain(attribute))?.as_deref()
+    }
+
     /// Whether an attribute has a value by them, whatever its letters' case; of a list, any resource.
     pub fn says_of(&self, target: &Target, attribute: &str) -> bool {
         let is_meant = |key: &Key| key.attribute.eq_ignore_ascii_case(attribute);

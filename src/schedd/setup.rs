@@ -1,7 +1,7 @@
 //! What the configuration comes to: names, resources, policy, who may do what.
 
 use crate::model::amendment::description::described;
-use crate::model::amendment::{Amendments, Misfit};
+use crate::model::amendment::{Amendments, Misfit, Target};
 use crate::model::config::{Config, ServerConfig};
 use crate::model::policy::Policy;
 use crate::model::queue::Queue;
@@ -168,6 +168,7 @@ impl Setup {
             history: self.config.server.history > Span(0),
             scheduling: self.config.cycle.scheduling,
             fair_shares: Vec::new(),
+            comment: self.amendments.said(&Target::Server, "comment").map(str::to_string),
         }
     }
 }

@@ -547,6 +547,9 @@ pub struct ServerFacts {
     /// where the policy goes by such (I7).
     #[serde(default)]
     pub fair_shares: Vec<(Member, f64)>,
+    /// What an operator has to say to all who look at the queue.
+    #[serde(default)]
+    pub comment: Option<String>,
 }
 
 impl ServerFacts {

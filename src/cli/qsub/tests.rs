@@ -97,13 +97,15 @@ fn bad_directives_are_told_as_pbs_tells_them() {
 fn what_this_version_lacks_is_refused() {
     for (words, code, said) in [
         (&["-J", "5"][..], 2, "illegal -J value"),
-        (&["-X"], 1, "X11 Forwarding possible only for interactive jobs"),
+        (&["-X"], 2, "DISPLAY not set"),
         (&["-q", "verylongqueuename1"], 2, "illegally formed destination: verylongqueuename1"),
         (&["-q", "a@b@c"], 2, "illegally formed destination: a@b@c"),
     ] {
         let failure = planned(words, "", &[]).expect_err(said);
         assert_eq!((failure.code, failure.text.as_str()), (code, said), "{words:?}");
     }
+    let failure = planned(&["-X"], "", &[("DISPLAY", ":0")]).unwrap_err();
+    assert_eq!(failure, Failure::new(1, "X11 Forwarding possible only for interactive jobs"));
 }
 
 #[test]

@@ -199,6 +199,7 @@ mod tests {
             history: true,
             scheduling: true,
             fair_shares: Vec::new(),
+            comment: None,
         }
     }
 
