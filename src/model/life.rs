@@ -8,6 +8,7 @@ use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
 use super::policy::Accrual;
+use super::release::Division;
 use super::response::Rules;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
@@ -128,11 +129,7 @@ impl Job {
                     self.life.want = Want::Anew;
                 }
             }
-            Event::NodesReleased { attempt, division, .. } => {
-                if let Some(run) = self.run(*attempt) {
-                    run.give_back(division, moment.now);
-                }
-            }
+            Event::NodesReleased { attempt, division, .. } => self.give_back(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
@@ -162,6 +159,12 @@ impl Job {
             | Event::Messaged { .. } => {}
         }
         self.accrue(moment);
+    }
+
+    fn give_back(&mut self, attempt: Attempt, division: &Division, now: Time) {
+        if let Some(run) = self.run(attempt) {
+            run.give_back(division, now);
+        }
     }
 
     fn hear_from_node(&mut self, heard: bool) {

@@ -47,6 +47,10 @@ impl Here {
         self.vars.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
+    fn has_display(&self) -> bool {
+        self.var(DISPLAY).is_some_and(|display| !display.is_empty())
+    }
+
     fn place(&self) -> Place<'_> {
         Place { workdir: &self.workdir, host: &self.host, now: self.now }
     }
@@ -80,7 +84,7 @@ impl Asked {
         let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
         let args = Args::read(&mut command, line.words.clone())?;
         let source = Source::of(&args.operands)?;
-        check(&args, args.array_comes_first, here.var(DISPLAY).is_some())?;
+        check(&args, args.array_comes_first, here.has_display())?;
         let mut asked = args.wanted(&here.place())?;
         asked.words.heed(line);
         let on_terminal = asked.is_true(INTERACTIVE);
@@ -227,7 +231,7 @@ fn of_directive(
     if !args.operands.is_empty() {
         return Err(Failure::usage(""));
     }
-    check(&args, is_array || args.array_comes_first, here.var(DISPLAY).is_some())?;
+    check(&args, is_array || args.array_comes_first, here.has_display())?;
     let mut wanted = args.wanted(&here.place())?;
     wanted.words.heed(line);
     Ok(wanted)
