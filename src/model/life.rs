@@ -129,9 +129,7 @@ impl Job {
                 }
             }
             Event::NodesReleased { attempt, division, .. } => {
-                if let Some(run) = self.run(*attempt) {
-                    run.give_back(division, moment.now);
-                }
+                self.run(*attempt).into_iter().for_each(|run| run.give_back(division, moment.now));
             }
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
