@@ -10,6 +10,7 @@ mod arrays;
 mod clients;
 mod clocks;
 mod commands;
+mod configured;
 mod dependencies;
 mod dialects;
 mod disk_full;
