@@ -11,6 +11,7 @@ mod checks;
 mod clients;
 mod clocks;
 mod commands;
+mod configured;
 mod delivery;
 mod dependencies;
 mod dialects;

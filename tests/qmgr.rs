@@ -406,6 +406,9 @@ fn a_node_is_forgotten_once_nobody_needs_it_and_nothing_presents_it() {
     sandbox.running(&id);
     refused(&manage(&sandbox, "delete node n2"), 179, "Cannot delete busy object\n");
     sandbox.run("qdel", &["-W", "force", &id]).ok();
+    // Its noded has still to say that the job is over.
+    let is_idle = || manage(&sandbox, "delete node n2").err.contains("its noded presents it");
+    sandbox.until("the end of the job", || is_idle().then_some(()));
     refused(&manage(&sandbox, "delete node n2"), 179, "Cannot delete busy object: its noded presents it; stop that");
     refused(&manage(&sandbox, "delete node n1"), 179, "Cannot delete busy object: its [[node]] stands at line 2 of /");
     sandbox.kill("noded");

@@ -153,3 +153,17 @@ fn with_release_nodes_on_stageout_other_hosts_are_given_back_when_files_are_copi
     assert!(story.contains("Nodes h2 released at request of schedd@"), "{story}");
     assert_eq!(sandbox.read("copy"), "\n");
 }
+
+#[test]
+fn a_job_gives_back_its_own_nodes_and_finds_them_gone_from_its_node_file() {
+    let sandbox = Sandbox::new();
+    sandbox.run("noded", &["--nodes", "2", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    let script = "pbs_release_nodes -a || exit 1\n\
+                  until [ $(wc -l < $PBS_NODEFILE) = 1 ]; do sleep 0.05; done\n\
+                  pbsdsh -n 1 -- true 2> index; cat $PBS_NODEFILE\n";
+    let asked = ["-l", "select=2:ncpus=1", "-l", "place=scatter", "-v", "PATH,LANAI_HOME", "-o", "out", "-e", "err"];
+    let id = sandbox.submit(&asked, script);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.read("err"));
+    assert_eq!(sandbox.read("out"), "h1\n");
+    assert!(sandbox.read("index").contains("this job has no node 1"), "{}", sandbox.read("index"));
+}

@@ -5,6 +5,7 @@ use super::attributes::{Attribute, Attributes, Shown};
 use crate::model::amendment::description::{Described, Line};
 use crate::model::amendment::{Target, place};
 use crate::model::resource::Resources;
+use std::borrow::Cow;
 
 /// Attributes whose values are words, whatever they look like.
 const WORDS: [&str; 4] = ["comment", "default_queue", "mail_from", "job_sort_formula"];
@@ -23,7 +24,8 @@ impl<'a> Objects<'a> {
     /// The attributes of an object: those that are configured, and of those that are told the rest, in PBS's
     /// order.
     pub fn joined(&self, target: &Target, told: Attributes<'a>, resources: &Resources) -> Attributes<'a> {
-        let own: Vec<Attribute> = self.lines(target).iter().map(|line| attribute(line, resources)).collect();
+        let parts = self.lines(target).chunk_by(|one, next| (&one.name, &one.resource) == (&next.name, &next.resource));
+        let own: Vec<Attribute> = parts.map(|lines| attribute(lines, resources)).collect();
         let is_own = |told: &Attribute| own.iter().any(|own| (own.name, own.resource) == (told.name, told.resource));
         let mut all: Vec<Attribute> = told.0.into_iter().filter(|told| !is_own(told)).collect();
         all.extend(own);
@@ -36,14 +38,19 @@ impl<'a> Objects<'a> {
     }
 }
 
-fn attribute<'a>(line: &'a Line, resources: &Resources) -> Attribute<'a> {
-    let amount = |name: &str| resources.parse(name, &line.value).ok().map(|value| Shown::of(&value));
-    let number = || line.value.parse().ok().filter(|_| !WORDS.contains(&line.name.as_str())).map(Shown::Number);
+/// Of lines of one attribute: limits have one for each whom they limit.
+fn attribute<'a>(lines: &'a [Line], resources: &Resources) -> Attribute<'a> {
+    let (line, value) = (&lines[0], joined(lines));
+    let amount = |name: &str| resources.parse(name, &value).ok().map(|value| Shown::of(&value));
+    let number = || value.parse().ok().filter(|_| !WORDS.contains(&line.name.as_str())).map(Shown::Number);
     let shown = line.resource.as_deref().map_or_else(number, amount);
-    Attribute {
-        name: &line.name,
-        resource: line.resource.as_deref(),
-        shown: shown.unwrap_or_else(|| Shown::Text(line.value.as_str().into())),
+    Attribute { name: &line.name, resource: line.resource.as_deref(), shown: shown.unwrap_or(Shown::Text(value)) }
+}
+
+fn joined(lines: &[Line]) -> Cow<'_, str> {
+    match lines {
+        [line] => line.value.as_str().into(),
+        _ => lines.iter().map(|line| line.value.as_str()).collect::<Vec<_>>().join(",").into(),
     }
 }
 
@@ -62,6 +69,8 @@ mod tests {
             line("enabled", None, "False"),
             line("comment", None, "7"),
             line("max_running", None, "7"),
+            line("max_run", None, "[u:ann=3]"),
+            line("max_run", None, "[u:bob=4]"),
             line("resources_max", Some("mem"), "1gb"),
             line("resources_max", Some("ncpus"), "4"),
         ];
@@ -75,6 +84,7 @@ mod tests {
         assert_eq!(shown("enabled"), [&Shown::Text("False".into())]);
         assert_eq!(shown("comment"), [&Shown::Text("7".into())]);
         assert_eq!(shown("max_running"), [&Shown::Number(7)]);
+        assert_eq!(shown("max_run"), [&Shown::Text("[u:ann=3],[u:bob=4]".into())]);
         assert_eq!(shown("resources_max"), [&Shown::Text("1gb".into()), &Shown::Number(4)]);
         assert_eq!(shown("total_jobs"), [&Shown::Number(2)]);
         let places: Vec<usize> = all.0.iter().map(|attribute| place(&workq, attribute.name)).collect();

@@ -144,8 +144,13 @@ Server             Max   Tot   Que   Run   Hld   Wat   Trn   Ext Status
         0,
         number_column(counts.total()),
         counts.columns(),
-        "Active",
+        state(server),
     )
+}
+
+/// The server's state in PBS's word: idle while cycles start nothing.
+fn state(server: &ServerFacts) -> &'static str {
+    if server.scheduling { "Active" } else { "Idle" }
 }
 
 /// The attributes of a queue.
@@ -177,7 +182,7 @@ pub fn of_server<'a>(
 ) -> Attributes<'a> {
     let counts = Counts::sum(queues);
     let mut out = Attributes::default();
-    out.text("server_state", "Active");
+    out.text("server_state", state(server));
     out.text("server_host", server.host.as_str());
     out.boolean("scheduling", server.scheduling);
     out.number("total_jobs", i64::try_from(counts.total()).unwrap_or(i64::MAX));

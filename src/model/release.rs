@@ -68,28 +68,28 @@ impl Run {
     }
 
     fn all_but(&self, names: &[String], script: &str) -> Result<Vec<bool>, Refusal> {
-        let is_named = |share: &Share, name: &str| share.node == name || share.host == name;
-        let unknown: Vec<&str> = names
-            .iter()
-            .map(String::as_str)
-            .filter(|name| !self.shares.iter().any(|share| is_named(share, name)))
-            .collect();
-        let at_home = |name: &&String| self.shares.iter().any(|share| share.host == script && is_named(share, name));
-        if let Some(name) = names.iter().find(at_home) {
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let of =
+            |share: &'_ Share| [share.node.as_str(), share.host.as_str()].into_iter().any(|name| names.contains(name));
+        let own: BTreeSet<&str> =
+            self.shares.iter().flat_map(|share| [share.node.as_str(), share.host.as_str()]).collect();
+        if let Some(home) = self.shares.iter().find(|share| share.host == script && of(share)) {
+            let name = if names.contains(home.node.as_str()) { &home.node } else { &home.host };
             return Err(Refusal::of_the_script(name));
         }
-        match unknown.is_empty() {
-            true => Ok(self.shares.iter().map(|share| !names.iter().any(|name| is_named(share, name))).collect()),
-            false => Err(Refusal::not_of_the_job(&unknown.join(" "))),
+        let foreign: Vec<&str> = names.difference(&own).copied().collect();
+        match foreign.is_empty() {
+            true => Ok(self.shares.iter().map(|share| !of(share)).collect()),
+            false => Err(Refusal::not_of_the_job(&foreign.join(" "))),
         }
     }
 
     /// What lies on the script's host and on the first others.
     fn on_hosts(&self, count: u32, at_home: &[bool]) -> Vec<bool> {
-        let mut others: Vec<&str> = Vec::new();
+        let mut others: BTreeSet<&str> = BTreeSet::new();
         for (share, _) in self.shares.iter().zip(at_home).filter(|(_, at_home)| !**at_home) {
-            if others.len() < count as usize && !others.contains(&share.host.as_str()) {
-                others.push(&share.host);
+            if others.len() < count as usize {
+                others.insert(&share.host);
             }
         }
         let stays = |(share, at_home): (&Share, &bool)| *at_home || others.contains(&share.host.as_str());
@@ -105,14 +105,14 @@ impl Run {
     ) -> Result<Vec<bool>, Refusal> {
         let (mut kept, mut spoken_for) = (at_home, vec![false; self.shares.len()]);
         for chunk in &asked.chunks {
+            let mut from = 0;
             for _ in 0..chunk.count {
                 let suits = |at: &usize| {
                     let share = &self.shares[*at];
                     !spoken_for[*at] && suits(share, chunk, facts(&share.node).map(|facts| &facts.available))
                 };
-                let found = (0..self.shares.len()).find(suits);
-                let at = found.ok_or_else(|| Refusal::too_much_to_keep(chunk))?;
-                (kept[at], spoken_for[at]) = (true, true);
+                let at = (from..self.shares.len()).find(suits).ok_or_else(|| Refusal::too_much_to_keep(chunk))?;
+                (kept[at], spoken_for[at], from) = (true, true, at + 1);
             }
         }
         Ok(kept)
@@ -286,7 +286,7 @@ mod tests {
         run.give_back(&division, Time(3000));
         assert_eq!(run.share_of_task(task).unwrap().node, "b[0]");
         assert_eq!(run.lingering().map(|share| share.node.as_str()).collect::<Vec<_>>(), ["b[0]", "b[1]"]);
-        assert_eq!([0, 2, 3, 4, 5].map(|line| run.line(line)), [Some(0), Some(2), Some(5), Some(6), None]);
+        assert_eq!(run.places(), Some(vec![0, 1, 2, 5, 6]));
         assert_eq!(run.share_of_slot(5).unwrap().node, "c");
         assert_eq!(run.released_core_ms(), 2000 * 6);
         let division = run.divide(&Keep::Nothing, &Select::default(), |_| None).unwrap();

@@ -177,15 +177,16 @@ impl Run {
         self.shares.iter().fold(0, |sum, share| sum.saturating_add(share.mpiprocs))
     }
 
-    /// The number by which a task knows its place that is asked for on this line of the node file, counted from 0:
-    /// what is given back takes lines out of the file, and no task's number changes by it.
-    pub fn line(&self, line: u32) -> Option<u32> {
+    /// The numbers by which tasks know the places that are left, in the order of the node file: what is given back
+    /// takes lines out of the file, and no task's number changes by it. None while all lines are there, and each is
+    /// its number.
+    pub fn places(&self) -> Option<Vec<u32>> {
         if self.released.is_empty() {
-            return Some(line).filter(|&line| line < self.slots());
+            return None;
         }
         let mut numbers: Vec<u32> = self.shares.iter().flat_map(|share| &share.ranks).copied().collect();
         numbers.sort_unstable();
-        numbers.get(line as usize).copied()
+        Some(numbers)
     }
 
     /// The place of a host among the attempt's hosts, in the order of its shares: `PBS_NODENUM`.

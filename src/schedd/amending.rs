@@ -123,7 +123,8 @@ impl Desk<'_> {
     /// A node stays while anybody has of it, the file names it, or its noded is there: it would come back.
     fn nobody_is_on(&self, name: &str) -> Result<(), Refusal> {
         let is_it = |share: &Share| share.node == name;
-        let holds = |job: &Arc<Job>| job.life.open_run().is_some_and(|run| run.shares.iter().any(is_it));
+        let holds =
+            |job: &Arc<Job>| job.life.open_run().is_some_and(|run| run.shares.iter().chain(run.lingering()).any(is_it));
         let mut windows = self.ledger.reservations().filter(|made| !made.is_over());
         if self.ledger.holders().any(holds) || windows.any(|made| made.occurrence().shares.iter().any(is_it)) {
             return Err(Refusal::busy());

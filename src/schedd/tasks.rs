@@ -81,8 +81,10 @@ fn start(ledger: &mut Ledger, asked: &Asked, program: &Program, orders: &mut Ord
     let mut told = Vec::new();
     ledger.change_tasks(asked.job, |job| {
         let Some(run) = job.life.run.as_mut() else { return };
+        let places = run.places();
+        let number = |line: u32| places.as_ref().map_or(Some(line), |places| places.get(line as usize).copied());
         let lines: Vec<(Token, u32)> =
-            program.tasks.iter().filter_map(|&(token, line)| Some((token, run.line(line)?))).collect();
+            program.tasks.iter().filter_map(|&(token, line)| Some((token, number(line)?))).collect();
         let tasks = run.tasks_mut();
         let mut known: BTreeMap<Token, TaskNumber> =
             tasks.known.iter().map(|(&number, task)| (task.token, number)).collect();
