@@ -117,8 +117,8 @@ fn jobs_are_waited_for_by_their_names() {
     assert_eq!(job["job_state"], "H");
     assert_eq!(job["depend"], format!("afterany:{first}@head:{second}@head"));
     let done = sandbox.run_with_input("qsub", &["-hold_jid", "nobody", "-terse"], "true\n");
-    let said = format!("is called nobody: it waits for none\n");
-    assert!(done.err.starts_with("qsub: warning: no job of ") && done.err.ends_with(&said), "{done:?}");
+    let said = "is called nobody: it waits for none\n";
+    assert!(done.err.starts_with("qsub: warning: no job of ") && done.err.ends_with(said), "{done:?}");
     assert_eq!(sandbox.ended(done.out.trim_end())["Exit_status"], 0);
     let number = first.split('.').next().unwrap();
     let by_number = sandbox.submit(&["-hold_jid", number], "true\n");

@@ -140,12 +140,18 @@ fn run() -> Result<u8, Failure> {
 }
 
 /// Where qsub runs.
-struct Here {
-    workdir: PathBuf,
-    host: String,
-    system: String,
-    now: Wall,
-    vars: Vec<(OsString, OsString)>,
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The working directory.
+    pub workdir: PathBuf,
+    /// This host.
+    pub host: String,
+    /// The operating system's name.
+    pub system: String,
+    /// What a watch shows.
+    pub now: Wall,
+    /// The environment.
+    pub vars: Vec<(OsString, OsString)>,
 }
 
 impl Here {
@@ -181,8 +187,23 @@ struct Plan {
     remarks: Vec<String>,
 }
 
+/// What qsub would send to the server for this command line, if its file or standard input held `script`.
+/// The failure is what it would say instead.
+pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<Submission, Failure> {
+    plan_of(words, here, |source| source.holding(script.to_vec())).map(|plan| plan.submission)
+}
+
 /// All that the command line, in whosever words, and the script come to.
 fn plan(words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
+    plan_of(words, here, Source::read)
+}
+
+/// The same; `read` gets the script.
+fn plan_of(
+    words: Vec<OsString>,
+    here: &Here,
+    read: impl FnOnce(&Source) -> Result<Vec<u8>, Failure>,
+) -> Result<Plan, Failure> {
     let mut command = command();
     let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
     let args: Args = getopt::read_matches(&getopt::matches(&mut command, line.words.clone())?)?;
@@ -196,7 +217,7 @@ fn plan(words: Vec<OsString>, here: &Here) -> Result<Plan, Failure> {
         interactive::require_terminal()?;
     }
     // An interactive job needs its standard input for something else.
-    let script = if on_terminal && source == Source::Stdin { Vec::new() } else { source.read()? };
+    let script = if on_terminal && source == Source::Stdin { Vec::new() } else { read(&source)? };
     let mut wanted = of_script(&script, args, here)?;
     wanted.outweigh(asked);
     let interactive = wanted.is_true(INTERACTIVE);
