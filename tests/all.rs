@@ -31,6 +31,7 @@ mod limit_properties;
 mod limits;
 mod limits_in_force;
 mod measures;
+mod messages;
 mod mpi;
 mod nested;
 mod node_hooks;

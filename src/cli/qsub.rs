@@ -9,6 +9,7 @@ use super::exit::{self, Failure};
 use super::getopt;
 use super::interactive;
 use super::options::{JobOptions, Place, illegal, joined, unsupported};
+use super::paths;
 use super::script::{self, Source};
 use super::submission::{Wanted, Words};
 use crate::model::attribute::Setting;
@@ -150,6 +151,8 @@ pub struct Here {
     pub system: String,
     /// What a watch shows.
     pub now: Wall,
+    /// Whether there is another host of this name.
+    pub knows_host: fn(&str) -> bool,
     /// The environment.
     pub vars: Vec<(OsString, OsString)>,
 }
@@ -162,6 +165,7 @@ impl Here {
             host: names.nodename().to_string_lossy().into_owned(),
             system: names.sysname().to_string_lossy().into_owned(),
             now: clock::wall(),
+            knows_host: paths::knows_host,
             vars: env::vars().collect(),
         })
     }
@@ -171,7 +175,7 @@ impl Here {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { workdir: &self.workdir, host: &self.host, now: self.now }
+        Place { workdir: &self.workdir, host: &self.host, now: self.now, knows_host: self.knows_host }
     }
 }
 

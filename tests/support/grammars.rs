@@ -115,6 +115,7 @@ pub fn here() -> Here {
         host: SERVER.into(),
         system: "Linux".into(),
         now: NOW,
+        knows_host: |name| name == "far",
         vars: vec![var("HOME", "/home/alice"), var("A", "1")],
     }
 }
@@ -330,13 +331,15 @@ fn moment_again(text: &str) -> String {
     date::begin(&asked, Wall(0)).unwrap_or_else(|| panic!("{text} is no moment as {asked}"))
 }
 
-/// What `-l` asks for without a select stands beside the select that comes of it, even if it is no amount.
+/// What `-l` asks for without a select stands beside the select that comes of it even if it is no amount, and
+/// beside `nodes` even if nothing comes of it.
 fn same_request(first: &Request, second: &Request) {
-    let known = resources_known();
-    let is_total =
-        |name: &str| known.get(name).is_none_or(|definition| definition.consumable || !definition.host_level);
+    let (known, by_nodes) = (resources_known(), first.list.contains_key("nodes"));
+    let is_of_select = |name: &str| known.get(name).is_some_and(|definition| definition.host_level);
+    let is_total = |name: &str| known.get(name).is_some_and(|definition| definition.consumable) && !by_nodes;
     let list = |request: &Request| {
-        let shown = request.list.iter().filter(|(name, _)| *name != "nodes" && is_total(name));
+        let names = request.list.iter().filter(|(name, _)| *name != "nodes");
+        let shown = names.filter(|(name, _)| !is_of_select(name) || is_total(name));
         shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
     };
     assert_eq!(list(first), list(second));

@@ -17,6 +17,7 @@ fn planned(words: &[&str], script: &str, vars: &[(&str, &str)]) -> Result<Plan, 
         host: "head".into(),
         system: "Linux".into(),
         now: Wall(0),
+        knows_host: |_| false,
         vars: vars.iter().map(|(name, value)| (name.into(), value.into())).collect(),
     };
     plan(line, &here)
