@@ -11,10 +11,11 @@ use lanai::model::state::Holds;
 use lanai::model::time::Wall;
 use lanai::wire::ahead::Ahead;
 use lanai::wire::frame;
-use lanai::wire::message::{Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, Watched};
+use lanai::wire::message::{Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -194,4 +195,34 @@ fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
     }
     assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")));
     sandbox.run("qstat", &["-f"]).ok();
+}
+
+/// A request with other numbers where it has the range `1-9:2`.
+fn with_range(request: &Request, range: [u8; 3]) -> Option<Vec<u8>> {
+    let mut sent = postcard::to_stdvec(request).unwrap();
+    let at = sent.windows(4).position(|bytes| bytes == [1, 1, 9, 2])?;
+    sent.splice(at + 1..at + 4, range);
+    Some(sent)
+}
+
+#[test]
+fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    sandbox.submit(&["-h", "-J", "1-9"], "true\n");
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let mut sent = 0;
+    for request in [commands(), questions()].concat() {
+        for range in [[1, 9, 0], [9, 1, 1], [9, 1, 0], [0, 0, 0]] {
+            let Some(payload) = with_range(&request, range) else { continue };
+            let mut stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+            let header = [&b"LN"[..], &VERSION.to_le_bytes(), &(payload.len() as u32).to_le_bytes()].concat();
+            stream.write_all(&[header, payload].concat()).unwrap();
+            let reply = frame::read::<Reply>(&mut stream);
+            assert!(reply.is_err(), "{request:?} with {range:?}: {reply:?}");
+            sent += 1;
+        }
+    }
+    assert_eq!(sent, 16);
+    assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")), "{}", sandbox.log());
 }
