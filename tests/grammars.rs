@@ -182,10 +182,13 @@ proptest! {
     }
 }
 
+/// A judge, and texts for it.
+type Trial = (fn(&[u8]) -> Fate, BoxedStrategy<Vec<u8>>);
+
 /// What the generators make is neither all refused nor all parsed.
 #[test]
 fn texts_of_both_kinds_are_tried() {
-    let rows: [(fn(&[u8]) -> Fate, BoxedStrategy<Vec<u8>>); 5] = [
+    let rows: [Trial; 5] = [
         (grammars::resource_list, pieces(LIST, 14).boxed()),
         (grammars::chunks, pieces(SELECT, 14).boxed()),
         (grammars::dependency, dependencies().boxed()),
