@@ -1,11 +1,12 @@
 //! Texts in PBS's grammars, and texts nearly in them: what holds of each (`tests/support/grammars.rs`) holds of
 //! thousands of them.
 
-use crate::support::cases;
 use crate::support::grammars::{self, Fate};
+use crate::support::{cases, files, root};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
@@ -184,6 +185,24 @@ proptest! {
 
 /// A judge, and texts for it.
 type Trial = (fn(&[u8]) -> Fate, BoxedStrategy<Vec<u8>>);
+
+/// What the fuzz targets begin with, and what they once broke.
+#[test]
+fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
+    let rows: [(&str, fn(&[u8]) -> Fate); 5] = [
+        ("directives", grammars::script_header),
+        ("resources", grammars::resource_list),
+        ("select", grammars::chunks),
+        ("date", grammars::date),
+        ("depend", grammars::dependency),
+    ];
+    for (target, judged) in rows {
+        let seeds = files(&root().join("fuzz/seeds").join(target));
+        assert!(seeds.len() > 10, "{target} has seeds");
+        let fates: BTreeSet<Fate> = seeds.iter().map(|seed| judged(&std::fs::read(seed).unwrap())).collect();
+        assert_eq!(fates.len(), 2, "{target}: {fates:?}");
+    }
+}
 
 /// What the generators make is neither all refused nor all parsed.
 #[test]
