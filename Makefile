@@ -11,7 +11,7 @@ SHARE    = $(DESTDIR)$(PREFIX)/share
 UNITS    = $(DESTDIR)$(PREFIX)/lib/systemd/system
 PAGES    = $(wildcard man/*.[1-8])
 
-.PHONY: all demo test test-clients check bench torture transcripts replay-check quality man completions install uninstall clean
+.PHONY: all demo test test-clients check bench torture fuzz transcripts replay-check quality man completions install uninstall clean
 
 # The daemons are linked as usual, because they ask the system for accounts. The commands ask it for
 # nothing: linked statically they start in two thirds of the time.
@@ -47,6 +47,19 @@ bench: all
 
 torture:
 	$(CARGO) test --locked --test all -- --ignored torture --nocapture --test-threads 1
+
+# Gives each target of fuzz/ so many seconds of texts that nobody has thought of. A text that breaks it stays in
+# fuzz/artifacts. What they run has no unsafe code: there is nothing for a sanitizer to find.
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/targets/*.rs)))
+fuzz:
+	@$(CARGO) +nightly fuzz --version > /dev/null 2>&1 || { echo "fuzz: this needs cargo-fuzz and a nightly Rust:" \
+	  "rustup toolchain install nightly && cargo install cargo-fuzz" >&2; exit 1; }
+	$(CARGO) +nightly fuzz build --sanitizer none
+	for name in $(FUZZ_TARGETS); do \
+	  mkdir -p fuzz/corpus/$$name && dict=fuzz/seeds/$$name.dict && test -e $$dict || dict=; \
+	  $(CARGO) +nightly fuzz run --sanitizer none $$name fuzz/corpus/$$name fuzz/seeds/$$name -- $${dict:+-dict=$$dict} \
+	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; done
 
 # Runs all traces in TRACES again and compares each job's start with TRACES/reference. Skipped where
 # there are none; those kept in tests/traces are part of `make test`.

@@ -155,7 +155,7 @@ fn written(out: &mut dyn Write, text: Vec<u8>, mut failures: Vec<Failure>) -> Re
 /// A submission that is never made: it says what to look for room for.
 fn imagined(resources: &[OsString]) -> Result<Submission, Failure> {
     let job = options::JobOptions { resources: resources.to_vec(), ..Default::default() };
-    let place = options::Place { workdir: "/".as_ref(), host: "", now: clock::wall() };
+    let place = options::Place { workdir: "/".as_ref(), host: "", now: clock::wall(), knows_host: |_| false };
     let mut settings = job.settings(&place)?;
     settings.push(Setting::new("Job_Name", "holes"));
     Ok(Submission {

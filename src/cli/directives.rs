@@ -50,8 +50,13 @@ fn continued<'a>(line: &[u8], lines: &mut impl Iterator<Item = &'a [u8]>) -> Vec
     whole
 }
 
-/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded.
+/// The words of a directive, with quotes and `\` read as a shell does; nothing is expanded. No word of a
+/// command line has a zero byte in it, and none of a directive.
 pub fn words(line: &[u8]) -> Result<Vec<OsString>, Failure> {
+    if line.contains(&0) {
+        let shown = String::from_utf8_lossy(line).trim().replace('\0', "^@");
+        return Err(error(&[shown.into()], ""));
+    }
     let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
     let mut bytes = line.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
@@ -153,5 +158,6 @@ mod tests {
         }
         assert_eq!(words(b"-A \"x").unwrap_err(), Failure::new(1, "unmatched \""));
         assert_eq!(words(b"-A 'x").unwrap_err(), Failure::new(1, "unmatched '"));
+        assert_eq!(words(b" -A a\0b").unwrap_err(), Failure::new(1, "directive error: -A a^@b "));
     }
 }

@@ -59,7 +59,8 @@ fn joined(pairs: &[(Cow<str>, Cow<str>)]) -> String {
         if !text.is_empty() {
             text.push(',');
         }
-        let _ = write!(text, "{name}={}", escaped(value, &[',', '"']));
+        let special = [',', '"'];
+        let _ = write!(text, "{}={}", escaped(name, &special), escaped(value, &special));
     }
     text
 }
@@ -172,6 +173,12 @@ mod tests {
     fn a_value_of_exactly_one_line_is_not_followed_by_an_empty_one() {
         assert_eq!(shown("A", &"y".repeat(71)), format!("    A = {}", "y".repeat(71)));
         assert_eq!(shown("A", &"y".repeat(72)), format!("    A = {}\n\ty", "y".repeat(71)));
+    }
+
+    #[test]
+    fn names_and_values_of_variables_are_told_apart() {
+        let pairs = [("A,B\\", "x,\"y\""), ("C", "")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(joined(&pairs), r#"A\,B\\=x\,\"y\",C="#);
     }
 
     #[test]

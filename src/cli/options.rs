@@ -97,6 +97,8 @@ pub struct Place<'a> {
     pub host: &'a str,
     /// What a watch shows.
     pub now: Wall,
+    /// Whether there is another host of this name.
+    pub knows_host: fn(&str) -> bool,
 }
 
 impl JobOptions {
@@ -123,7 +125,8 @@ impl JobOptions {
         }
         for (letter, attribute, path) in [('e', "Error_Path", &self.error), ('o', "Output_Path", &self.output)] {
             if let Some(path) = path.as_ref().filter(|path| !paths::is_default(path, place.host)) {
-                let path = paths::resolve(path, place.workdir, place.host).ok_or_else(|| illegal(letter))?;
+                let path =
+                    paths::resolve(path, place.workdir, place.host, place.knows_host).ok_or_else(|| illegal(letter))?;
                 settings.push(Setting::new(attribute, path));
             }
         }
@@ -293,7 +296,7 @@ mod tests {
             .disable_version_flag(true);
         let matches = super::super::getopt::matches(&mut command, words.iter().map(OsString::from))?;
         let options = JobOptions::from_arg_matches(&matches).unwrap();
-        let place = Place { workdir: Path::new("/nosuch/w"), host: "head", now: Wall(0) };
+        let place = Place { workdir: Path::new("/nosuch/w"), host: "head", now: Wall(0), knows_host: |_| false };
         let shown = |s: Setting| match s.resource {
             Some(resource) => format!("{}.{resource}={}", s.attribute, s.value),
             None => format!("{}={}", s.attribute, s.value),

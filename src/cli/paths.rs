@@ -7,8 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// `host:/absolute/path` for a value `[host:]path`, relative to `workdir`; a folder ends in `/`.
-/// None for a malformed value or an unknown host.
-pub fn resolve(value: &OsStr, workdir: &Path, host: &str) -> Option<Text> {
+/// None for a malformed value or an unknown host, by what `knows` says of others.
+pub fn resolve(value: &OsStr, workdir: &Path, host: &str, knows: fn(&str) -> bool) -> Option<Text> {
     let mut parts = value.as_bytes().split(|&b| b == b':');
     let (first, second) = (parts.next()?, parts.next());
     match (second, parts.next()) {
@@ -16,7 +16,8 @@ pub fn resolve(value: &OsStr, workdir: &Path, host: &str) -> Option<Text> {
         (None, None) if first.is_empty() => None,
         (None, None) => Some(named(host, &absolute(OsStr::from_bytes(first), workdir))),
         (Some(path), None) => {
-            let known = std::str::from_utf8(first).ok().filter(|name| !path.is_empty() && is_host(name, host))?;
+            let known =
+                std::str::from_utf8(first).ok().filter(|name| !path.is_empty() && is_host(name, host, knows))?;
             Some(named(known, path))
         }
     }
@@ -41,9 +42,13 @@ fn absolute(path: &OsStr, workdir: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Whether it is this host or one that the system can find.
-fn is_host(name: &str, own: &str) -> bool {
-    !name.is_empty() && (name == own || name == "localhost" || (name, 0).to_socket_addrs().is_ok())
+fn is_host(name: &str, own: &str, knows: fn(&str) -> bool) -> bool {
+    !name.is_empty() && (name == own || name == "localhost" || knows(name))
+}
+
+/// Whether the system can find a host of this name.
+pub fn knows_host(name: &str) -> bool {
+    (name, 0).to_socket_addrs().is_ok()
 }
 
 #[cfg(test)]
@@ -55,7 +60,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("od")).unwrap();
         let root = folder.path().to_str().unwrap();
-        let shown = |value: &str| resolve(OsStr::new(value), folder.path(), "head").map(|text| text.to_string());
+        let shown = |value: &str| {
+            resolve(OsStr::new(value), folder.path(), "head", |name| name == "far").map(|text| text.to_string())
+        };
         for (value, expected) in [
             ("f", format!("head:{root}/f")),
             ("od", format!("head:{root}/od/")),
@@ -66,11 +73,12 @@ mod tests {
             ("/dev/null", "head:/dev/null".into()),
             ("head:f", "head:f".into()),
             ("head:/x/y", "head:/x/y".into()),
+            ("far:/x", "far:/x".into()),
         ] {
             assert_eq!(shown(value), Some(expected), "{value}");
         }
         assert!(is_default("head:".as_ref(), "head") && !is_default("head".as_ref(), "head"));
-        for bad in ["", "host:", "a:b:c", ":x", "no.such.host.invalid:/x"] {
+        for bad in ["", "host:", "a:b:c", ":x", "unknown:/x"] {
             assert_eq!(shown(bad), None, "{bad}");
         }
     }

@@ -4,6 +4,7 @@ use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options::{self, JobOptions, Place};
+use super::paths;
 use crate::model::attribute::Setting;
 use crate::model::check;
 use crate::sys::{clock, env};
@@ -45,7 +46,8 @@ fn run() -> Result<u8, Failure> {
     let workdir = env::workdir()?;
     let names = nix::sys::utsname::uname().map_err(std::io::Error::from)?;
     let host = names.nodename().to_string_lossy();
-    let settings = settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall() })?;
+    let settings =
+        settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall(), knows_host: paths::knows_host })?;
     let request = |job| Request::Alter(job, settings.clone());
     each::act("qalter", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
 }
@@ -81,7 +83,7 @@ mod tests {
     fn asked(words: &[&str]) -> Result<Vec<Setting>, Failure> {
         let matches = getopt::matches(&mut command(), words.iter().map(OsString::from))?;
         let args: Args = getopt::read_matches(&matches)?;
-        settings(&args, &Place { workdir: Path::new("/nosuch"), host: "head", now: Wall(0) })
+        settings(&args, &Place { workdir: Path::new("/nosuch"), host: "head", now: Wall(0), knows_host: |_| false })
     }
 
     #[test]

@@ -24,7 +24,8 @@ mod asked;
 
 mod queue;
 
-use asked::{Asked, Here};
+use asked::Asked;
+pub use asked::{Here, submission_of};
 use dialects::torque;
 
 /// Submit a job: a script from a file or from standard input, or a command. Prints the job's id.

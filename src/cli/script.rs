@@ -48,11 +48,18 @@ impl Source {
 
     /// The text of the script; empty for a command.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
-        let script = match self {
+        self.holding(match self {
             Source::Stdin => read_stdin()?,
             Source::File(file) => read_file(Path::new(file))?,
-            Source::Command(_) => return Ok(Vec::new()),
-        };
+            Source::Command(_) => Vec::new(),
+        })
+    }
+
+    /// The same if this is what the file or standard input holds.
+    pub fn holding(&self, script: Vec<u8>) -> Result<Vec<u8>, Failure> {
+        if matches!(self, Source::Command(_)) {
+            return Ok(Vec::new());
+        }
         if script.windows(2).any(|pair| pair == b"\r\n") {
             return Err(Failure::new(1, "script contains cr, lf"));
         }

@@ -9,10 +9,29 @@ use std::str::FromStr;
 /// The k-th of them is its *position* k: elements are kept by position, because positions lie
 /// close together whatever the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Given")]
 pub struct Indices {
     first: u32,
     last: u32,
     step: u32,
+}
+
+/// What a message or the spool has for [`Indices`]: a client may send any numbers.
+#[derive(Deserialize)]
+struct Given {
+    first: u32,
+    last: u32,
+    step: u32,
+}
+
+impl TryFrom<Given> for Indices {
+    type Error = NotIndices;
+
+    fn try_from(given: Given) -> Result<Indices, NotIndices> {
+        let Given { first, last, step } = given;
+        let alone = (first == last && step == 1).then_some(Indices::one(first));
+        Indices::new(first, last, step).or(alone).ok_or(NotIndices)
+    }
 }
 
 impl Indices {
@@ -163,6 +182,20 @@ mod tests {
 
     fn range() -> impl Strategy<Value = Indices> {
         (0u32..40, 0u32..60, 1u32..12).prop_map(|(first, more, step)| Indices::new(first, first + more, step).unwrap())
+    }
+
+    #[test]
+    fn numbers_of_a_message_that_are_no_range_are_refused() {
+        for (first, last, step) in [(1, 3, 0), (3, 1, 1), (0, u32::MAX, 1), (u32::MAX, u32::MAX, 2)] {
+            let sent = postcard::to_stdvec(&(first, last, step)).unwrap();
+            assert!(postcard::from_bytes::<Indices>(&sent).is_err(), "{first}-{last}:{step}");
+        }
+        for indices in [Indices::one(u32::MAX), "0-4294967294".parse().unwrap(), "1-10:20".parse().unwrap()] {
+            let sent = postcard::to_stdvec(&indices).unwrap();
+            assert_eq!(postcard::from_bytes::<Indices>(&sent).unwrap(), indices);
+            let kept = serde_json::to_string(&indices).unwrap();
+            assert_eq!(serde_json::from_str::<Indices>(&kept).unwrap(), indices);
+        }
     }
 
     #[test]

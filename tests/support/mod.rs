@@ -1,6 +1,7 @@
 //! What several tests share.
 
 pub mod blocks;
+pub mod grammars;
 pub mod source;
 pub mod transcript;
 

@@ -8,6 +8,7 @@ use crate::cli::environ::{self, Origin};
 use crate::cli::exit::Failure;
 use crate::cli::interactive;
 use crate::cli::options::{Place, illegal, joined};
+use crate::cli::paths;
 use crate::cli::script::{self, Source};
 use crate::cli::submission::Wanted;
 use crate::model::attribute::Setting;
@@ -23,12 +24,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// Where qsub runs.
-pub(super) struct Here {
-    pub(super) workdir: PathBuf,
-    pub(super) host: String,
-    pub(super) system: String,
-    pub(super) now: Wall,
-    pub(super) vars: Vec<(OsString, OsString)>,
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The working directory.
+    pub workdir: PathBuf,
+    /// This host.
+    pub host: String,
+    /// The operating system's name.
+    pub system: String,
+    /// What a watch shows.
+    pub now: Wall,
+    /// Whether there is another host of this name.
+    pub knows_host: fn(&str) -> bool,
+    /// The environment.
+    pub vars: Vec<(OsString, OsString)>,
 }
 
 impl Here {
@@ -39,6 +48,7 @@ impl Here {
             host: names.nodename().to_string_lossy().into_owned(),
             system: names.sysname().to_string_lossy().into_owned(),
             now: clock::wall(),
+            knows_host: paths::knows_host,
             vars: env::vars().collect(),
         })
     }
@@ -52,7 +62,7 @@ impl Here {
     }
 
     fn place(&self) -> Place<'_> {
-        Place { workdir: &self.workdir, host: &self.host, now: self.now }
+        Place { workdir: &self.workdir, host: &self.host, now: self.now, knows_host: self.knows_host }
     }
 }
 
@@ -68,6 +78,13 @@ pub(super) struct Plan {
     pub(super) remarks: Vec<String>,
 }
 
+/// What qsub would send to the server for this command line, if its file or standard input held `script`.
+/// The failure is what it would say instead.
+pub fn submission_of(words: Vec<OsString>, script: &[u8], here: &Here) -> Result<Submission, Failure> {
+    let asked = Asked::read_by(words, here.clone(), |source| source.holding(script.to_vec()))?;
+    asked.plan("").map(|plan| plan.submission)
+}
+
 /// All that the command line, in whosever words, and the script say.
 pub(super) struct Asked {
     here: Here,
@@ -79,7 +96,16 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// With what the file or standard input holds.
     pub(super) fn gather(words: Vec<OsString>, here: Here) -> Result<Asked, Failure> {
+        Asked::read_by(words, here, Source::read)
+    }
+
+    fn read_by(
+        words: Vec<OsString>,
+        here: Here,
+        read: impl FnOnce(&Source) -> Result<Vec<u8>, Failure>,
+    ) -> Result<Asked, Failure> {
         let mut command = command();
         let line = dialects::in_pbs(&command, &with_files(&words)?, Spoken::CommandLine)?;
         let args = Args::read(&mut command, line.words.clone())?;
@@ -92,7 +118,7 @@ impl Asked {
             interactive::require_terminal()?;
         }
         // An interactive job needs its standard input for something else.
-        let script = if on_terminal && source == Source::Stdin { Vec::new() } else { source.read()? };
+        let script = if on_terminal && source == Source::Stdin { Vec::new() } else { read(&source)? };
         let mut wanted = of_script(&script, &args, &here)?;
         wanted.outweigh(asked);
         Ok(Asked { here, words, args, source, script, wanted })

@@ -1,0 +1,16 @@
+//! `lanai.toml`: accepted or refused with a reason, and all that is made of what is accepted.
+
+#![no_main]
+
+use lanai::model::config::Config;
+
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    match Config::parse(text) {
+        Ok(config) => {
+            config.policy();
+            config.queues();
+            config.resources();
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

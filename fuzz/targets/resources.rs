@@ -1,0 +1,11 @@
+//! The value of `-l`.
+
+#![no_main]
+
+#[path = "../../tests/support/grammars.rs"]
+#[allow(dead_code, reason = "each target uses its own part")]
+mod grammars;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    grammars::resource_list(data);
+});

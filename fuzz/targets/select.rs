@@ -1,0 +1,11 @@
+//! A select, and a place in the line behind it.
+
+#![no_main]
+
+#[path = "../../tests/support/grammars.rs"]
+#[allow(dead_code, reason = "each target uses its own part")]
+mod grammars;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    grammars::chunks(data);
+});

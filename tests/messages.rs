@@ -1,0 +1,229 @@
+//! Messages that are nearly those of our commands: bytes of real requests with some of them changed. Whatever
+//! decodes is sent to a real schedd, which answers, refuses or hangs up, and goes on.
+
+use crate::support::sandbox::Sandbox;
+use lanai::model::accounting::{Inquiry, Key as Grouping};
+use lanai::model::amendment::{Command, Edit, Key, Op, Target, Verb};
+use lanai::model::attribute::Setting;
+use lanai::model::job::JobId;
+use lanai::model::reserve::Reserving;
+use lanai::model::state::Holds;
+use lanai::model::time::Wall;
+use lanai::wire::ahead::Ahead;
+use lanai::wire::frame;
+use lanai::wire::message::{Detail, Filter, Payload, Placing, Question, Reply, Request, Submission, VERSION, Watched};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How many messages are changed; a third of them still decodes.
+const MESSAGES: usize = 6000;
+
+/// So many go over one connection, and are blamed together.
+const AT_ONCE: usize = 40;
+
+fn submission(settings: Vec<Setting>) -> Submission {
+    Submission {
+        token: [7; 16],
+        settings,
+        payload: Payload::Command(vec!["/bin/true".into()]),
+        environ: b"A=1\0B=2\0".to_vec(),
+        workdir: "/tmp".into(),
+        submit_host: "head".into(),
+        arguments: "-h -- /bin/true".into(),
+        defaults: String::new(),
+    }
+}
+
+fn submissions() -> Vec<Request> {
+    let held = || vec![Setting::new("Hold_Types", "u"), Setting::resource("select", "2:ncpus=1:mem=8gb")];
+    let with = |setting: Setting| Request::Submit(Box::new(submission([held(), vec![setting]].concat())));
+    vec![
+        with(Setting::new("array_indices_submitted", "1-9:2%3")),
+        with(Setting::resource("walltime", "1:00:00")),
+        with(Setting::new("depend", "afterok:1,on:2")),
+        with(Setting::new("Execution_Time", "99999999999")),
+        with(Setting::new("geometry", "{(0)(1)}")),
+        Request::Ask(Question::Ahead(Ahead::Windows(Box::new(submission(held()))))),
+        Request::Ask(Question::Ahead(Ahead::Trial(Box::new(submission(held()))))),
+    ]
+}
+
+/// Commands about the jobs 1 and 2, of which the second is an array.
+fn commands() -> Vec<Request> {
+    let (job, array) = (JobId::job(1), JobId::array(2));
+    let only = Some("1-9:2".parse().unwrap());
+    vec![
+        Request::Alter(job, vec![Setting::new("Priority", "5"), Setting::resource("walltime", "60")]),
+        Request::Hold(array, Holds::USER),
+        Request::Release(job, Holds::USER),
+        Request::Delete { job: array, only, force: false, purge: false },
+        Request::Rerun { job: array, only, force: false },
+        Request::RerunFailed(array),
+        Request::Signal { job: array, only, signal: "TERM".into() },
+        Request::Move(job, "workq".into()),
+        Request::Swap(job, array),
+        Request::Message { job, output: true, errors: true, text: "x".into() },
+        Request::Run { job, on: Placing::On(vec!["n1".into()]), detached: true },
+        Request::Wait(job),
+        Request::Attach(job),
+        Request::Watch { of: Watched::Jobs(vec![job, array]), since: 3 },
+        Request::MarkNode { node: "n1".into(), offline: Some(true), comment: Some("x".into()) },
+    ]
+}
+
+fn questions() -> Vec<Request> {
+    let (job, array) = (JobId::job(1), JobId::array(2));
+    let inquiry = || Box::new(Inquiry { from: Some(Wall(5)), to: Some(Wall(99)), ..Inquiry::default() });
+    let filter = Filter { after: Some(job), owners: vec!["a".into()], ..Filter::default() };
+    let questions = vec![
+        Question::JobsById(vec![job, array, JobId::element(2, 3)], Detail::Environment),
+        Question::Jobs(filter, Detail::Row),
+        Question::Elements(array, Some("1-9:2".parse().unwrap()), Detail::Whole),
+        Question::Trace(job),
+        Question::Objects,
+        Question::Accounts(inquiry(), vec![Grouping::User, Grouping::Quarter]),
+        Question::Entries(inquiry(), vec![array]),
+        Question::Ahead(Ahead::Starts(vec![job])),
+        Question::Ahead(Ahead::Why(job)),
+        Question::Ahead(Ahead::Places(vec![job, array])),
+        Question::Ahead(Ahead::Queue(Some(3))),
+        Question::Ahead(Ahead::Limits),
+    ];
+    questions.into_iter().map(Request::Ask).collect()
+}
+
+fn site() -> Vec<Request> {
+    let reserving = |rule: Option<&str>| Reserving {
+        from: Some(Wall(4_000_000_000)),
+        to: Some(Wall(4_000_003_600)),
+        duration: Some("1:00:00".into()),
+        resources: vec![("select".into(), "1:ncpus=1".into())],
+        rule: rule.map(String::from),
+        zone: rule.map(|_| "UTC".into()),
+        ..Reserving::default()
+    };
+    let amend = |target, attribute: &str, value: &str| {
+        let key = Key { attribute: attribute.into(), resource: None };
+        let edits = vec![Edit { key, op: Op::Set, value: value.into() }];
+        Request::Amend(Command { verb: Verb::Set, target, edits })
+    };
+    vec![
+        Request::Reserve(Box::new(reserving(None))),
+        Request::Reserve(Box::new(reserving(Some("FREQ=DAILY;COUNT=3")))),
+        Request::AlterReservation { id: "R3".into(), changes: Box::new(reserving(None)), force: true },
+        Request::DeleteReservation("R3".into()),
+        amend(Target::Queue("workq".into()), "priority", "5"),
+        amend(Target::Server, "max_run", "[u:PBS_GENERIC=3]"),
+        amend(Target::Node("n1".into()), "comment", "x"),
+    ]
+}
+
+/// Bytes of a request, up to three of them changed, put in or taken away.
+fn changed() -> impl Strategy<Value = Vec<u8>> {
+    let requests = [submissions(), commands(), questions(), site()].concat();
+    let sent: Vec<Vec<u8>> = requests.iter().map(|request| postcard::to_stdvec(request).unwrap()).collect();
+    let byte = prop_oneof![Just(0u8), Just(1), Just(2), Just(0x7f), Just(0x80), Just(0xff), any::<u8>()];
+    let change = (any::<prop::sample::Index>(), byte, 0..4u8);
+    (prop::sample::select(sent), prop::collection::vec(change, 0..4)).prop_map(|(mut bytes, changes)| {
+        for (at, byte, kind) in changes {
+            let at = at.index(bytes.len().max(1)).min(bytes.len().saturating_sub(1));
+            match kind {
+                0 => bytes.insert(at, byte),
+                1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                // The largest numbers there are.
+                2 => drop(bytes.splice(at..=at, [0xff, 0xff, 0xff, 0xff, 0x0f])),
+                _ => bytes[at] = byte,
+            }
+        }
+        bytes
+    })
+}
+
+/// The requests among such bytes; one that asks schedd to leave is no matter of this test.
+fn decoded() -> Vec<Request> {
+    let (mut runner, strategy) = (TestRunner::deterministic(), changed());
+    let made = (0..MESSAGES).map(|_| strategy.new_tree(&mut runner).unwrap().current());
+    let read = made.filter_map(|bytes| postcard::from_bytes::<Request>(&bytes).ok());
+    read.filter(|request| !matches!(request, Request::Stop | Request::Status)).collect()
+}
+
+/// Whether it is answered when something happens, and perhaps never.
+fn is_patient(request: &Request) -> bool {
+    matches!(request, Request::Wait(_) | Request::Watch { .. } | Request::Attach(_))
+}
+
+/// Sends them one after the other, and reads all that is answered; how many were heard.
+fn heard(stream: &mut UnixStream, requests: &[Request]) -> usize {
+    let last = [Request::Status];
+    for (number, request) in requests.iter().chain(&last).enumerate() {
+        let sent = frame::write(stream, request);
+        loop {
+            match frame::read(stream) {
+                Ok(Reply::Part(_)) => {}
+                Ok(_) => break,
+                Err(_) => return number,
+            }
+        }
+        assert!(sent.is_ok(), "{sent:?}");
+    }
+    requests.len()
+}
+
+#[test]
+fn requests_with_any_numbers_and_texts_do_schedd_no_harm() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    sandbox.submit(&["-h", "-J", "1-9"], "true\n");
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let (patient, prompt): (Vec<Request>, Vec<Request>) = decoded().into_iter().partition(is_patient);
+    assert!(prompt.len() > MESSAGES / 4, "only {} of {MESSAGES} can be sent", prompt.len());
+    let dial = || {
+        let stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    };
+    for some in prompt.chunks(AT_ONCE) {
+        let heard = heard(&mut dial(), some);
+        let lives = sandbox.pids_of("schedd") == [pid] && !sandbox.log().contains("panicked");
+        assert!(lives && heard == some.len(), "after {:#?}\n{}", some.get(heard), sandbox.log());
+    }
+    for request in patient {
+        frame::write(&mut dial(), &request).unwrap();
+    }
+    assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")));
+    sandbox.run("qstat", &["-f"]).ok();
+}
+
+/// A request with other numbers where it has the range `1-9:2`.
+fn with_range(request: &Request, range: [u8; 3]) -> Option<Vec<u8>> {
+    let mut sent = postcard::to_stdvec(request).unwrap();
+    let at = sent.windows(4).position(|bytes| bytes == [1, 1, 9, 2])?;
+    sent.splice(at + 1..at + 4, range);
+    Some(sent)
+}
+
+#[test]
+fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
+    let sandbox = Sandbox::new();
+    sandbox.submit(&["-h"], "true\n");
+    sandbox.submit(&["-h", "-J", "1-9"], "true\n");
+    let pid = sandbox.pid_of("schedd").unwrap();
+    let mut sent = 0;
+    for request in [commands(), questions()].concat() {
+        for range in [[1, 9, 0], [9, 1, 1], [9, 1, 0], [0, 0, 0]] {
+            let Some(payload) = with_range(&request, range) else { continue };
+            let mut stream = UnixStream::connect(sandbox.home().join("schedd.sock")).unwrap();
+            let header = [&b"LN"[..], &VERSION.to_le_bytes(), &(payload.len() as u32).to_le_bytes()].concat();
+            stream.write_all(&[header, payload].concat()).unwrap();
+            let reply = frame::read::<Reply>(&mut stream);
+            assert!(reply.is_err(), "{request:?} with {range:?}: {reply:?}");
+            sent += 1;
+        }
+    }
+    assert_eq!(sent, 16);
+    assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")), "{}", sandbox.log());
+}

@@ -1,0 +1,418 @@
+//! What holds of every text in PBS's grammars: it is parsed or refused in the contract's words, never with a
+//! panic, and what is parsed and shown parses again to the same.
+//!
+//! Property tests give these functions texts of all kinds, and so do the fuzz targets of `fuzz/`, which have
+//! this file in common with them. Each panics where the text shows that something does not hold.
+
+use lanai::cli::exit::Failure;
+use lanai::cli::json::{Document, Preamble};
+use lanai::cli::qsub::{self, Here};
+use lanai::cli::{date, resources};
+use lanai::model::attribute::{self, Context, DEFAULT_PROJECT, Draft, Origin, Rights, Setting};
+use lanai::model::depend::{self, Wish};
+use lanai::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+
+use lanai::model::policy::Policy;
+use lanai::model::resource::{Definition, Kind, Resources};
+use lanai::model::select::Request;
+use lanai::model::time::{ClockTable, Time, Wall};
+use lanai::shown::attributes;
+use lanai::wire::message::{Payload, Record, ServerFacts, Submission};
+use serde_json::{Map, Value};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+
+/// 14 November 2023, 22:13:20 UTC.
+const NOW: Wall = Wall(1_700_000_000);
+
+const SERVER: &str = "head";
+
+/// What a text came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// A job.
+    Parsed,
+    /// What PBS would say, and exit with.
+    Refused,
+}
+
+/// The script of a job, for its directives.
+pub fn script_header(script: &[u8]) -> Fate {
+    judged(vec!["job.sh".into()], script)
+}
+
+/// A command line, in whosever words.
+pub fn command_line(words: Vec<OsString>) -> Fate {
+    judged(words, b"")
+}
+
+/// The value of `-l`.
+pub fn resource_list(text: &[u8]) -> Fate {
+    judged(option("-l", text), b"")
+}
+
+/// A select; behind a newline there may be a place.
+pub fn chunks(text: &[u8]) -> Fate {
+    let mut parts = text.splitn(2, |&b| b == b'\n');
+    let mut words = option("-l", &[b"select=", parts.next().unwrap_or_default()].concat());
+    if let Some(place) = parts.next() {
+        words.extend(option("-l", &[b"place=", place].concat()));
+    }
+    judged(words, b"")
+}
+
+/// The value of `-W depend=`.
+pub fn dependency(text: &[u8]) -> Fate {
+    if let Ok(text) = std::str::from_utf8(text) {
+        for server in [None, Some(SERVER)] {
+            Wish::parse(text, server).iter().for_each(wish_is_read_again);
+        }
+    }
+    judged(option("-W", &[b"depend=", text].concat()), b"")
+}
+
+/// The value of `-a`: read where its digits make sense, and nowhere else.
+pub fn date(text: &[u8]) -> Fate {
+    let fate = judged(option("-a", text), b"");
+    let (text, begin) = (String::from_utf8_lossy(text), date::begin(&String::from_utf8_lossy(text), NOW));
+    assert_eq!(begin.is_some(), fate == Fate::Parsed, "{text:?}");
+    if let Some(sense) = makes_sense(&text) {
+        assert_eq!(begin.is_some(), sense, "{text:?} comes to {begin:?}");
+    }
+    fate
+}
+
+/// Whether a text is of the form `[[[[CC]YY]MM]DD]hhmm[.SS]` and each part within its bounds; None around the
+/// beginning of 1970, before which nothing is accepted, and which comes at its own hour in each zone.
+fn makes_sense(text: &str) -> Option<bool> {
+    let (digits, seconds) = text.split_once('.').unwrap_or((text, "00"));
+    let all_digits = digits.bytes().chain(seconds.bytes()).all(|b| b.is_ascii_digit());
+    if !all_digits || seconds.len() != 2 || ![4, 6, 8, 10, 12].contains(&digits.len()) {
+        return Some(false);
+    }
+    let pairs: Vec<u32> = (0..digits.len() / 2).rev().map(|at| digits[2 * at..2 * at + 2].parse().unwrap()).collect();
+    let within = |at: usize, least: u32, most: u32| pairs.get(at).is_none_or(|part| (least..=most).contains(part));
+    let year = match pairs.get(4..).unwrap_or_default() {
+        [year, century] => 100 * century + year,
+        [year] if *year > 68 => 1900 + year,
+        _ => 2000,
+    };
+    let in_bounds = within(0, 0, 59) && within(1, 0, 23) && within(2, 1, 31) && within(3, 1, 12) && seconds < "60";
+    if [1969, 1970].contains(&year) { (!in_bounds).then_some(false) } else { Some(in_bounds && year > 1970) }
+}
+
+fn option(letter: &str, value: &[u8]) -> Vec<OsString> {
+    vec![letter.into(), OsString::from_vec(value.to_vec())]
+}
+
+/// Where all command lines of these tests run.
+pub fn here() -> Here {
+    let var = |name: &str, value: &str| (name.into(), value.into());
+    Here {
+        workdir: "/nosuch/w".into(),
+        host: SERVER.into(),
+        system: "Linux".into(),
+        now: NOW,
+        knows_host: |name| name == "far",
+        vars: vec![var("HOME", "/home/alice"), var("A", "1")],
+    }
+}
+
+fn judged(words: Vec<OsString>, script: &[u8]) -> Fate {
+    let submitted = qsub::submission_of(words, script, &here()).map(|submission| {
+        let draft = drafted(&submission.settings, origin(&submission));
+        draft.map(|draft| (draft, submission)).map_err(Failure::from)
+    });
+    match submitted.and_then(|result| result) {
+        Ok((draft, submission)) => {
+            is_read_again(&draft, &submission);
+            Fate::Parsed
+        }
+        Err(failure) => {
+            assert!(is_of_the_contract(&failure), "{failure:?}");
+            Fate::Refused
+        }
+    }
+}
+
+fn origin(submission: &Submission) -> Origin {
+    let words = match &submission.payload {
+        Payload::Command(words) => Some(words.clone()),
+        Payload::Script(_) => None,
+    };
+    Origin {
+        program: words.map_or(Program::Script(Digest([0; 32])), Program::Command),
+        environ: Digest([0; 32]),
+        workdir: submission.workdir.clone(),
+        submit_host: submission.submit_host.clone(),
+        arguments: submission.arguments.clone(),
+    }
+}
+
+/// The resources there are: PBS's, and a few of a site's own.
+fn resources_known() -> Resources {
+    let mut resources = Resources::builtin();
+    for (name, kind, host_level) in [
+        ("color", Kind::String, true),
+        ("bigmem", Kind::Boolean, true),
+        ("scratch", Kind::Size, true),
+        ("licenses", Kind::Long, false),
+        ("weight", Kind::Float, false),
+    ] {
+        let definition = Definition { kind, host_level, consumable: false, requestable: true };
+        resources.define(name, definition);
+    }
+    resources
+}
+
+fn drafted(settings: &[Setting], origin: Origin) -> Result<Draft, lanai::model::refusal::Refusal> {
+    let context = Context {
+        resources: &resources_known(),
+        rights: Rights::default(),
+        owner: "alice",
+        server: SERVER,
+        default_queue: Some("workq"),
+        policy: &Policy::default(),
+        is_member: &|group| group == "staff",
+    };
+    attribute::submit(settings, origin, &context)
+}
+
+/// What the server makes of a submission that it takes.
+pub fn draft(submission: &Submission) -> Draft {
+    drafted(&submission.settings, origin(submission)).unwrap_or_else(|refusal| panic!("{refusal}: {submission:?}"))
+}
+
+/// A draft as the job that it becomes.
+pub fn record(draft: &Draft) -> Record {
+    let elements = draft.spec.elements().map(Arc::new);
+    let job = Job {
+        id: if elements.is_some() { JobId::array(7) } else { JobId::job(7) },
+        owner: Owner { user: "alice".into(), uid: 1000, gid: 1000 },
+        spec: Arc::new(draft.spec.clone()),
+        life: Life::new(draft.holds, draft.run_count, Time(1000 * NOW.0)),
+        elements,
+    };
+    Record { job, reason: None, never_since: None, promise: None, waiting_again: 0, environ: None, links: vec![] }
+}
+
+/// The server that has it.
+pub fn server() -> ServerFacts {
+    ServerFacts {
+        name: SERVER.into(),
+        host: SERVER.into(),
+        version: "1".into(),
+        default_queue: Some("workq".into()),
+        comment: None,
+        default_qsub_arguments: String::new(),
+        query_other_jobs: true,
+        clock: ClockTable::default(),
+        now: Time(1000 * NOW.0),
+        resources: resources_known(),
+        managers: vec![],
+        operators: vec![],
+        privileged: false,
+        history: true,
+        scheduling: true,
+        fair_shares: vec![],
+    }
+}
+
+/// What `qstat -f -F json` says of the job.
+pub fn as_json(record: &Record, server: &ServerFacts) -> Map<String, Value> {
+    let mut document = Document::begin(&Preamble { timestamp: NOW, version: "1", server: SERVER });
+    document.thing("Jobs", "7.head", &attributes::of_job(record, server));
+    let document: Value = serde_json::from_slice(&document.end()).expect("the document is JSON");
+    document["Jobs"]["7.head"].as_object().expect("a job is an object").clone()
+}
+
+/// A job that is asked for by what is shown of another is asked for the same.
+fn is_read_again(draft: &Draft, submission: &Submission) {
+    let wish = draft.depend.clone();
+    wish_is_read_again(&wish);
+    let shown = as_json(&record(draft), &server());
+    if is_ambiguous(draft, &shown) {
+        return;
+    }
+    let settings = said_again(draft, &shown);
+    let again = drafted(&settings, origin(submission));
+    let again = again.unwrap_or_else(|refusal| panic!("{refusal}: {settings:?}"));
+    same_request(&draft.spec.request, &again.spec.request);
+    let mut spec = again.spec;
+    // Shown apart, joined by blanks, or not at all.
+    spec.request = draft.spec.request.clone();
+    spec.job_arguments = draft.spec.job_arguments.clone();
+    spec.interactive = draft.spec.interactive;
+    if spec.retry == 0 {
+        spec.retry_delay = draft.spec.retry_delay;
+    }
+    assert_eq!(spec, draft.spec, "{settings:?}");
+    assert_eq!(again.holds, draft.holds);
+}
+
+fn wish_is_read_again(wish: &Wish) {
+    let shown = depend::shown(wish.on, &wish.edges, SERVER);
+    let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| Wish::parse(shown, Some(SERVER)));
+    let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
+    // What is of one kind is shown together.
+    let mut edges = wish.edges.clone();
+    edges.sort();
+    again.edges.sort();
+    assert_eq!((wish.on, edges), (again.on, again.edges), "{shown:?}");
+}
+
+/// PBS stores a quoted value of a select without its quotes, and shows it so: a blank, a colon or a plus in it
+/// can then not be told from one that separates.
+fn is_ambiguous(draft: &Draft, shown: &Map<String, Value>) -> bool {
+    let select = shown["Resource_List"]["select"].as_str().unwrap_or_default();
+    let values = draft.spec.request.select.chunks.iter().flat_map(|chunk| &chunk.resources);
+    let separators = |c: char| c.is_whitespace() || "+:\"'".contains(c);
+    let has_separator =
+        values.clone().any(|(_, value)| value.kind() == Kind::String && value.to_string().contains(separators));
+    has_separator || select.is_empty()
+}
+
+/// What is shown, as what is asked for: what a client does that submits a job again.
+fn said_again(draft: &Draft, shown: &Map<String, Value>) -> Vec<Setting> {
+    let mut settings = vec![Setting::new("queue", draft.spec.queue.as_str())];
+    for (name, value) in shown {
+        match value {
+            Value::Object(list) if name == "Resource_List" => settings.extend(list_again(list)),
+            Value::String(text) => settings.extend(setting_again(name, text, &draft.spec)),
+            Value::Number(number) => settings.extend(setting_again(name, &number_again(number), &draft.spec)),
+            _ => {}
+        }
+    }
+    settings.extend(bytes_again(&draft.spec));
+    settings
+}
+
+fn number_again(number: &serde_json::Number) -> String {
+    number.as_i64().map_or_else(|| number.as_f64().unwrap_or(f64::NAN).to_string(), |whole| whole.to_string())
+}
+
+/// `select` says what belongs to hosts; what it comes to in all is shown beside it.
+fn list_again(list: &Map<String, Value>) -> Vec<Setting> {
+    let known = resources_known();
+    let is_of_job = |name: &str| !known.get(name).is_none_or(|definition| definition.host_level);
+    let asked = list.iter().filter(|(name, _)| is_of_job(name) && !["nodect", "nodes"].contains(&name.as_str()));
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
+    asked.map(|(name, value)| Setting::resource(name, text(value))).collect()
+}
+
+/// Attributes whose values are bytes; of those that are no text JSON shows less than there is.
+const BYTES: [&str; 4] = ["Output_Path", "Error_Path", "Shell_Path_List", "init_work_dir"];
+
+fn bytes_again(spec: &Spec) -> Vec<Setting> {
+    let values = [&spec.output, &spec.error, &spec.shell, &spec.init_workdir];
+    let set = BYTES.iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?)));
+    set.map(|(name, value)| Setting::new(name, value)).collect()
+}
+
+fn setting_again(name: &str, text: &str, spec: &Spec) -> Option<Setting> {
+    let is_settable = attribute::may_set(name, false).is_ok() && !BYTES.contains(&name);
+    match (name, text) {
+        _ if !is_settable => None,
+        // What PBS shows of a job that does not say it, and does not take.
+        ("Checkpoint" | "Keep_Files" | "Mail_Points", _) if !spec.other.contains_key(name) => None,
+        ("Hold_Types", "n") => None,
+        ("project", DEFAULT_PROJECT) => None,
+        ("Execution_Time", text) => Some(Setting::new(name, moment_again(text))),
+        ("interactive" | "job_arguments", _) => None,
+        ("resv", _) => spec.reservation.as_deref().map(|id| Setting::new(name, id)),
+        _ => Some(Setting::new(name, text)),
+    }
+}
+
+/// `Fri Nov 11 17:57:05 2016` in seconds since the Unix epoch; a moment that no calendar has is shown so.
+fn moment_again(text: &str) -> String {
+    let parts: Vec<&str> = text.split_whitespace().collect();
+    let [_, month, day, clock, year] = parts[..] else { return text.to_string() };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = 1 + months.iter().position(|known| *known == month).expect("a month has its name");
+    let (clock, second) = clock.rsplit_once(':').expect("a clock has seconds");
+    let asked = format!("{year:0>4}{month:02}{day:0>2}{}.{second}", clock.replace(':', ""));
+    date::begin(&asked, Wall(0)).unwrap_or_else(|| panic!("{text} is no moment as {asked}"))
+}
+
+/// What `-l` asks for without a select stands beside the select that comes of it even if it is no amount, and
+/// beside `nodes` even if nothing comes of it.
+fn same_request(first: &Request, second: &Request) {
+    let (known, by_nodes) = (resources_known(), first.list.contains_key("nodes"));
+    let is_of_select = |name: &str| known.get(name).is_some_and(|definition| definition.host_level);
+    let is_total = |name: &str| known.get(name).is_some_and(|definition| definition.consumable) && !by_nodes;
+    let list = |request: &Request| {
+        let names = request.list.iter().filter(|(name, _)| *name != "nodes");
+        let shown = names.filter(|(name, _)| !is_of_select(name) || is_total(name));
+        shown.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+    };
+    assert_eq!(list(first), list(second));
+    assert_eq!((&first.select, &first.place), (&second.select, &second.place));
+}
+
+/// Exit status and beginning of every line with which the contract lets a text be refused.
+const REFUSALS: &[(u8, &str)] = &[
+    (1, "cannot send environment with the job"),
+    (1, "script contains cr, lf"),
+    (1, "unmatched "),
+    (1, "directive error: "),
+    (1, "mail option 'j' can not be used without array job"),
+    (1, "X11 Forwarding possible only for interactive jobs"),
+    (1, "\tstandard input and output must be a terminal for\n\tinteractive job submission"),
+    (2, "Job name is too long "),
+    (2, "illegally formed destination: "),
+    (2, "-X is not supported by this version"),
+    (3, "Array job exceeds server or queue size limit"),
+    (4, "Resource invalid in \"select\" specification: "),
+    (5, "\"-lresource=\" cannot be used with \"select\" or \"place\", resource is: "),
+    (6, "Cannot be used with select or place: nodes"),
+    (7, "Cannot have \"place\" without \"select\""),
+    (12, "duplicated resource within a section of a select specification, resource is: "),
+    (58, "Cannot have \"max_walltime\" without \"min_walltime\""),
+    (59, "\"min_walltime\" can not be greater than \"max_walltime\""),
+    (61, "\"min_walltime\" and \"max_walltime\" are not valid resources for a job array"),
+    (127, "Attribute has to be set on an array job"),
+    (153, "Unknown Job Id "),
+    (154, "Undefined attribute "),
+    (155, "Cannot set attribute, read only or insufficient permission  "),
+    (159, "Unauthorized Request "),
+    (160, "Access from host not allowed, or unknown host"),
+    (166, "Illegal attribute or resource value"),
+    (175, "Bad UID for job execution"),
+    (187, "Unknown resource Resource_List."),
+    (187, "Unknown resource: "),
+    (241, "node(s) specification error"),
+];
+
+/// The lines that the usage follows.
+const WITH_USAGE: &[&str] = &[
+    "illegal -",
+    "invalid option -- '",
+    "option requires an argument -- '",
+    "multiple max_run_subjobs values found",
+    "interactive and array job submission cannot be used together",
+    "-b y needs a command",
+];
+
+fn is_of_the_contract(failure: &Failure) -> bool {
+    let Failure { text, usage, code, .. } = failure;
+    if let Some((why, directive)) = text.split_once("\nqsub: directive error: ") {
+        let known = WITH_USAGE.iter().any(|known| why.trim_start().starts_with(known));
+        return *code == 1 && !usage && known && directive.ends_with(' ');
+    }
+    match usage {
+        true => *code == 2 && (text.is_empty() || WITH_USAGE.iter().any(|known| text.starts_with(known))),
+        false => REFUSALS.iter().any(|(status, known)| status == code && text.starts_with(known)),
+    }
+}
+
+/// The names and values of `-l` are those that stand there: read by PBS's rule, they are put together again.
+pub fn list_is_split(pairs: &[(String, String)]) {
+    let quoted = |value: &str| match value.contains('"') {
+        true => format!("'{value}'"),
+        false => format!("\"{value}\""),
+    };
+    let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+    assert_eq!(resources::split(&text.join(",")).as_deref(), Some(pairs), "{text:?}");
+}
