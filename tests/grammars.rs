@@ -189,8 +189,8 @@ type Trial = (fn(&[u8]) -> Fate, BoxedStrategy<Vec<u8>>);
 /// What the fuzz targets begin with, and what they once broke.
 #[test]
 fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
-    type Trial = fn(&[u8]) -> Fate;
-    let rows: [(&str, Trial); 5] = [
+    type Judge = fn(&[u8]) -> Fate;
+    let rows: [(&str, Judge); 5] = [
         ("directives", grammars::script_header),
         ("resources", grammars::resource_list),
         ("select", grammars::chunks),
