@@ -183,13 +183,12 @@ proptest! {
     }
 }
 
-/// A judge, and texts for it.
-type Trial = (fn(&[u8]) -> Fate, BoxedStrategy<Vec<u8>>);
+/// What holds of a text in a grammar.
+type Judge = fn(&[u8]) -> Fate;
 
 /// What the fuzz targets begin with, and what they once broke.
 #[test]
 fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
-    type Judge = fn(&[u8]) -> Fate;
     let rows: [(&str, Judge); 5] = [
         ("directives", grammars::script_header),
         ("resources", grammars::resource_list),
@@ -208,7 +207,7 @@ fn every_seed_of_the_fuzz_targets_is_parsed_or_refused() {
 /// What the generators make is neither all refused nor all parsed.
 #[test]
 fn texts_of_both_kinds_are_tried() {
-    let rows: [Trial; 5] = [
+    let rows: [(Judge, BoxedStrategy<Vec<u8>>); 5] = [
         (grammars::resource_list, pieces(LIST, 14).boxed()),
         (grammars::chunks, pieces(SELECT, 14).boxed()),
         (grammars::dependency, dependencies().boxed()),
