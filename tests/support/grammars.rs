@@ -393,6 +393,7 @@ const WITH_USAGE: &[&str] = &[
     "multiple max_run_subjobs values found",
     "interactive and array job submission cannot be used together",
     "-b y needs a command",
+    "DISPLAY not set",
 ];
 
 fn is_of_the_contract(failure: &Failure) -> bool {
