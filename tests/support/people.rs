@@ -107,6 +107,8 @@ impl Person {
         let plain = sandbox.command("qsub");
         let mut command = Command::new("setpriv");
         command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", programs(sandbox).display()));
         command.env("HOME", self.home()).env("USER", &self.name).env("LOGNAME", &self.name);
         command.current_dir(self.home());
         command.args([format!("--reuid={}", self.uid), format!("--regid={}", self.gid), "--init-groups".into()]);
