@@ -1,7 +1,7 @@
 //! Jobs over several nodes: three nodeds on this machine stand for three hosts.
 
 use crate::support::people::two_people;
-use crate::support::sandbox::{Sandbox, kill};
+use crate::support::sandbox::{Done, Sandbox, kill};
 use lanai::model::job::JobId;
 use lanai::sys::procfs;
 use lanai::wire::frame;
@@ -87,8 +87,12 @@ impl Cluster {
 
     #[track_caller]
     fn submit_with(&self, select: &str, script: &str) -> String {
-        self.sandbox
-            .submit(&["-l", select, "-l", "place=scatter", "-j", "oe", "-o", "out", "-N", "wide", "-v", "PATH"], script)
+        self.try_submit(select, script).line()
+    }
+
+    fn try_submit(&self, select: &str, script: &str) -> Done {
+        let arguments = ["-l", select, "-l", "place=scatter", "-j", "oe", "-o", "out", "-N", "wide", "-v", "PATH"];
+        self.sandbox.run_with_input("qsub", &arguments, script)
     }
 
     /// Runs a script to its end: its exit status, and its output sorted by lines.
@@ -425,7 +429,9 @@ fn torture(sandbox: Sandbox) {
     cluster.sandbox.script("task", task);
     let script =
         "i=0; while [ $i -lt 100 ]; do pbsdsh ./task 2>>said; [ $? = 3 ] || echo round $i >> wrong; i=$((i+1)); done\n";
-    let id = cluster.submit(script);
+    // Faults may refuse it, and say so.
+    let taken = || Some(cluster.try_submit("select=3:ncpus=1", script)).filter(|done| done.code == 0);
+    let id = cluster.sandbox.until("a job", taken).line();
     let seed = std::env::var("TORTURE_SEED").ok().and_then(|seed| seed.parse().ok());
     let mut pause: u64 = seed.unwrap_or(u64::from(std::process::id()) % 400 + 1);
     println!("TORTURE_SEED={pause}");
