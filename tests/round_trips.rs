@@ -352,7 +352,9 @@ impl Given {
         }
         let variables: Vec<(String, String)> =
             self.variables().iter().map(|(name, value)| (lossy(name), lossy(value))).collect();
-        let is_alone = |name: &str| variables.iter().filter(|(other, _)| other == name).count() == 1;
+        // A name of control characters may be shown as another is written.
+        let is_alone =
+            |name: &str| variables.iter().filter(|(other, _)| with_newlines(other) == with_newlines(name)).count() == 1;
         let variables = variables.iter().filter(|(name, _)| is_alone(name)).cloned().collect();
         Expected { texts, variables }
     }
@@ -417,7 +419,7 @@ fn path_of(given: &Given, workdir: &OsStr, number: &str) -> Vec<u8> {
     };
     let whole = Path::new(workdir).join(OsStr::from_bytes(path));
     let mut bytes = whole.components().collect::<PathBuf>().into_os_string().into_vec();
-    if path.ends_with(b"/") {
+    if (path.ends_with(b"/") || whole.is_dir()) && !bytes.ends_with(b"/") {
         bytes.push(b'/');
     }
     bytes
