@@ -44,3 +44,22 @@ fn every_list_begins_with_what_the_server_has_to_say_and_an_idle_one_is_called_s
     let full = sandbox.run("qstat", &["-Bf"]).ok();
     assert!(full.contains("server_state = Idle\n") && full.contains("comment = down on Monday\n"), "{full}");
 }
+
+#[test]
+fn what_the_server_wants_said_to_qsub_holds_where_nothing_else_is_said() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\n");
+    sandbox.submit(&["-h"], "true\n");
+    manage(&sandbox, "set server default_qsub_arguments = \"-p 7 -A site\"");
+    let told = |id: &str| {
+        let job = sandbox.job(id);
+        (job["Priority"].clone(), job["Account_Name"].clone(), job["queue"].clone())
+    };
+    let plain = sandbox.submit(&["-h"], "#PBS -A own\n");
+    assert_eq!(told(&plain), (json!(7), json!("own"), json!("workq")));
+    // One of several queues is settled on here, too.
+    let chosen = sandbox.submit(&["-h", "-cwd", "-q", "nosuch,workq"], "true\n");
+    assert_eq!(told(&chosen), (json!(7), json!("site"), json!("workq")));
+    manage(&sandbox, "set server default_qsub_arguments = -y");
+    let done = sandbox.run_with_input("qsub", &["-h"], "true\n");
+    assert!(done.code != 0 && done.err.contains("default_qsub_arguments -y: invalid option"), "{done:?}");
+}

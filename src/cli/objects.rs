@@ -8,7 +8,7 @@ use crate::model::resource::Resources;
 use std::borrow::Cow;
 
 /// Attributes whose values are words, whatever they look like.
-const WORDS: [&str; 4] = ["comment", "default_queue", "mail_from", "job_sort_formula"];
+const WORDS: [&str; 5] = ["comment", "default_queue", "default_qsub_arguments", "mail_from", "job_sort_formula"];
 
 /// All that is configured.
 #[derive(Clone, Copy, Debug)]

@@ -115,18 +115,17 @@ fn run() -> Result<u8, Failure> {
         return Ok(0);
     }
     let asked = Asked::gather(words, Here::find()?)?;
-    let mut plan = asked.plan("")?;
-    exit::remark("qsub", &plan.remarks);
     let home = Home::find()?;
-    queue::settle(&mut plan, &home)?;
+    let plan = asked.settled("", &home)?;
+    exit::remark("qsub", &plan.remarks);
     if plan.dry_run {
         return super::ahead::trial::run(asked.under_defaults(plan, &home)?.submission, &home);
     }
     if plan.interactive {
-        return interactive::run(&home, |client| Ok(asked.submit(client, plan)?.1));
+        return interactive::run(&home, |client| Ok(asked.submit(client, plan, &home)?.1));
     }
     let mut client = Client::connect(&home)?;
-    let (plan, reply) = asked.submit(&mut client, plan)?;
+    let (plan, reply) = asked.submit(&mut client, plan, &home)?;
     let id = match reply {
         Reply::Accepted { id, notes } => {
             exit::remark("qsub", &notes);

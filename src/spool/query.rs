@@ -10,7 +10,7 @@ use crate::model::time::Saved;
 use crate::sys::clock;
 use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
-use search::Search;
+use search::{Search, Visible};
 
 mod accounts;
 mod census;
@@ -30,8 +30,6 @@ pub struct Viewer {
     pub uid: u32,
     /// May see everybody's environment: operator, root, or the one user of a personal system.
     pub privileged: bool,
-    /// Is shown others' jobs at all, as the server decides.
-    pub sees_others: bool,
 }
 
 /// Takes a part of an answer; what it says ends the answer early.
@@ -43,9 +41,9 @@ impl Reader {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
         let server = server(&connection, viewer)?;
-        let viewer = Viewer { sees_others: viewer.privileged || server.query_other_jobs, ..viewer };
-        let history = server.history;
-        let shown = if history { "1" } else { "state <> 'F'" };
+        let sees_others = viewer.privileged || server.query_other_jobs;
+        let visible = Visible { history: server.history, only: (!sees_others).then_some(viewer.uid) };
+        let shown = if server.history { "1" } else { "state <> 'F'" };
         each(Answer::Server(Box::new(server)))?;
         match question {
             // What is to come is not in the spool.
@@ -60,16 +58,16 @@ impl Reader {
                 each(Answer::Objects(objects))
             }
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
-            Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, history)?.by_id(ids, each),
-            Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, history)?.all(filter, each),
+            Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, visible)?.by_id(ids, each),
+            Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, visible)?.all(filter, each),
             Question::Trace(id) => {
-                let mut search = Search::new(&connection, Detail::Whole, viewer, history)?;
-                let is_shown = viewer.sees_others || search.shown(*id)?.is_some();
+                let mut search = Search::new(&connection, Detail::Whole, viewer, visible)?;
+                let is_shown = sees_others || search.shown(*id)?.is_some();
                 search.by_id(&[*id], each)?;
                 if is_shown { super::trace::tell(&connection, *id, each) } else { Ok(()) }
             }
             Question::Elements(id, only, detail) => {
-                Search::new(&connection, *detail, viewer, history)?.elements_of(*id, *only, each)
+                Search::new(&connection, *detail, viewer, visible)?.elements_of(*id, *only, each)
             }
         }
     }

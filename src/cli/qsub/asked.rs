@@ -2,6 +2,7 @@
 //! most, and the server's least.
 
 use super::dialects::{self, Place as Spoken, grid_engine};
+use super::queue;
 use super::{ARRAY, Args, DISPLAY, INTERACTIVE, check, command, suits_array};
 use crate::cli::directives;
 use crate::cli::environ::{self, Origin};
@@ -155,13 +156,20 @@ impl Asked {
         Ok(Plan { submission, quiet, block, interactive, is_grid_engine, dry_run: args.dry_run, remarks })
     }
 
+    /// The same, with one queue settled on where several are named.
+    pub(super) fn settled(&self, defaults: &str, home: &Home) -> Result<Plan, Failure> {
+        let mut plan = self.plan(defaults)?;
+        queue::settle(&mut plan, home)?;
+        Ok(plan)
+    }
+
     /// Submits, under the server's own options if it has any: only it knows.
-    pub(super) fn submit(&self, client: &mut Client, mut plan: Plan) -> Result<(Plan, Reply), Failure> {
+    pub(super) fn submit(&self, client: &mut Client, mut plan: Plan, home: &Home) -> Result<(Plan, Reply), Failure> {
         for _ in 0..MOST_CHANGES {
             match client.call(&Request::Submit(Box::new(plan.submission.clone())))? {
                 Reply::Defaults(defaults) => {
                     let token = plan.submission.token;
-                    plan = self.plan(&defaults)?;
+                    plan = self.settled(&defaults, home)?;
                     plan.submission.token = token;
                 }
                 reply => return Ok((plan, reply)),
@@ -174,7 +182,7 @@ impl Asked {
     pub(super) fn under_defaults(&self, plan: Plan, home: &Home) -> Result<Plan, Failure> {
         let mut server = crate::cli::source::Source::open(home)?;
         let defaults = server.ask(&Question::Server)?.server.default_qsub_arguments;
-        if defaults.is_empty() { Ok(plan) } else { self.plan(&defaults) }
+        if defaults.is_empty() { Ok(plan) } else { self.settled(&defaults, home) }
     }
 }
 

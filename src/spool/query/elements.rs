@@ -265,7 +265,7 @@ mod tests {
 
     fn rows(file: &Path, question: &Question) -> Vec<Row> {
         let mut rows = Vec::new();
-        let viewer = Viewer { uid: 1, privileged: false, sees_others: true };
+        let viewer = Viewer { uid: 1, privileged: false };
         let mut reader = Reader::open(file).unwrap().unwrap();
         let mut take = |part| {
             if let Answer::Rows(more) = part {

@@ -48,13 +48,33 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
     (conditions.join(" AND "), values)
 }
 
+/// Which jobs are shown at all.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visible {
+    /// Finished ones too.
+    pub(super) history: bool,
+    /// Only those of this user; None for everybody's.
+    pub(super) only: Option<u32>,
+}
+
+impl Visible {
+    fn holds(&self, job: &Job) -> bool {
+        (self.history || job.life.state != State::Finished) && self.only.is_none_or(|uid| job.owner.uid == uid)
+    }
+
+    /// The same in SQL over the columns of `job`.
+    fn sql(&self) -> String {
+        let those = if self.history { "1" } else { "state <> 'F'" };
+        self.only.map_or_else(|| those.to_string(), |uid| format!("{those} AND uid = {uid}"))
+    }
+}
+
 /// Jobs being found: how much of each, for whom, and the part of the answer that fills up.
 pub(super) struct Search<'a> {
     pub(super) connection: &'a Connection,
     detail: Detail,
     viewer: Viewer,
-    /// Whether finished jobs are shown at all.
-    history: bool,
+    visible: Visible,
     waits: Waits,
     rows: Vec<Row>,
     records: Vec<Record>,
@@ -71,12 +91,12 @@ impl Search<'_> {
         connection: &Connection,
         detail: Detail,
         viewer: Viewer,
-        history: bool,
+        visible: Visible,
     ) -> Result<Search<'_>, SpoolError> {
         let tied = ties::exist(connection)?;
         let waits = Waits { promises: load::promises(connection)?, reasons: BTreeMap::new(), tied };
         let (rows, records) = (Vec::new(), Vec::new());
-        Ok(Search { connection, detail, viewer, history, waits, rows, records, bytes: 0, environ: None, array: None })
+        Ok(Search { connection, detail, viewer, visible, waits, rows, records, bytes: 0, environ: None, array: None })
     }
 
     /// These jobs, in this order.
@@ -101,8 +121,7 @@ impl Search<'_> {
             (Some(array), Some(index)) => load::element_in(self.connection, &array, index)?,
             _ => load::job(self.connection, id)?,
         };
-        let is_own = |job: &Job| self.viewer.sees_others || job.owner.uid == self.viewer.uid;
-        Ok(job.filter(|job| (self.history || job.life.state != State::Finished) && is_own(job)))
+        Ok(job.filter(|job| self.visible.holds(job)))
     }
 
     /// The array of an element; mostly it is that of the element before.
@@ -112,15 +131,6 @@ impl Search<'_> {
             self.array = load::job(self.connection, parent)?.map(Rc::new);
         }
         Ok(self.array.clone())
-    }
-
-    /// SQL for the jobs that are shown at all.
-    fn shown_ones(&self) -> String {
-        let those = if self.history { "1" } else { "state <> 'F'" };
-        match self.viewer.sees_others {
-            true => those.to_string(),
-            false => format!("{those} AND uid = {}", self.viewer.uid),
-        }
     }
 
     /// All jobs that are meant.
@@ -138,7 +148,7 @@ impl Search<'_> {
 
     /// The rows of a plain list come from columns alone.
     fn plain_rows(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
-        let ((condition, values), shown) = (condition(filter), self.shown_ones());
+        let ((condition, values), shown) = (condition(filter), self.visible.sql());
         let sql = format!(
             "SELECT id, name, owner, cput, state, queue, is_array FROM job WHERE {condition} AND {shown} ORDER BY id"
         );
@@ -164,7 +174,7 @@ impl Search<'_> {
     }
 
     fn jobs(&mut self, filter: &Filter, each: Each) -> Result<(), SpoolError> {
-        let ((condition, values), shown) = (condition(filter), self.shown_ones());
+        let ((condition, values), shown) = (condition(filter), self.visible.sql());
         let sql = format!("SELECT id, spec, life, class, shape FROM job WHERE {condition} AND {shown} ORDER BY id");
         let mut statement = self.connection.prepare(&sql)?;
         let mut found = statement.query(params_from_iter(&values))?;
