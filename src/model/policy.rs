@@ -21,6 +21,8 @@ pub mod formula;
 mod order;
 mod own_say;
 
+pub mod preemption;
+
 mod preset;
 
 mod turns;
@@ -31,6 +33,7 @@ pub use factors::Factors;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
+pub use preemption::Preemption;
 pub use preset::Preset;
 pub use turns::{Tiers, Turns};
 
@@ -61,6 +64,9 @@ pub struct Policy {
     /// How much may run or wait on somebody's behalf.
     #[serde(default)]
     pub limits: Limits,
+    /// Who makes way for whom.
+    #[serde(default)]
+    pub preemption: Preemption,
 }
 
 impl Default for Policy {
@@ -75,6 +81,7 @@ impl Default for Policy {
             usage: UsageRules::default(),
             accrual: Accrual::default(),
             limits: Limits::default(),
+            preemption: Preemption::default(),
         }
     }
 }

@@ -100,6 +100,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
+    (
+        "preemption",
+        &["triggers", "repair", "mode", "no_agenda", "victims", "action", "grace", "exempt", "levels", "express"],
+    ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),
     ("account", &["name", "parent", "shares", "target", "users"]),
     (

@@ -13,6 +13,8 @@ mod objects;
 
 mod people;
 
+mod preempting;
+
 mod server;
 
 mod windows;
@@ -72,7 +74,7 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 17] = [
+pub const SECTIONS: [&str; 18] = [
     "server",
     "launch",
     "cycle",
@@ -89,6 +91,7 @@ pub const SECTIONS: [&str; 17] = [
     "usage",
     "backfill",
     "placement",
+    "preemption",
     "primetime",
 ];
 
@@ -172,6 +175,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "fairshare" => fair_share(&config.fair_share),
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
+        "preemption" => preempting::preemption(&config.preemption),
         _ => placement(&config.placement),
     }
 }

@@ -8,6 +8,7 @@ use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::cluster::{Hold, NodeIx};
 use crate::sched::holdings::Holder;
 use crate::sched::shape::{Tenancy, Tenant};
+use crate::sched::tenure::Tenure;
 use std::collections::BTreeMap;
 
 /// A job that has its allocation.
@@ -21,6 +22,8 @@ pub(in crate::sched) struct Running {
     pub alone: bool,
     /// Whose it is, where that is known.
     pub holder: Option<Holder>,
+    /// What counts where another could have its place, where that is known.
+    pub tenure: Option<Box<Tenure>>,
 }
 
 impl Running {
@@ -59,9 +62,13 @@ impl State {
             let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        let running = Running { nodes, until, taken, alone, holder };
-        if let Some(before) = before.filter(|before| *before != running) {
-            self.standing.note_release(before.until);
+        let mut running = Running { nodes, until, taken, alone, holder, tenure: None };
+        if let Some(mut before) = before {
+            running.tenure = before.tenure.take();
+            let has_changed = Running { tenure: None, ..before } != Running { tenure: None, ..running.clone() };
+            if has_changed {
+                self.standing.note_release(before.until);
+            }
         }
         self.running.insert(id, running);
     }
