@@ -69,7 +69,7 @@ named! {
         QueueSoftLimits = "queue_softlimits",
         /// It is over a soft limit of the server.
         ServerSoftLimits = "server_softlimits",
-        /// Any job.
+        /// None of the others that the levels name.
         Normal = "normal_jobs",
     }
 }

@@ -22,19 +22,16 @@ pub struct Past {
 }
 
 impl World {
-    pub(super) fn start(&mut self, start: &Start) -> bool {
+    pub(super) fn start(&mut self, start: &Start, score: Option<f64>) -> bool {
         // Of several jobs of one `runone` set only the first starts: its start bars the others.
         let attempt = self.next_attempt(start.job);
-        attempt.is_some_and(|attempt| self.begin(start, attempt))
+        attempt.is_some_and(|attempt| self.begin(start, attempt, score))
     }
 
     /// An attempt begins, or is refused by its node: then true.
-    pub(super) fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(
-            start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
-        );
+    pub(super) fn begin(&mut self, start: &Start, attempt: Attempt, score: Option<f64>) -> bool {
         let shares = start.shares.clone();
+        self.happen(start.job, Event::Started { attempt, shares: shares.clone(), score });
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
             Some(fate) => {
