@@ -48,6 +48,7 @@ mod personal;
 mod placement;
 mod placement_search;
 mod preemption;
+mod preemption_properties;
 mod priorities;
 mod promised_rooms;
 mod qmgr;

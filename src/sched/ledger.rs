@@ -162,7 +162,11 @@ impl<'s> Ledger<'s> {
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.is_awaited = self.promises.is_earmarked(candidate.job);
-        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
+        // Q9: who wants to be left alone has nothing on loan.
+        let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
+        // G8: what others made for somebody is lent to nobody.
+        let lends = self.backfill().policy == Filling::Preempt && !self.promises.are_earmarked();
+        self.may_borrow = lends && may_leave;
         let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
         if self.promises.blocked.is_some() {
             self.gaps.look(self.backfill(), promised.is_some())?;
@@ -216,7 +220,8 @@ impl<'s> Ledger<'s> {
 
     fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
-        if let Some(reason) = self.refusals.of_shape(shape) {
+        // What keeps others out does not keep out one for which there is room set aside.
+        if let Some(reason) = self.refusals.of_shape(shape).filter(|_| !self.is_awaited) {
             return Err(reason);
         }
         if let Some(misfit) = matching::misfit(&self.space, shape) {
@@ -418,7 +423,9 @@ impl<'s> Ledger<'s> {
         let at = self.promise_beyond(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            self.plan.preempts.extend(borrowed.claim_back(candidate.job, &candidate.class.shape));
+            let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
+            self.keep_for(candidate.job, &ways);
+            self.plan.preempts.extend(ways);
         }
         Some(at)
     }

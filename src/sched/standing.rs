@@ -127,6 +127,11 @@ impl Standing {
         self.fillers.iter().chain(leaving.map(|(job, _)| job)).copied()
     }
 
+    /// The running jobs that leave for one of these.
+    pub fn leaving_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
+        self.leaving.iter().filter(move |(_, (to, _))| to.is_some_and(&is_meant)).map(|(job, _)| *job)
+    }
+
     /// Until when the room is kept at least that others make for a job that waits: as long as any of them has
     /// not made way yet, and a while longer.
     pub fn earmark(&self, job: JobId, now: Time) -> Option<Time> {

@@ -7,9 +7,9 @@ use super::memory::Memory;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
-use super::{cycle, objections, survey};
+use super::{cycle, objections, preemption, survey};
 use crate::model::job::JobId;
-use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey};
+use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -41,6 +41,7 @@ pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &
         occupants,
         more,
         overtakers: Vec::new(),
+        way: found.way,
     })
 }
 
@@ -57,6 +58,7 @@ struct Found {
     shorter: Option<Span>,
     /// How many elements run of an array that limits them.
     begun: u32,
+    way: Option<Way>,
 }
 
 /// Has a cycle decide, and asks its books. The cycle's word comes first.
@@ -73,6 +75,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
     let heeds_promises = found.iter().any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
     let mut survey = survey::of(key, &ledger, heeds_promises);
     let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
+    let way = preemption::way_for(candidate, &mut ledger);
     let plan = ledger.close();
     let mut objections = objections::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
@@ -80,7 +83,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
         (shorter, survey) = (None, None);
     }
     let objections = objections.into_iter().map(|reason| pointed(reason, survey.as_ref())).collect();
-    Some(Found { objections, survey, shorter, begun })
+    Some(Found { objections, survey, shorter, begun, way })
 }
 
 /// That there are too few places is said of what all nodes say that come into question, if they agree:

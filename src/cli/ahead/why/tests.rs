@@ -26,6 +26,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         occupants: vec![Occupant { job: JobId::job(7), end: at, nodes: vec!["n1".into()] }],
         more: 0,
         overtakers: vec![],
+        way: None,
     }
 }
 
