@@ -72,6 +72,7 @@ fn spec(name: &str, list: &str) -> Spec {
         array: None,
         array_list: None,
         max_run_subjobs: None,
+        expand: 0,
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
@@ -155,6 +156,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         silent: false,
         tasks: None,
         released: vec![],
+        extra: false,
     };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };

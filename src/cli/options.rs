@@ -63,6 +63,10 @@ pub struct JobOptions {
     /// not said, leaves all of it
     #[arg(long, value_name = "factor")]
     pub user_factor: Option<OsString>,
+    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that nobody else
+    /// wants; -1 or unlimited for any number, 0 for no more than the limit
+    #[arg(long, value_name = "most")]
+    pub expand: Option<OsString>,
     /// Project
     #[arg(short = 'P', value_name = "project")]
     pub project: Option<OsString>,
@@ -81,7 +85,7 @@ pub struct JobOptions {
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
     /// stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's index),
-    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads
+    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), notify=PATH (a program of yours that reads
     /// as JSON when the job begins, ends or goes wrong), those of
     /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
@@ -162,7 +166,12 @@ impl JobOptions {
         if let Some(name) = &self.name {
             settings.push(Setting::new("Job_Name", script::job_name(name)?));
         }
-        let given = [("Account_Name", &self.account), ("project", &self.project), ("user_factor", &self.user_factor)];
+        let given = [
+            ("Account_Name", &self.account),
+            ("project", &self.project),
+            ("user_factor", &self.user_factor),
+            ("expand", &self.expand),
+        ];
         for (attribute, value) in given {
             settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));
         }

@@ -55,6 +55,9 @@ pub enum Event {
         /// What it was worth then: the score by which it was its turn.
         #[serde(default)]
         score: Option<f64>,
+        /// Whether it is an element beyond what its array limits itself to (Q15).
+        #[serde(default)]
+        extra: bool,
     },
     /// Not started though it was its turn: a hook of the site refused that. It is put off.
     StartRefused {

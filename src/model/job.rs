@@ -242,6 +242,10 @@ pub struct Spec {
     /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
+    /// `--expand`, `-W expand=`: so many at most, where nobody else wants the room (Q15); `u32::MAX` for any
+    /// number, 0 for no more than the limit.
+    #[serde(default)]
+    pub expand: u32,
     /// `-W retry=`: how often a job that failed is run again.
     #[serde(default)]
     pub retry: u32,
@@ -298,6 +302,13 @@ impl Spec {
     pub fn element_count(&self) -> Option<u32> {
         let count = self.array?.count();
         Some(self.array_list.as_ref().map_or(count, |list| list.positions().len()))
+    }
+
+    /// How many of its elements run at once at most, however much room there is, if it is an array that takes
+    /// room beyond its limit (Q15).
+    pub fn expands_to(&self) -> Option<u32> {
+        let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
+        Some(self.expand).filter(|&most| most > limit)
     }
 
     /// The walltime asked for.
@@ -395,6 +406,10 @@ pub struct Run {
     /// What it has given back before its end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
+    /// Of an element: whether it started beyond what its array limits itself to, in room that nobody else
+    /// wanted (Q15).
+    #[serde(default)]
+    pub extra: bool,
 }
 
 /// What one chunk holds on one node.

@@ -93,6 +93,7 @@ impl Run {
             silent: false,
             tasks: None,
             released: Vec::new(),
+            extra: false,
         }
     }
 }
@@ -115,8 +116,8 @@ impl Job {
                 }
                 self.settle(moment);
             }
-            Event::Started { attempt, shares, score } => {
-                self.start(Run { score: *score, ..Run::new(*attempt, shares.clone(), moment.now) });
+            Event::Started { attempt, shares, score, extra } => {
+                self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
             Event::Launched { attempt, session, boot } => {
@@ -383,7 +384,7 @@ mod tests {
             rules: Rules::default(),
             accrual: Default::default(),
         };
-        job.apply(&Event::Started { attempt, shares: Vec::new(), score: None }, moment);
+        job.apply(&Event::Started { attempt, shares: Vec::new(), score: None, extra: false }, moment);
         moment
     }
 

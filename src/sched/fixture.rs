@@ -16,6 +16,7 @@ use super::{cycle, forced};
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
+use crate::model::check;
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};
@@ -280,6 +281,7 @@ impl Scene {
         let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
         let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
         let array: Option<(Indices, u32)> = array;
+        let expand = words.remove("expand").map_or(0, |most| check::expand(most).expect("a number"));
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
             id: if array.is_some() { JobId::array(id) } else { JobId::job(id) },
@@ -287,6 +289,7 @@ impl Scene {
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
+                expand,
                 wishes,
                 qos,
                 ..spec(request, queue)
@@ -385,6 +388,7 @@ fn spec(request: Request, queue: String) -> Spec {
         array: None,
         array_list: None,
         max_run_subjobs: None,
+        expand: 0,
         retry: 0,
         retry_delay: Span(0),
         interactive: false,

@@ -21,6 +21,8 @@ pub struct Standing {
     lasting: BTreeSet<JobId>,
     /// Running jobs that must make way when a promise is due (M34).
     fillers: BTreeSet<JobId>,
+    /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
+    extras: BTreeMap<JobId, u32>,
     /// When something ended last, as far as plans know.
     freed: Option<Time>,
 }
@@ -67,6 +69,7 @@ impl Standing {
     /// A job is over that could have run until then.
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.fillers.remove(&job);
+        self.extras.remove(&job);
         self.note_release(until);
     }
 
@@ -78,6 +81,11 @@ impl Standing {
     /// The running jobs that must make way when a promise is due.
     pub fn fillers(&self) -> impl DoubleEndedIterator<Item = JobId> {
         self.fillers.iter().copied()
+    }
+
+    /// A running element goes beyond so many that its array limits itself to.
+    pub fn note_extra(&mut self, element: JobId, limit: u32) {
+        self.extras.insert(element, limit);
     }
 
     /// A job has what it was promised.
@@ -94,12 +102,33 @@ impl State {
         if self.standing.fillers.contains(&job) { soonest } else { until.max(soonest) }
     }
 
+    /// The running elements beyond what their arrays limit themselves to, which they have because nobody else
+    /// wanted the room (Q15): of those that were started so the last ones, as many as run above the limit now.
+    pub fn extras(&self) -> Vec<JobId> {
+        let extras: Vec<(JobId, u32)> = self.standing.extras.iter().map(|(&id, &limit)| (id, limit)).collect();
+        let of_arrays = extras.chunk_by(|(one, _), (other, _)| one.number == other.number);
+        of_arrays.flat_map(|of_array| self.extras_among(of_array)).collect()
+    }
+
+    fn extras_among(&self, of_array: &[(JobId, u32)]) -> Vec<JobId> {
+        let Some(&(last, limit)) = of_array.last() else { return Vec::new() };
+        let above = self.running_elements(last.number).saturating_sub(limit);
+        of_array.iter().rev().take(above as usize).map(|&(id, _)| id).collect()
+    }
+
+    /// How many elements of an array run.
+    pub(super) fn running_elements(&self, array: u64) -> u32 {
+        self.running.range(JobId::element(array, 0)..=JobId::element(array, u32::MAX)).count() as u32
+    }
+
     /// Takes note of what a plan promises. To be told of each plan before or after its starts are
     /// carried out, but before anything else happens.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
+        let extras = plan.starts.iter().filter_map(|start| Some((start.job, start.beyond?)));
+        self.standing.extras.extend(extras);
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
     }

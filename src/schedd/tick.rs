@@ -331,7 +331,8 @@ impl Schedd {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
             let (shares, score) =
                 (start.shares.clone(), self.ledger.cluster().score(&self.ledger.setup.policy, start.job));
-            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
+            let extra = start.beyond.is_some();
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score, extra });
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);
         }

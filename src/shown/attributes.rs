@@ -432,6 +432,11 @@ impl<'a> View<'a> {
         if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
             self.out.number("max_run_subjobs", most);
         }
+        match spec.expand {
+            0 => {}
+            u32::MAX => self.out.text("expand", "unlimited"),
+            most => self.out.number("expand", most),
+        }
         if spec.retry > 0 {
             self.out.number("retry", spec.retry);
             self.out.text("retry_delay", spec.retry_delay.to_string());

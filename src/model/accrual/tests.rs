@@ -105,7 +105,7 @@ fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
 #[test]
 fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
-    job.apply(&Event::Started { attempt: 1, shares: Vec::new(), score: None }, at(100, Accrual::Pbs));
+    job.apply(&Event::Started { attempt: 1, shares: Vec::new(), score: None, extra: false }, at(100, Accrual::Pbs));
     assert_eq!((eligible(&job, 500), job.life.eligibility.accrues.number()), (100, 3));
     let outcome =
         Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new(), unfit: None };

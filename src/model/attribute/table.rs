@@ -99,6 +99,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("init_work_dir", Who::Submitter, false, Effect::Bytes(init_workdir)),
     row("job_arguments", Who::Submitter, false, Effect::Bytes(job_arguments)),
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
+    row("expand", Who::Owner, true, Effect::Spec(expand)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
     row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
@@ -370,6 +371,12 @@ fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
 
 fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
     spec.max_run_subjobs = Some(check::run_count(text)?);
+    Some(())
+}
+
+/// Q15.
+fn expand(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.expand = check::expand(text)?;
     Some(())
 }
 

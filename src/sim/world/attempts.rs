@@ -32,7 +32,12 @@ impl World {
     pub(super) fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
         self.happen(
             start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
+            Event::Started {
+                attempt,
+                shares: start.shares.clone(),
+                score: self.state.score(&self.policy, start.job),
+                extra: start.beyond.is_some(),
+            },
         );
         let shares = start.shares.clone();
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });

@@ -239,6 +239,7 @@ mod tests {
                 silent: false,
                 tasks: None,
                 released: vec![],
+                extra: false,
             };
             (element.life.state, element.life.run) = (state, Some(run));
             Change::Life(Arc::new(element), None)
