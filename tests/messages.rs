@@ -63,6 +63,7 @@ fn commands() -> Vec<Request> {
         Request::Delete { job: array, only, force: false, purge: false },
         Request::Rerun { job: array, only, force: false },
         Request::RerunFailed(array),
+        Request::Retry { job: array, only },
         Request::Signal { job: array, only, signal: "TERM".into() },
         Request::Move(job, "workq".into()),
         Request::Swap(job, array),

@@ -137,6 +137,10 @@ impl Teller<'_> {
             Event::FailedRerun { by, .. } => {
                 self.asked("failed_rerun", "The elements that failed to be run again", by);
             }
+            Event::Retried { by, only: None, .. } => self.asked("retried", "Job to be run once more", by),
+            Event::Retried { by, only: Some(only), .. } => {
+                self.asked("retried", format!("Elements {only} to be run once more"), by);
+            }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),

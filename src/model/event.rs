@@ -133,6 +133,15 @@ pub enum Event {
         /// The highest attempt of any element so far.
         highest: Attempt,
     },
+    /// Over, and to run once more, by `user@host`: a job that failed or was deleted, or such elements of an array.
+    Retried {
+        /// Who wants it.
+        by: String,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
+        /// The highest attempt of any element so far.
+        highest: Attempt,
+    },
     /// To be put back into the queue, by `user@host`.
     RerunWanted {
         /// Who wants it.

@@ -10,6 +10,7 @@ use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
 use super::policy::Accrual;
 use super::release::Division;
 use super::response::Rules;
+use super::retry::Again;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
 
@@ -150,7 +151,8 @@ impl Job {
                 self.settle(moment);
             }
             Event::DependencyBroken { .. } => self.break_off(moment),
-            Event::FailedRerun { highest, .. } => self.run_failed_again(*highest, moment),
+            Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
+            Event::Retried { highest, only, .. } => self.run_again(Again::Unsuccessful(*only), *highest, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,
             Event::Signalled { .. }
             | Event::ElementsDeleted { .. }

@@ -74,6 +74,9 @@ pub mod event;
 
 pub mod life;
 
+// What is over and runs once more.
+pub mod retry;
+
 #[macro_use]
 pub mod policy;
 

@@ -211,6 +211,12 @@ impl Ledger {
         self.jobs.contains_key(&id) || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
+    /// Whether nodes have still to report of elements of an array that are over.
+    pub fn has_unsettled_element(&self, array: JobId) -> bool {
+        let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
+        self.jobs.range(all).any(|(_, element)| element.life.state == State::Finished)
+    }
+
     /// Whether what is left of a job is taken away in this tick.
     pub fn is_forgotten(&self, id: JobId) -> bool {
         self.tick.forgotten.contains(&id)

@@ -91,7 +91,10 @@ fn delete(words: Vec<OsString>) -> Deeds {
 fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
     let args: qalter::Args = read(qalter::command(), words)?;
     let settings = qalter::settings(&args, &place(now))?;
-    each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))
+    match args.retry {
+        true => each(&args.jobs, Deed::Retry),
+        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone())),
+    }
 }
 
 fn rerun(words: Vec<OsString>) -> Deeds {
