@@ -56,6 +56,8 @@ fn spec(name: &str, list: &str) -> Spec {
     Spec {
         name: name.into(),
         queue: "workq".into(),
+        label: None,
+        process_group: None,
         account: None,
         project: "_pbs_project_default".into(),
         priority: 0,
@@ -115,6 +117,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         eligibility: Default::default(),
         obittime: None,
         bars: Default::default(),
+        awaits: Vec::new(),
         ending: None,
         began: None,
     };

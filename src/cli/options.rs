@@ -63,6 +63,12 @@ pub struct JobOptions {
     /// not said, leaves all of it
     #[arg(long, value_name = "factor")]
     pub user_factor: Option<OsString>,
+    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits and - _ + .
+    #[arg(long, value_name = "group")]
+    pub group: Option<OsString>,
+    /// Label, by which other jobs of its process group may wait for it before it is there: see DEPENDENCIES
+    #[arg(long, value_name = "label")]
+    pub label: Option<OsString>,
     /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that nobody else
     /// wants; -1 or unlimited for any number, 0 for no more than the limit
     #[arg(long, value_name = "most")]
@@ -171,6 +177,8 @@ impl JobOptions {
             ("project", &self.project),
             ("user_factor", &self.user_factor),
             ("expand", &self.expand),
+            ("process_group", &self.group),
+            ("label", &self.label),
         ];
         for (attribute, value) in given {
             settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));

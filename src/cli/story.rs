@@ -5,6 +5,7 @@ use super::when;
 use crate::model::depend::{Edge, Kind};
 use crate::model::event::Event;
 use crate::model::job::{How, Outcome, Share, Usage};
+use crate::model::label::Awaited;
 use crate::model::promise::Cause;
 use crate::model::signal;
 use crate::model::state::State;
@@ -163,6 +164,7 @@ impl Teller<'_> {
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
             | Event::DependencyBroken { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
@@ -197,6 +199,11 @@ impl Teller<'_> {
             Event::Named { by, condition } => {
                 let edge = Edge { kind: Kind::After(*condition), job: *by };
                 self.depends("named", "Waits for one more job:", edge);
+            }
+            Event::LabelMet { condition, label, by } => {
+                let awaited = Awaited { condition: *condition, label: label.clone() };
+                let what = format!("Dependency met: {awaited}, by {}", by.full(&self.server.name));
+                self.say(Server, "job", "label_met", what);
             }
             Event::DependencyMet { edge } => self.depends("dependency_met", "Dependency met:", *edge),
             Event::DependencyBroken { why, .. } => self.say(Server, "job", "dependency_broken", why.as_str()),

@@ -257,6 +257,8 @@ fn blank(origin: Origin, priority: i32) -> Draft {
     let spec = Spec {
         name: "STDIN".into(),
         queue: String::new(),
+        label: None,
+        process_group: None,
         account: None,
         project: DEFAULT_PROJECT.into(),
         priority,

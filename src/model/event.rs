@@ -3,6 +3,7 @@
 use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
+use super::label::Awaited;
 use super::promise::Cause;
 use super::release::Division;
 use super::state::Holds;
@@ -155,6 +156,18 @@ pub enum Event {
         on: u32,
         /// The job of its `runone` set that has begun already.
         rival: Option<JobId>,
+        /// What of that it waits for by label.
+        #[serde(default)]
+        labels: Vec<Awaited>,
+    },
+    /// A job of a label that it waits for has come so far.
+    LabelMet {
+        /// How far.
+        condition: Condition,
+        /// Which label.
+        label: String,
+        /// Which job.
+        by: JobId,
     },
     /// Named in a `before...` of a new job: one of those it was to wait for (`on`) is known now.
     Named {

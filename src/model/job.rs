@@ -5,6 +5,7 @@ use super::array::{Elements, Indices};
 use super::bounds::Bound;
 use super::depend::Bars;
 use super::index_list::IndexList;
+use super::label::Awaited;
 use super::release::Released;
 use super::resource::Value;
 use super::select::Request;
@@ -203,6 +204,12 @@ pub enum Join {
 pub struct Spec {
     /// `Job_Name`.
     pub name: String,
+    /// `--label`: by what others of its process group may wait for it (Q29).
+    #[serde(default)]
+    pub label: Option<String>,
+    /// `--group`: within which its label counts, and those it waits for.
+    #[serde(default)]
+    pub process_group: Option<String>,
     /// `-q`, or the default queue.
     pub queue: String,
     /// `-A`.
@@ -361,6 +368,9 @@ pub struct Life {
     /// What of its dependencies bars it from starting.
     #[serde(default)]
     pub bars: Bars,
+    /// The labels that it waits for; its bars count them as well.
+    #[serde(default)]
+    pub awaits: Vec<Awaited>,
     /// What is said of its end beyond its status: figures, and what became of its files.
     #[serde(default)]
     pub ending: Option<String>,

@@ -7,6 +7,7 @@
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::label::Awaited;
 use super::policy::Accrual;
 use super::release::Division;
 use super::response::Rules;
@@ -61,6 +62,7 @@ impl Life {
             not_before: None,
             obittime: None,
             bars: Default::default(),
+            awaits: Vec::new(),
             ending: None,
             rank: None,
             began: None,
@@ -113,7 +115,7 @@ impl Job {
             Event::Released { holds, .. } => {
                 self.life.holds = self.life.holds.without(*holds);
                 if holds.contains(Holds::SYSTEM) {
-                    self.life.bars = Bars::default();
+                    self.unbar();
                 }
                 self.settle(moment);
             }
@@ -145,6 +147,7 @@ impl Job {
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => {
                 self.bar(event);
@@ -181,10 +184,17 @@ impl Job {
         self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
     }
 
+    /// It waits for no other job any more.
+    pub(super) fn unbar(&mut self) {
+        self.life.bars = Bars::default();
+        self.life.awaits.clear();
+    }
+
     fn bar(&mut self, event: &Event) {
         let bars = &mut self.life.bars;
         match event {
-            Event::Bound { unmet, on, rival } => {
+            Event::Bound { unmet, on, rival, labels } => {
+                self.life.awaits.extend(labels.iter().cloned());
                 bars.unmet = bars.unmet.saturating_add(*unmet);
                 bars.on = bars.on.saturating_add(*on);
                 bars.rival = rival.or(bars.rival);
@@ -194,6 +204,11 @@ impl Job {
                 bars.unmet = bars.unmet.saturating_add(1);
             }
             Event::DependencyMet { .. } => bars.unmet = bars.unmet.saturating_sub(1),
+            Event::LabelMet { condition, label, .. } => {
+                let is_met = |awaited: &mut Awaited| awaited.condition == *condition && awaited.label == *label;
+                let met = self.life.awaits.extract_if(.., is_met).count();
+                bars.unmet = bars.unmet.saturating_sub(met as u32);
+            }
             Event::RivalBegan { job } => bars.rival = Some(*job),
             Event::RivalReturned { job } if bars.rival == Some(*job) => bars.rival = None,
             _ => {}

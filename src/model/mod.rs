@@ -66,6 +66,9 @@ pub mod digest;
 
 pub mod depend;
 
+// Jobs known by name before they have a number.
+pub mod label;
+
 pub mod ties;
 
 pub mod bonds;

@@ -6,7 +6,6 @@
 
 use super::accrual::{Accrues, Eligibility};
 use super::array::Standing;
-use super::depend::Bars;
 use super::indices::Indices;
 use super::job::{Attempt, Job, Want};
 use super::life::{DELETED, Moment};
@@ -71,9 +70,9 @@ impl Job {
     }
 
     fn begin_anew(&mut self, moment: Moment) {
-        let life = &mut self.life;
         // What it waited for is decided, one way or the other.
-        life.bars = Bars::default();
+        self.unbar();
+        let life = &mut self.life;
         (life.state, life.want) = (State::Queued, Want::Run);
         (life.exit, life.obittime, life.ending, life.not_before) = (None, None, None, None);
         (life.retries, life.failed_starts) = (0, 0);

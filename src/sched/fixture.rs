@@ -372,6 +372,8 @@ fn spec(request: Request, queue: String) -> Spec {
     Spec {
         name: "STDIN".to_string(),
         queue,
+        label: None,
+        process_group: None,
         account: None,
         project: "_pbs_project_default".to_string(),
         priority: 0,
@@ -428,6 +430,7 @@ fn life() -> Life {
         not_before: None,
         obittime: None,
         bars: Default::default(),
+        awaits: Vec::new(),
         ending: None,
         began: None,
         highest: 0,

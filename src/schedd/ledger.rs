@@ -443,6 +443,10 @@ impl Ledger {
     /// Brings the scheduler's view of a job in line with the job.
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
+        match self.jobs.get(&id) {
+            Some(job) => self.ties.follow(job),
+            None => self.ties.unfollow(id),
+        }
         self.note_waiting(id);
         self.note_routed(id);
         self.count(id);

@@ -205,7 +205,8 @@ impl<'a> View<'a> {
 
     fn depend(&mut self) {
         let edges: Vec<Edge> = self.record.links.iter().map(|link| link.edge).collect();
-        let shown = depend::shown(self.record.job.life.bars.on, &edges, &self.server.name);
+        let life = &self.record.job.life;
+        let shown = depend::shown(life.bars.on, &edges, &life.awaits, &self.server.name);
         self.out.text_if("depend", shown);
     }
 
@@ -427,6 +428,8 @@ impl<'a> View<'a> {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }
         self.out.text("project", spec.project.as_str());
+        self.out.text_if("label", spec.label.as_deref());
+        self.out.text_if("process_group", spec.process_group.as_deref());
         self.out.text_if("qos", spec.qos.as_deref());
         self.out.text("Submit_Host", spec.submit_host.as_str());
         if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {

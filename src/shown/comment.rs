@@ -59,7 +59,7 @@ fn is_held_by_dependency(job: &Job) -> bool {
 
 /// What a job waits for: of several conditions the first, and how many more there are.
 pub fn dependency(record: &Record, server: &str) -> String {
-    let bars = &record.job.life.bars;
+    let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
     let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
     match (record.links.iter().find(waited_for), bars.rival) {
         (Some(link), _) if bars.unmet > 0 => {
@@ -70,9 +70,20 @@ pub fn dependency(record: &Record, server: &str) -> String {
             let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
             format!("Job held by dependency: {kind}:{job}{}{more}", standing(link))
         }
+        (None, _) if !awaits.is_empty() => {
+            let more = match bars.unmet.saturating_sub(1) + bars.on {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            format!("Job held by dependency: {}, which no job{} has met yet{more}", awaits[0], of_group(&record.job))
+        }
         (_, Some(rival)) => format!("Job held by dependency: runone:{}, which has begun", rival.full(server)),
         _ => format!("Job held by dependency: on:{}, for as many jobs to name it in a before...", bars.on),
     }
+}
+
+fn of_group(job: &Job) -> String {
+    job.spec.process_group.as_ref().map_or(String::new(), |group| format!(" of group {group}"))
 }
 
 fn standing(link: &Link) -> &'static str {

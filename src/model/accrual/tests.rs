@@ -75,7 +75,7 @@ fn each_policy_counts_what_it_says() {
     assert_eq!(through(apply(held("s")), None), [600, 600, 0, 0]);
     assert_eq!(through(apply(held("uo")), None), [0, 600, 0, 0]);
     assert_eq!(through(|_, _| (), Some(900)), [0, 600, 0, 0], "-a");
-    let bound = Event::Bound { unmet: 1, on: 0, rival: None };
+    let bound = Event::Bound { unmet: 1, on: 0, rival: None, labels: Vec::new() };
     assert_eq!(through(apply(bound), None), [0, 600, 0, 0], "a dependency");
     let limited = |limit| {
         move |job: &mut Job, moment: Moment| {

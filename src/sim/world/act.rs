@@ -154,7 +154,8 @@ impl World {
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let above = self.fit_again(&job, &mut after.spec)?;
         after.notes.extend(above);
-        let bonds = self.grant(&after.depend)?;
+        let mut bonds = self.grant(&after.depend)?;
+        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend);
         self.notes.insert(id, after.notes);
         let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
