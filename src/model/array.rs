@@ -137,6 +137,14 @@ impl Elements {
         self.are_over() && self.ended.keys().all(|&status| status == 0)
     }
 
+    /// Those that ended otherwise than well, but for those that were deleted.
+    pub fn failed(&self) -> Spans {
+        let mut failed = Spans::default();
+        let sets = self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED));
+        sets.flat_map(|(_, set)| set.iter()).for_each(|(first, last)| failed.insert(first, last));
+        failed
+    }
+
     /// Whether all were deleted.
     fn are_deleted(&self) -> bool {
         self.are_over() && self.ended.keys().all(|&status| status == DELETED)

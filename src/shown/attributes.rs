@@ -401,6 +401,8 @@ impl<'a> View<'a> {
         let list = job.spec.array_list.as_ref().map(ToString::to_string);
         self.out.text("array_indices_submitted", list.unwrap_or_else(|| indices.submitted()));
         self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
+        let failed = Some(elements.failed()).filter(|failed| !failed.is_empty());
+        self.out.text_if("array_indices_failed", failed.map(|failed| array::shown(&failed, indices)));
     }
 
     /// I29: what is promised, by PBS's names.

@@ -154,6 +154,7 @@ pub(super) const TABLE: &[Attribute] = &[
     server("array_index"),
     server("array_state_count"),
     server("array_indices_remaining"),
+    server("array_indices_failed"),
     server("estimated"),
     server("history_timestamp"),
     server("reserve_ID"),

@@ -86,6 +86,9 @@ impl ClassKey {
             (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
             (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
         };
+        // Who alters it wants to be told of the array as it is.
+        let own = spec.expands_to().filter(|_| job.id.is_array());
+        let id = own.map_or(id, |most| ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most))));
         // What cannot be run again is given nothing on loan.
         let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
         let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
