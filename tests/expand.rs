@@ -99,7 +99,10 @@ fn the_next_element_has_the_slot_of_the_last_one_at_once() {
     let gaps = moments.windows(2).filter(|pair| pair[0].0 == "end").map(|pair| (pair[1].1 - pair[0].1) * 1000.0);
     let mut gaps: Vec<f64> = gaps.collect();
     gaps.sort_by(f64::total_cmp);
-    eprintln!("from the end of an element to the start of the next: {:.1} ms, 90 of 100 within {:.1} ms", gaps[19], gaps[35]);
+    eprintln!(
+        "from the end of an element to the start of the next: {:.1} ms, 90 of 100 within {:.1} ms",
+        gaps[19], gaps[35]
+    );
     assert_eq!(gaps.len(), 39);
     assert!(gaps[19] < 250.0, "{gaps:?}");
 }
@@ -190,11 +193,15 @@ fn a_label_of_the_process_group_lets_others_go_on() {
         (waits("done-job-sim"), waits("failed-job-sim"), waits("afterany:@sim,afterok:@comp"));
     let elsewhere = sandbox.submit(&["--group", "show2", "-W", "depend=afterok:@sim"], "true\n");
     let job = sandbox.job(&done);
-    assert_eq!((&job["job_state"], &job["depend"], &job["process_group"]), (&json!("H"), &json!("afterok:@sim"), &json!("show1")));
+    assert_eq!(
+        (&job["job_state"], &job["depend"], &job["process_group"]),
+        (&json!("H"), &json!("afterok:@sim"), &json!("show1"))
+    );
     let comment = job["comment"].as_str().unwrap();
     assert_eq!(comment, "Job held by dependency: afterok:@sim, which no job of group show1 has met yet");
     sandbox.kill("schedd");
-    let sim = sandbox.submit(&["--group", "show1", "--label", "sim"], "while [ ! -e go ]; do sleep 0.02; done; [ -e good ]\n");
+    let sim = sandbox
+        .submit(&["--group", "show1", "--label", "sim"], "while [ ! -e go ]; do sleep 0.02; done; [ -e good ]\n");
     assert_eq!(sandbox.running(&sim)["label"], "sim");
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);

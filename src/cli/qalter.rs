@@ -72,7 +72,9 @@ pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failu
         settings.push(Setting::new("system_priority", system_priority(&number.to_string_lossy())?));
     }
     match args.retry && !settings.is_empty() {
-        true => Err(Failure::usage("--retry stands without other options: change the job once it is back in its queue")),
+        true => {
+            Err(Failure::usage("--retry stands without other options: change the job once it is back in its queue"))
+        }
         false => Ok(settings),
     }
 }

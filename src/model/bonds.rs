@@ -58,7 +58,12 @@ pub struct Bonds {
 impl Bonds {
     /// What they bar a new job by.
     pub fn bars(&self) -> Bars {
-        Bars { unmet: (self.conditions.len() + self.labels.len()) as u32, on: self.on, rival: self.rival, broken: false }
+        Bars {
+            unmet: (self.conditions.len() + self.labels.len()) as u32,
+            on: self.on,
+            rival: self.rival,
+            broken: false,
+        }
     }
 }
 

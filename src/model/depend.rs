@@ -398,7 +398,15 @@ mod tests {
         ] {
             assert_eq!(labels(text).as_deref(), Ok(expected), "{text}");
         }
-        for text in ["afterok:@", "before:@sim", "runone:@sim", "afterok:@a b", "done-job-", "gone-job-sim", "afterokarray:@sim"] {
+        for text in [
+            "afterok:@",
+            "before:@sim",
+            "runone:@sim",
+            "afterok:@a b",
+            "done-job-",
+            "gone-job-sim",
+            "afterokarray:@sim",
+        ] {
             assert_eq!(labels(text), Err(Fault::Malformed), "{text}");
         }
         let wish = Wish::parse("on:1,afterok:1,done-job-sim", None).unwrap();

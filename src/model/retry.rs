@@ -144,7 +144,9 @@ mod tests {
             assert_eq!(array.life.state, State::Finished);
             array
         };
-        let waiting = |array: &Job| super::super::array::shown(array.elements.as_ref().unwrap().waiting(), array.indices().unwrap());
+        let waiting = |array: &Job| {
+            super::super::array::shown(array.elements.as_ref().unwrap().waiting(), array.indices().unwrap())
+        };
         let mut array = over(4);
         happen(&mut array, 12, Event::FailedRerun { by: "ann@head".into(), highest: 4 });
         assert_eq!((waiting(&array).as_str(), array.life.attempt, array.life.exit), ("2,4,6", 4, None));

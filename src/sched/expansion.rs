@@ -79,9 +79,13 @@ impl<'s> Line<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::job::{JobId, Run};
+    use crate::model::outlook::{Foreseen, Prospect};
     use crate::model::policy::Filling;
     use crate::model::time::Time;
     use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::forecast::{self, Budget};
+    use crate::sched::plan::Plan;
+    use proptest::prelude::*;
 
     /// How many elements of job 1 start, and which others.
     fn starts(scene: &Scene) -> (usize, Vec<u64>) {
@@ -113,7 +117,10 @@ mod tests {
     fn everybody_else_has_the_room_first_wherever_in_the_order() {
         let scene = cluster("1 x ncpus=4").queued(1, "array=1-100%2 expand=5").queued(2, "select=1:ncpus=1");
         assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1; 2 on n1; 1[3] on n1");
-        assert_eq!(scene.plan().starts.iter().map(|start| start.beyond).collect::<Vec<_>>(), [None, None, None, Some(2)]);
+        assert_eq!(
+            scene.plan().starts.iter().map(|start| start.beyond).collect::<Vec<_>>(),
+            [None, None, None, Some(2)]
+        );
         let two = scene.queued(3, "select=1:ncpus=1 array=1-9%1 expand=9");
         assert_eq!(starts(&two), (2, vec![2, 3]), "two arrays have their turns before either expands");
     }
@@ -185,6 +192,66 @@ mod tests {
         assert_eq!(scene.state.extras(), [4].map(element));
         scene.state.vacate(element(4));
         assert!(scene.state.extras().is_empty(), "element 3 is one of two now");
+    }
+
+    /// What is asked for, and how many elements of an array run: none but an array has any.
+    type Asked = (u32, u64, Option<(u32, u32, u32)>);
+
+    fn asked() -> impl Strategy<Value = Asked> {
+        let array = (1u32..4, 0u32..9, 0u32..4);
+        (1u32..4, 1u64..9, prop::option::of(array))
+    }
+
+    /// The same cluster and queue, with arrays that expand or that do not.
+    fn queue(asked: &[Asked], taken: u32, expands: bool) -> Scene {
+        let mut scene = cluster("2 x ncpus=6").running(99, &format!("select=1:ncpus={taken}"), "n1", 20);
+        scene.policy.backfill.depth = 2;
+        for (id, &(ncpus, walltime, array)) in (1..).zip(asked) {
+            let plain = format!("select=1:ncpus={ncpus} walltime={}", walltime * 5);
+            scene = match array {
+                None => scene.queued(id, &plain),
+                Some((limit, most, begun)) => {
+                    let expand = if expands { most } else { 0 };
+                    let scene = scene.queued(id, &format!("{plain} array=1-12%{limit} expand={expand}"));
+                    if begun > 0 { scene.begun(id, 0, begun - 1) } else { scene }
+                }
+            };
+        }
+        scene
+    }
+
+    proptest! {
+        /// Q15, G4: with extras or without, all else starts and is promised the same; and no array has more than
+        /// its maximum.
+        #[test]
+        fn extras_take_nothing_from_anybody(asked in prop::collection::vec(asked(), 1..7), taken in 1u32..7) {
+            let (with, without) = (queue(&asked, taken, true).plan(), queue(&asked, taken, false).plan());
+            let own = |plan: &Plan| {
+                let starts = plan.starts.iter().filter(|start| start.beyond.is_none());
+                // The class tells whether its array expands.
+                let promised = plan.bookings.iter().map(|booking| (booking.job, booking.at, booking.nodes.clone()));
+                (starts.cloned().collect::<Vec<_>>(), promised.collect::<Vec<_>>())
+            };
+            prop_assert_eq!(own(&with), own(&without));
+            for (id, (_, _, array)) in (1..).zip(asked) {
+                let started = with.starts.iter().filter(|start| start.job.number == id).count() as u32;
+                let Some((limit, most, begun)) = array else { continue };
+                prop_assert!(started == 0 || begun + started <= limit.max(most), "{id}: {started}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_forecast_has_them_too() {
+        let scene = cluster("1 x ncpus=4").queued(1, "array=1-6%1 expand=3 walltime=60").queued(2, "walltime=90");
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let at = |start: &Foreseen| match &start.prospect {
+            Prospect::Starts { at, .. } => (start.job.to_string(), at.0 / 1000),
+            other => panic!("{other:?}"),
+        };
+        let starts: Vec<(String, i64)> = outlook.starts.iter().map(at).collect();
+        let expected = [("1[1]", 0), ("2", 0), ("1[2]", 0), ("1[3]", 0), ("1[4]", 60), ("1[5]", 60), ("1[6]", 60)];
+        assert_eq!(starts, expected.map(|(job, at)| (job.to_string(), at)));
     }
 
     #[test]

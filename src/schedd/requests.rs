@@ -76,9 +76,7 @@ pub fn apply(
             None => desk.delete(*job, *force, *purge),
         },
         Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
-        Request::RerunFailed(_) | Request::Retry { .. } if !room => {
-            Err(Refusal::spool(crate::spool::SpoolError::Full))
-        }
+        Request::RerunFailed(_) | Request::Retry { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
         Request::Retry { job, only } => desk.retry(*job, *only),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),

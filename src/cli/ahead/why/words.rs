@@ -164,7 +164,9 @@ fn short(reason: &Reason) -> String {
                 Some(u32::MAX) => "more".to_string(),
                 Some(most) => format!("up to {most}"),
             };
-            format!("Its array lets {most} run at once in its turn, and so many do; {more} when there is room that nobody else wants.")
+            format!(
+                "Its array lets {most} run at once in its turn, and so many do; {more} when there is room that nobody else wants."
+            )
         }
         _ => reason.to_string(),
     }
