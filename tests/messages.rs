@@ -225,6 +225,6 @@ fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
             sent += 1;
         }
     }
-    assert_eq!(sent, 16);
+    assert_eq!(sent, 20);
     assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")), "{}", sandbox.log());
 }

@@ -343,6 +343,9 @@ mod tests {
             (&["-u", "alice@head"], &["User_List=alice@head"]),
             (&["--user-factor", ".2"], &["user_factor=.2"]),
             (&["--user-factor=0"], &["user_factor=0"]),
+            (&["--expand", "-1", "--label=sim"], &["expand=-1", "label=sim"]),
+            (&["--group", "show1"], &["process_group=show1"]),
+            (&["-W", "depend=done-job-sim"], &["depend=done-job-sim"]),
         ] {
             assert_eq!(settings(words).unwrap(), expected, "{words:?}");
         }

@@ -70,7 +70,7 @@ impl<'s> Line<'s> {
             ledger.consider();
             match cycle::place(candidate, ledger) {
                 Ok((start, claim)) => ledger.start(candidate, start, claim),
-                Err(_) => return,
+                Err(reason) => return ledger.look_again_for(&reason),
             }
         }
     }
@@ -82,9 +82,11 @@ mod tests {
     use crate::model::outlook::{Foreseen, Prospect};
     use crate::model::policy::Filling;
     use crate::model::time::Time;
+    use crate::model::window::{Access, Window};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::forecast::{self, Budget};
     use crate::sched::plan::Plan;
+    use crate::sched::window;
     use proptest::prelude::*;
 
     /// How many elements of job 1 start, and which others.
@@ -176,6 +178,26 @@ mod tests {
             scene.state.verdict(&plan, JobId::element(1, 5)).map(|reason| reason.code().into_owned())
         };
         assert_eq!(code(scene(4, 1)).as_deref(), Some("array_limit"));
+    }
+
+    /// What bars an extra may end though nothing happens.
+    #[test]
+    fn the_moment_is_known_at_which_an_extra_could_start() {
+        let mut scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=3 walltime=60").begun(1, 0, 0);
+        let shares = window::whole(&scene.state, &["n1".to_string()]).unwrap();
+        let access = Access { users: vec!["bob".to_string()], ..Access::default() };
+        let (id, from, to) = ("R1".to_string(), Time(0), Time(90_000));
+        scene.state.set_window(Window {
+            id,
+            from,
+            to,
+            shares,
+            whole: true,
+            access,
+            by_name: false,
+            owner_preempts: false,
+        });
+        assert_eq!((starts(&scene).0, scene.plan().next), (0, Some(Time(90_000))));
     }
 
     /// Who wants the room later is told which they are: those above the limit, the last first.

@@ -345,16 +345,7 @@ impl<'s> Ledger<'s> {
         {
             *until = at;
         }
-        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
-            self.plan.look_again(until);
-        }
-        if let Reason::Limited(excess) = &*reason {
-            // M21: less is left of what runs, though nothing ends.
-            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
-        }
-        if let Some(change) = self.change_awaited(&reason) {
-            self.plan.look_again(change);
-        }
+        self.look_again_for(&reason);
         self.was_in_the_way |= matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
@@ -365,6 +356,20 @@ impl<'s> Ledger<'s> {
         };
         self.tell(candidate.class, reason, refused);
         refused
+    }
+
+    /// Enters when a job could start that waits for this, though nothing happens before.
+    pub fn look_again_for(&mut self, reason: &Reason) {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
+            self.plan.look_again(until);
+        }
+        if let Reason::Limited(excess) = reason {
+            // M21: less is left of what runs, though nothing ends.
+            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
+        }
+        if let Some(change) = self.change_awaited(reason) {
+            self.plan.look_again(change);
+        }
     }
 
     /// Enters why a job waits, and with it its class or all that ask for the same: once.
