@@ -135,14 +135,9 @@ impl Teller<'_> {
             Event::ElementsDeleted { by, indices } => {
                 self.asked("elements_deleted", format!("Elements {indices} that had not started deleted"), by);
             }
-            Event::FailedRerun { by, .. } => {
-                self.asked("failed_rerun", "The elements that failed to be run again", by);
+            Event::FailedRerun { .. } | Event::Retried { .. } | Event::RerunWanted { .. } => {
+                self.tell_of_another_run(event);
             }
-            Event::Retried { by, only: None, .. } => self.asked("retried", "Job to be run once more", by),
-            Event::Retried { by, only: Some(only), .. } => {
-                self.asked("retried", format!("Elements {only} to be run once more"), by);
-            }
-            Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
             Event::NodesReleased { by, division, .. } => {
@@ -168,6 +163,20 @@ impl Teller<'_> {
             | Event::DependencyBroken { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
+        }
+    }
+
+    fn tell_of_another_run(&mut self, event: &Event) {
+        match event {
+            Event::FailedRerun { by, .. } => {
+                self.asked("failed_rerun", "The elements that failed to be run again", by);
+            }
+            Event::Retried { by, only: None, .. } => self.asked("retried", "Job to be run once more", by),
+            Event::Retried { by, only: Some(only), .. } => {
+                self.asked("retried", format!("Elements {only} to be run once more"), by);
+            }
+            Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            _ => {}
         }
     }
 
