@@ -223,4 +223,7 @@ fn a_label_of_the_process_group_lets_others_go_on() {
         refused(&sandbox.run("qsub", &["-W", &format!("depend={wrong}"), "--", "true"]), 2, "illegal -W value");
     }
     refused(&sandbox.run("qsub", &["--label", "a b", "--", "true"]), 166, "label");
+    let many: Vec<String> = (0..1001).map(|label| format!("@l{label}")).collect();
+    let depend = format!("depend=afterok:{}", many.join(":"));
+    refused(&sandbox.run("qsub", &["-W", &depend, "--", "true"]), 206, "waits for 1000 labels at most");
 }

@@ -214,7 +214,8 @@ impl Ledger {
     /// Whether nodes have still to report of elements of an array that are over.
     pub fn has_unsettled_element(&self, array: JobId) -> bool {
         let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
-        self.jobs.range(all).any(|(_, element)| element.life.state == State::Finished)
+        let is_over = |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+        self.jobs.range(all).any(|(_, element)| is_over(element))
     }
 
     /// Whether what is left of a job is taken away in this tick.

@@ -493,6 +493,9 @@ pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
             *moment = at.map(|at| server.clock.wall(at).0).into();
         }
     }
+    if let Reason::ArrayLimit { expand: Some(u32::MAX), .. } = reason {
+        object.insert("expand".into(), "unlimited".into());
+    }
     if let Reason::WouldDelayBooking { holder, .. } = reason {
         object.insert("holder".into(), holder.full(&server.name).into());
     }

@@ -7,6 +7,9 @@ use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 
+/// No job waits for more labels than this.
+const MOST: usize = 1000;
+
 impl Desk<'_> {
     /// Those labels that are still to be waited for by a job of this owner that asks for this; `before` is the
     /// job, if it is altered.
@@ -16,7 +19,10 @@ impl Desk<'_> {
         (owner, spec): (&Owner, &Spec),
         labels: &[Awaited],
     ) -> Result<Vec<Awaited>, Refusal> {
-        let mut awaited = Vec::new();
+        let (mut awaited, had) = (Vec::new(), before.map_or(0, |job| job.life.awaits.len()));
+        if had + labels.len() > MOST {
+            return Err(Refusal::dependency(&format!("a job waits for {MOST} labels at most")));
+        }
         for label in labels.iter().filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label))) {
             let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &label.label);
             if !self.is_met(&mark, label.condition, before.map(|job| job.id))? {
