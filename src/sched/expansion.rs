@@ -81,8 +81,10 @@ mod tests {
     use crate::model::job::{JobId, Run};
     use crate::model::outlook::{Foreseen, Prospect};
     use crate::model::policy::Filling;
+    use crate::model::state::State as Standing;
     use crate::model::time::Time;
     use crate::model::window::{Access, Window};
+    use crate::sched::change::Change;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::forecast::{self, Budget};
     use crate::sched::plan::Plan;
@@ -274,6 +276,20 @@ mod tests {
         let starts: Vec<(String, i64)> = outlook.starts.iter().map(at).collect();
         let expected = [("1[1]", 0), ("2", 0), ("1[2]", 0), ("1[3]", 0), ("1[4]", 60), ("1[5]", 60), ("1[6]", 60)];
         assert_eq!(starts, expected.map(|(job, at)| (job.to_string(), at)));
+    }
+
+    #[test]
+    fn a_scheduler_that_is_started_anew_knows_them() {
+        let scene = cluster("1 x ncpus=8").queued(1, "array=1-100%2 expand=5");
+        let (array, mut anew) = (scene.job(1, "array=1-100%2 expand=5"), cluster("1 x ncpus=8"));
+        for start in scene.plan().starts {
+            let mut element = array.unrecorded(start.job.index().unwrap()).unwrap();
+            let run = Run { extra: start.beyond.is_some(), ..Run::new(1, start.shares, Time(0)) };
+            (element.life.state, element.life.run) = (Standing::Running, Some(run));
+            let change = serde_json::to_string(&Change::of(element.id, Some(&element), &anew.policy)).unwrap();
+            anew.state.make(&serde_json::from_str(&change).unwrap());
+        }
+        assert_eq!(anew.state.extras(), [5, 4, 3].map(|index| JobId::element(1, index)));
     }
 
     #[test]
