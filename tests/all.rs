@@ -18,6 +18,7 @@ mod dialects;
 mod disk_full;
 mod eligible_time;
 mod endings;
+mod expand;
 mod fair_share;
 mod faults;
 mod first_light;

@@ -75,6 +75,8 @@ pub struct State {
     pub(super) served: Served,
     /// Whose the classes are.
     pub(super) owners: Owners,
+    /// The classes of arrays that take more room than they limit themselves to (Q15).
+    pub(super) expanding: BTreeSet<ClassId>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
     /// What runs, by whose it is.
@@ -115,6 +117,7 @@ impl State {
             ranks: Ranks::default(),
             served: Served::default(),
             owners: Owners::new(),
+            expanding: BTreeSet::new(),
             limited: Limited::default(),
             holdings: Holdings::default(),
         }
@@ -287,6 +290,9 @@ impl State {
         if !self.classes.contains_key(&class) {
             let key = key(self);
             self.owners.entry(owner_of(&key)).or_insert_with(|| (0, key.who.clone())).0 += 1;
+            if key.expands_to.is_some() {
+                self.expanding.insert(class);
+            }
             self.classes.insert(class, Arc::new(Class::new(key)));
         }
         let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else { return };
@@ -314,6 +320,7 @@ impl State {
             if class.is_empty() {
                 let owner = owner_of(&class.key);
                 self.classes.remove(&class_id);
+                self.expanding.remove(&class_id);
                 self.answers.remove(&class_id);
                 self.disown(owner);
             }

@@ -67,11 +67,9 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
     let resolved = Resolved::new(state, policy, now);
     let mut ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
     let key = resolved.of(&class.key);
-    let begun = class.begun();
-    let mut candidate = Candidate::alone(job, key);
-    candidate.begun = begun;
+    let candidate = Candidate::element(job, key, class.begun());
     let found = objections::of(candidate, &mut ledger);
-    let begun = begun + ledger.started_in(key.id);
+    let begun = ledger.running_of(candidate);
     let heeds_promises = found.iter().any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
     let mut survey = survey::of(key, &ledger, heeds_promises);
     let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
@@ -103,7 +101,7 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
 /// The limit that a reason speaks of.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
-        Reason::ArrayLimit { limit } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
+        Reason::ArrayLimit { limit, .. } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
         Reason::Busy { resource, available, total, pooled: true, .. } => {
             let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
             let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());

@@ -211,6 +211,13 @@ impl Ledger {
         self.jobs.contains_key(&id) || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
+    /// Whether nodes have still to report of elements of an array that are over.
+    pub fn has_unsettled_element(&self, array: JobId) -> bool {
+        let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
+        let is_over = |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+        self.jobs.range(all).any(|(_, element)| is_over(element))
+    }
+
     /// Whether what is left of a job is taken away in this tick.
     pub fn is_forgotten(&self, id: JobId) -> bool {
         self.tick.forgotten.contains(&id)
@@ -437,6 +444,10 @@ impl Ledger {
     /// Brings the scheduler's view of a job in line with the job.
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
+        match self.jobs.get(&id) {
+            Some(job) => self.ties.follow(job),
+            None => self.ties.unfollow(id),
+        }
         self.note_waiting(id);
         self.note_routed(id);
         self.count(id);

@@ -18,7 +18,7 @@ pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wa
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
-        Event::FailedRerun { .. } => Some(None),
+        Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
         Event::StartTimedOut { after, .. } => {

@@ -136,7 +136,7 @@ impl Desk<'_> {
 
     fn start_now(&mut self, job: &Job, start: Start) {
         // The operator's turn, not its own.
-        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None };
+        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None, extra: false };
         self.ledger.happen(job.id, Event::RunWanted { by: self.caller.shown() });
         self.ledger.happen(job.id, started);
     }

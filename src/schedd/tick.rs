@@ -338,8 +338,8 @@ impl Schedd {
         let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
         for (start, score) in plan.starts.iter().zip(scores) {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let shares = start.shares.clone();
-            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
+            let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score, extra });
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);
         }

@@ -9,6 +9,7 @@ use crate::model::charge::Charge;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::label::Mark;
 use crate::model::node::Node;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
@@ -191,8 +192,9 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         Program::Command(_) => None,
     };
     let sql = "INSERT OR REPLACE INTO job
-        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape,
+         label)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
@@ -209,6 +211,7 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         json(&(&job.owner, &job.life))?,
         job.id.is_array(),
         kin.map(|kin| signed(kin.shape)),
+        Mark::carried_by(job).map(|mark| mark.text),
     ])?;
     Ok(())
 }

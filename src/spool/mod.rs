@@ -21,6 +21,8 @@ mod amendments;
 
 mod charges;
 
+mod labels;
+
 mod oblivion;
 
 mod reservations;

@@ -63,6 +63,13 @@ pub enum Request {
     },
     /// `qrerun --failed`: the elements of this array that failed wait again, also when it is over.
     RerunFailed(JobId),
+    /// `qalter --retry`: a job that is over and has failed or was deleted waits again, an array with such elements.
+    Retry {
+        /// Which job.
+        job: JobId,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
+    },
     /// `qsig`.
     Signal {
         /// Which job.
@@ -221,6 +228,7 @@ impl Request {
             Request::Signal { .. }
                 | Request::Rerun { .. }
                 | Request::RerunFailed(_)
+                | Request::Retry { .. }
                 | Request::Delete { .. }
                 | Request::Stop
                 | Request::Swap(..)

@@ -11,6 +11,7 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
+use crate::model::retry::Again;
 use crate::model::state::{Holds, State};
 use crate::sched::forced;
 use std::collections::BTreeSet;
@@ -27,6 +28,8 @@ pub enum Deed {
     Delete(JobId, Option<Indices>),
     /// `qalter`.
     Alter(JobId, Vec<Setting>),
+    /// `qalter --retry`, of a job or of some elements of an array.
+    Retry(JobId, Option<Indices>),
     /// `qrerun`.
     Rerun(JobId),
     /// `qrun`, on these nodes if any are named.
@@ -87,6 +90,7 @@ impl World {
             }
             Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
             Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
+            Deed::Retry(id, only) => self.retry(*id, *only).map_err(text)?,
             Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
@@ -150,7 +154,8 @@ impl World {
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let above = self.fit_again(&job, &mut after.spec)?;
         after.notes.extend(above);
-        let bonds = self.grant(&after.depend)?;
+        let mut bonds = self.grant(&after.depend)?;
+        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend);
         self.notes.insert(id, after.notes);
         let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -163,6 +168,17 @@ impl World {
         if !after.depend.is_empty() {
             bonds::bind(self, id, &bonds, true);
         }
+        Ok(())
+    }
+
+    fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
+        let (only, id) = (only.or(id.index().map(Indices::one)), id.parent().unwrap_or(id));
+        let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
+        if !job.can_run_again(Again::Unsuccessful(only)) {
+            return Err(Refusal::bad_state());
+        }
+        let highest = job.life.highest;
+        self.happen(id, Event::Retried { by: OPERATOR.to_string(), only, highest });
         Ok(())
     }
 
