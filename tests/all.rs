@@ -12,6 +12,7 @@ mod clients;
 mod clocks;
 mod commands;
 mod configured;
+mod cycles;
 mod delivery;
 mod dependencies;
 mod dialects;

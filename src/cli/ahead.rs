@@ -23,6 +23,10 @@ use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
 
+mod columns;
+
+mod cycles;
+
 mod holes;
 
 mod limits;
@@ -68,6 +72,10 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
+    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked at, started and
+    /// preempted, how long it took; for operators; with -F json too
+    #[arg(long)]
+    cycles: bool,
     /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before
     /// job ids as in TORQUE: no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
@@ -87,8 +95,8 @@ impl Options {
         if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
     }
 
-    fn views(&self) -> [bool; 7] {
-        [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits]
+    fn views(&self) -> [bool; 8] {
+        [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits, self.cycles]
     }
 
     /// Whether they exclude each other.
@@ -110,10 +118,18 @@ impl Options {
         json: bool,
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
-        let lone =
-            [(self.holes, "--holes"), (self.usage, "--usage"), (self.shares, "--shares"), (self.limits, "--limits")];
+        let lone = [
+            (self.holes, "--holes"),
+            (self.usage, "--usage"),
+            (self.shares, "--shares"),
+            (self.limits, "--limits"),
+            (self.cycles, "--cycles"),
+        ];
         if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
             return Err(Failure::usage(format!("{option} takes no operands")));
+        }
+        if self.cycles {
+            return written(out, cycles::shown(json)?, Vec::new());
         }
         let mut inquiry = Inquiry::open()?;
         if self.usage {

@@ -76,6 +76,8 @@ pub mod limbo;
 
 pub mod verdicts;
 
+mod cycles;
+
 pub mod promises;
 
 mod fair_shares;
@@ -142,6 +144,7 @@ use attach::Calls;
 use checkpoints::Checkpoints;
 use chooser::Chooser;
 use clients::{Clients, Token};
+use cycles::Cycles;
 use faults::Faults;
 use herald::Herald;
 use hooks::{Hooks, Portrait};
@@ -179,6 +182,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    cycles: Cycles,
     faults: Faults,
     memory: Memory,
     settling: Settling,
@@ -219,7 +223,7 @@ enum Watched {
 
 impl Schedd {
     fn new(recovered: Recovered, listener: Listener, signals: Signals, portrait: Portrait) -> Result<Schedd> {
-        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises } = recovered;
+        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
@@ -232,6 +236,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
             memory: Memory::default(),
             settling,
@@ -398,6 +403,7 @@ impl Schedd {
     fn hear(&mut self, token: Token, caller: caller::Caller, request: Request) {
         match request {
             Request::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
+            Request::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
             Request::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {
                     self.readers.serve(stream, caller, question);

@@ -7,6 +7,7 @@ use crate::model::job::{JobId, Share};
 use crate::model::reason::{self, Stage};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::model::trigger::Triggers;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -34,16 +35,28 @@ const KEYS: &[&str] = &[
     "warned",
     "order",
     "cycles",
+    "trigger",
     "running",
     "usage",
 ];
 
 /// What is claimed of a moment, not of the whole course.
-const OF_A_MOMENT: &[&str] =
-    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "score", "running", "usage"];
+const OF_A_MOMENT: &[&str] = &[
+    "stage",
+    "reason",
+    "comment",
+    "booked",
+    "booked_on",
+    "foreseen",
+    "eligible_time",
+    "score",
+    "trigger",
+    "running",
+    "usage",
+];
 
 /// What is claimed of the course, not of one job.
-const OF_NO_JOB: &[&str] = &["order", "cycles", "running", "usage"];
+const OF_NO_JOB: &[&str] = &["order", "cycles", "trigger", "running", "usage"];
 
 /// Something expected.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +116,8 @@ pub enum Claim {
     Order(Vec<JobId>),
     /// The scheduler looks at these moments and no others.
     Cycles(Vec<Span>),
+    /// For these reasons the scheduler looks, first things first; none where it does not look.
+    Triggers(Vec<String>),
     /// These jobs run and no others.
     Running(Vec<JobId>),
     /// What is left of what these accounts have used, to as many digits as are given; others do not
@@ -179,6 +194,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "warned" => (warned, "a part of what qsub or qalter says, or false for nothing"),
         "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
+        "trigger" => (triggers, "why the scheduler looks, as \"shove:3\", or a list of such, or false"),
         "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
         _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
     };
@@ -200,6 +216,16 @@ fn warned(value: &DeValue) -> Option<Claim> {
     match value.as_bool() {
         Some(false) => Some(Claim::Warned(None)),
         _ => values::words(value).map(|part| Claim::Warned(Some(part))),
+    }
+}
+
+fn triggers(value: &DeValue) -> Option<Claim> {
+    match value.as_bool() {
+        Some(false) => Some(Claim::Triggers(Vec::new())),
+        _ => {
+            let one = values::words(value).map(|word| vec![word]);
+            one.or_else(|| values::list(values::words)(value)).map(Claim::Triggers)
+        }
     }
 }
 
@@ -305,6 +331,7 @@ impl Course<'_> {
             Claim::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
             Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
+            Claim::Triggers(all) => ("trigger", all.join(", "), self.triggers(at.unwrap_or_default())),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
             Claim::Usage(all) => ("usage", amounts(all), amounts(&self.usage(all, at.unwrap_or_default()))),
         };
@@ -388,9 +415,17 @@ impl Course<'_> {
     }
 
     fn cycles(&self) -> String {
-        let mut moments: Vec<Span> = self.world.cycles().iter().map(|now| self.since(*now)).collect();
+        let mut moments: Vec<Span> = self.world.cycles().iter().map(|(now, _)| self.since(*now)).collect();
         moments.dedup();
         listed(&moments)
+    }
+
+    /// Why the scheduler looked at a moment, each reason once.
+    fn triggers(&self, at: Span) -> String {
+        let mut all = Triggers::default();
+        let then = self.world.cycles().iter().filter(|(now, _)| self.since(*now) == at);
+        then.flat_map(|(_, triggers)| &triggers.first).for_each(|trigger| all.note(trigger.clone()));
+        all.to_string()
     }
 
     /// What is left of what each of these accounts has used, to as many digits as are expected.

@@ -84,6 +84,7 @@ const STEPS: &[&str] = &[
     // Since when a verdict has been of its kind.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
+    super::cycles::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

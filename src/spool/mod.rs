@@ -21,6 +21,8 @@ mod amendments;
 
 mod charges;
 
+mod cycles;
+
 mod oblivion;
 
 mod reservations;

@@ -157,6 +157,11 @@ pub(super) const CLAIMS: Extra = Extra {
         ),
         Term("order", "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"]."),
         Term("cycles", "Of no job: the moments at which the scheduler looks: [0, 600]."),
+        Term(
+            "trigger",
+            "Of a moment, of no job: why the scheduler looks then, in the words of qstat --cycles, first things first: \
+             \"shove:3\", [\"slot_free:n1\", \"submit:4\"], or false where it does not look.",
+        ),
         Text(
             "What differs is told with its line, as expected and as found, and the whole schedule is shown below it. Three \
              scenarios to begin with are among Lanai's documents, in scenarios/.",

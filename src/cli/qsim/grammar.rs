@@ -91,7 +91,12 @@ fn delete(words: Vec<OsString>) -> Deeds {
 fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
     let args: qalter::Args = read(qalter::command(), words)?;
     let settings = qalter::settings(&args, &place(now))?;
-    each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))
+    let changes = match args.shove && settings.is_empty() {
+        true => Vec::new(),
+        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?,
+    };
+    let shoves = if args.shove { each(&args.jobs, |job, _| Deed::Shove(job))? } else { Vec::new() };
+    Ok(changes.into_iter().chain(shoves).collect())
 }
 
 fn rerun(words: Vec<OsString>) -> Deeds {

@@ -5,6 +5,7 @@ use crate::model::accrual::Accrues;
 use crate::model::job::{Job, JobId};
 use crate::model::node::Node;
 use crate::model::promise::Promise;
+use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::change::Change;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
@@ -33,12 +34,12 @@ impl Ledger {
     /// What it has said, the best node first; None if that is nothing.
     pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
         self.cluster.make(Change::Answered(class, nodes));
-        self.want_cycle();
+        self.want_cycle(Trigger::Answer);
     }
 
     /// The scheduler is to know of a plan's promises in its next cycle.
-    pub fn take_over(&mut self, plan: &Plan) {
-        self.cluster.take_over(plan);
+    pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
+        self.cluster.take_over(plan, triggers);
     }
 
     /// Puts the queue in order for a cycle.

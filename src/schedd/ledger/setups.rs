@@ -8,6 +8,7 @@ use crate::model::queue::Queue;
 use crate::model::reservation::Reservation;
 use crate::model::select::Request;
 use crate::model::state::State;
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;
@@ -35,7 +36,7 @@ impl Ledger {
         self.tick.changes.push(Row::Queues(queues));
         self.tick.changes.push(Row::Amendments(self.setup.amendments.clone()));
         self.tick.setup.get_or_insert_with(|| Box::new(before));
-        self.cycle_due = true;
+        self.want_cycle(Trigger::Config);
         Ok(())
     }
 

@@ -12,8 +12,11 @@ use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
 use crate::model::state::{Holds, State};
+use crate::model::trigger::Trigger;
+use crate::sched::change::is_candidate;
 use crate::sched::forced;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 
 /// Something done.
@@ -27,6 +30,8 @@ pub enum Deed {
     Delete(JobId, Option<Indices>),
     /// `qalter`.
     Alter(JobId, Vec<Setting>),
+    /// `qalter --shove`.
+    Shove(JobId),
     /// `qrerun`.
     Rerun(JobId),
     /// `qrun`, on these nodes if any are named.
@@ -87,6 +92,7 @@ impl World {
             }
             Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
             Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
+            Deed::Shove(id) => self.shove(*id).map_err(text)?,
             Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
@@ -103,7 +109,7 @@ impl World {
             Deed::AskProgram(id) => self.ask_program(*id)?,
             Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
-            Deed::Cycle => self.want_cycle(),
+            Deed::Cycle => self.want_cycle(Trigger::Asked),
         }
         Ok(())
     }
@@ -163,6 +169,18 @@ impl World {
         if !after.depend.is_empty() {
             bonds::bind(self, id, &bonds, true);
         }
+        Ok(())
+    }
+
+    fn shove(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.live(id)?;
+        if !is_candidate(job) {
+            return Err(Refusal::bad_state());
+        }
+        let is_put_off = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.not_before.is_some());
+        let put_off: Vec<JobId> = job.elements_begun().into_iter().filter(is_put_off).collect();
+        let by = || OPERATOR.to_string();
+        iter::once(id).chain(put_off).for_each(|id| self.happen(id, Event::Shoved { by: by() }));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use std::borrow::Cow;
 
@@ -99,7 +100,7 @@ impl World {
     }
 
     fn see_node(&mut self, name: &str) {
-        self.is_due = true;
+        self.want_cycle(Trigger::Node(name.to_string()));
         if let Some(node) = self.nodes.get(name) {
             let usable = node.up && !node.offline;
             self.state.make(&Change::Node { facts: Cow::Borrowed(&node.facts), usable });
