@@ -19,6 +19,7 @@ mod dialects;
 mod disk_full;
 mod eligible_time;
 mod endings;
+mod event_properties;
 mod fair_share;
 mod faults;
 mod first_light;
