@@ -34,6 +34,7 @@ mod interactive;
 mod job_commands;
 mod launch_failures;
 mod letters;
+mod licences;
 mod limit_properties;
 mod limits;
 mod limits_in_force;

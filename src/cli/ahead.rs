@@ -33,6 +33,8 @@ mod limits;
 
 mod priority;
 
+mod resources;
+
 mod shares;
 
 mod starts;
@@ -72,6 +74,10 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
+    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in use, free, on
+    /// which hosts, who said so and when; with -F json too
+    #[arg(id = "of_the_system", long = "resources")]
+    pools: bool,
     /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked at, started and
     /// preempted, how long it took; for operators; with -F json too
     #[arg(long)]
@@ -95,8 +101,10 @@ impl Options {
         if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
     }
 
-    fn views(&self) -> [bool; 8] {
-        [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits, self.cycles]
+    fn views(&self) -> [bool; 9] {
+        let (of_jobs, of_all) = ([self.start, self.why, self.priority], [self.holes, self.usage, self.shares]);
+        let others = [self.limits, self.cycles, self.pools];
+        std::array::from_fn(|place| [of_jobs, of_all, others][place / 3][place % 3])
     }
 
     /// Whether they exclude each other.
@@ -124,6 +132,7 @@ impl Options {
             (self.shares, "--shares"),
             (self.limits, "--limits"),
             (self.cycles, "--cycles"),
+            (self.pools, "--resources"),
         ];
         if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
             return Err(Failure::usage(format!("{option} takes no operands")));
@@ -140,6 +149,9 @@ impl Options {
         }
         if self.limits {
             return written(out, limits::shown(&mut inquiry, users, json)?, Vec::new());
+        }
+        if self.pools {
+            return written(out, resources::shown(&mut inquiry, json)?, Vec::new());
         }
         if self.priority && operands.is_empty() {
             return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());

@@ -102,6 +102,7 @@ impl Schedd {
         self.postman.leave();
         self.herald.leave();
         self.chooser.leave();
+        self.meters.leave();
         self.hooks.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();

@@ -18,6 +18,8 @@ mod ending;
 
 mod impossible;
 
+mod outside;
+
 mod setups;
 
 mod windows;
@@ -37,6 +39,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::{Node, NodeFacts};
+use crate::model::pool::Telling;
 use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
@@ -47,6 +50,7 @@ use crate::sched::snapshot::ClassId;
 use crate::spool::commit::{Change as Row, Kin};
 use crate::wire::message::ServerFacts;
 use cluster::{furnish, seen};
+use outside::Outside;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -65,6 +69,7 @@ pub struct Ledger {
     uses: Uses,
     cluster: View,
     reservations: windows::Reservations,
+    outside: Outside,
     census: Census,
     possible: Possible,
     routed: crowd::Routed,
@@ -118,10 +123,18 @@ struct Touched {
 }
 
 impl Ledger {
-    /// A ledger of what the spool held. `next` is the number of the next job.
-    pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
-        let mut cluster = View::open(&setup);
-        furnish(&mut cluster, &setup, &nodes);
+    /// A ledger of what the spool held. `next` is the number of the next job; `told` was last told of what the
+    /// whole system has.
+    pub fn new(
+        setup: Setup,
+        clock: Clock,
+        jobs: Vec<Job>,
+        nodes: Vec<Node>,
+        told: BTreeMap<String, Telling>,
+        next: u64,
+    ) -> Ledger {
+        let (mut cluster, outside) = (View::open(&setup), Outside::new(told));
+        furnish(&mut cluster, &setup, &outside, &nodes);
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -138,6 +151,7 @@ impl Ledger {
             uses: Uses::default(),
             cluster,
             reservations: Default::default(),
+            outside,
             census: Census::default(),
             possible: Possible::default(),
             routed: Default::default(),

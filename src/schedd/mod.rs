@@ -36,6 +36,8 @@ pub mod herald;
 
 mod chooser;
 
+mod meters;
+
 pub mod hooks;
 
 pub mod caller;
@@ -150,6 +152,7 @@ use herald::Herald;
 use hooks::{Hooks, Portrait};
 use ledger::Ledger;
 use listen::Listener;
+use meters::Meters;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nodes::{News, Nodes};
 use postman::Postman;
@@ -190,6 +193,7 @@ pub struct Schedd {
     postman: Postman,
     herald: Herald,
     chooser: Chooser,
+    meters: Meters,
     hooks: Hooks,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
@@ -244,6 +248,7 @@ impl Schedd {
             postman: Postman::new(&ledger.setup),
             herald: Herald::default(),
             chooser: Chooser::new(&ledger.setup.policy.placement),
+            meters: Meters::new(&ledger.setup.config, &ledger.setup.resources, now),
             hooks: Hooks::new(portrait),
             clients: Clients::default(),
             reloaded: None,
@@ -269,6 +274,7 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.chooser.hear(&mut self.ledger, machine::monotonic());
+            self.meters.attend(&mut self.ledger, machine::monotonic());
             self.hear_hooks();
             self.answer_watchers();
             self.take_up_again();
@@ -321,7 +327,7 @@ impl Schedd {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
-        for fd in self.chooser.watched().chain(self.hooks.watched()) {
+        for fd in self.chooser.watched().chain(self.meters.watched()).chain(self.hooks.watched()) {
             watched.push(Watched::Site);
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
@@ -359,6 +365,7 @@ impl Schedd {
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
         let others =
             self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next()).chain(self.hooks.next());
+        let others = others.chain(self.meters.next());
         let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)

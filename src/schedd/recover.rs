@@ -67,7 +67,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
     let (verdicts, promises, last_cycle) = (spool.verdicts()?, spool.promises()?, spool.last_cycle()?);
-    let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
+    let mut ledger = Ledger::new(setup, clock, jobs, nodes, spool.tellings()?, next);
     ledger.ties.load(spool.open_ties()?);
     for (resource, job) in ledger.asked_in_vain() {
         tracing::warn!(
@@ -78,6 +78,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     }
     ledger.begin(&reading);
     ledger.accrue_anew();
+    ledger.forget_unasked();
     ledger.load_reservations(reservations);
     ledger.load_usage(charging::rebuild(ledger.setup.policy.usage, &spool)?);
     ledger.recall(&promises);

@@ -60,6 +60,7 @@ impl Schedd {
             self.chooser.leave();
             self.chooser = Chooser::new(&setup.policy.placement);
         }
+        self.meters.follow(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
             programs::clear(&setup.home.hooks(), &setup.config.hooks);

@@ -38,6 +38,7 @@ const KEYS: &[&str] = &[
     "trigger",
     "running",
     "usage",
+    "in_use",
 ];
 
 /// What is claimed of a moment, not of the whole course.
@@ -53,10 +54,11 @@ const OF_A_MOMENT: &[&str] = &[
     "trigger",
     "running",
     "usage",
+    "in_use",
 ];
 
 /// What is claimed of the course, not of one job.
-const OF_NO_JOB: &[&str] = &["order", "cycles", "trigger", "running", "usage"];
+const OF_NO_JOB: &[&str] = &["order", "cycles", "trigger", "running", "usage", "in_use"];
 
 /// Something expected.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +125,8 @@ pub enum Claim {
     /// What is left of what these accounts have used, to as many digits as are given; others do not
     /// matter.
     Usage(BTreeMap<String, String>),
+    /// So much of these resources of the whole system is in use or not there, of how much: `20/50`.
+    InUse(BTreeMap<String, String>),
 }
 
 /// An expectation that was not met.
@@ -195,6 +199,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
         "trigger" => (triggers, "why the scheduler looks, as \"shove:3\", or a list of such, or false"),
+        "in_use" => (in_use, "what is in use of how much by resource, as { nuke = \"20/50\" }"),
         "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
         _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
     };
@@ -244,6 +249,14 @@ fn usage(value: &DeValue) -> Option<Claim> {
         Some((account.to_string(), figure(value.get_ref())?))
     };
     value.as_table()?.iter().map(account).collect::<Option<_>>().map(Claim::Usage)
+}
+
+fn in_use(value: &DeValue) -> Option<Claim> {
+    let resource = |(name, of): (&toml::Spanned<_>, &toml::Spanned<_>)| {
+        let name: &std::borrow::Cow<str> = name.get_ref();
+        Some((name.to_string(), values::words(of.get_ref())?))
+    };
+    value.as_table()?.iter().map(resource).collect::<Option<_>>().map(Claim::InUse)
 }
 
 fn state(value: &DeValue) -> Option<State> {
@@ -333,6 +346,7 @@ impl Course<'_> {
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
             Claim::Triggers(all) => ("trigger", all.join(", "), self.triggers(at.unwrap_or_default())),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
+            Claim::InUse(all) => ("in use", amounts(all), amounts(&self.in_use(all))),
             Claim::Usage(all) => ("usage", amounts(all), amounts(&self.usage(all, at.unwrap_or_default()))),
         };
         (expected != found).then_some((what, expected, found))
@@ -438,6 +452,13 @@ impl Course<'_> {
         let shown =
             |(account, text): (&String, &String)| (account.clone(), format!("{:.*}", digits(text), left(account)));
         expected.iter().map(shown).collect()
+    }
+
+    /// What of these resources is in use, of how much.
+    fn in_use(&self, expected: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let shown =
+            |name: &String| self.world.in_use(name).map_or_else(none, |(used, total)| format!("{used}/{total}"));
+        expected.keys().map(|name| (name.clone(), shown(name))).collect()
     }
 
     fn running(&self) -> String {

@@ -19,6 +19,8 @@ mod fate;
 
 mod nodes;
 
+mod outside;
+
 mod reservations;
 
 mod rights;
@@ -38,6 +40,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
+use crate::model::pool::Telling;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
@@ -97,6 +100,8 @@ pub struct World {
     possible: Possible,
     /// Those in routing queues, with when they are tried next.
     routed: BTreeMap<JobId, Time>,
+    /// What was last told of what the whole system has.
+    told: BTreeMap<String, Telling>,
 }
 
 impl World {
@@ -126,6 +131,7 @@ impl World {
             census: Census::default(),
             possible: Possible::default(),
             routed: BTreeMap::new(),
+            told: BTreeMap::new(),
         };
         world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
         let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
@@ -142,7 +148,7 @@ impl World {
             self.state.make(&Change::Queue(Cow::Borrowed(queue)));
         }
         for (name, pool) in self.config.pools.clone() {
-            self.state.make(&Change::Pool(Cow::Owned(name), Cow::Owned(pool)));
+            self.show_pool(&name, &pool);
         }
     }
 

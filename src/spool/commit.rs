@@ -1,6 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations, ties};
+use super::{Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations, tellings, ties};
 use crate::model::accounting::Entry;
 use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
@@ -10,6 +10,7 @@ use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
 use crate::model::node::Node;
+use crate::model::pool::Telling;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -69,6 +70,8 @@ pub enum Change {
     ForgetEntries(Time),
     /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
     Cycle(CycleRecord),
+    /// What was last told of a resource of the whole system; None for nothing that counts.
+    Telling(String, Option<Telling>),
     /// A node.
     Node(Box<Node>),
     /// A node by name, of which nothing is known any more.
@@ -145,6 +148,7 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,
         Change::Cycle(record) => cycles::write(transaction, record)?,
+        Change::Telling(resource, telling) => tellings::write(transaction, resource, telling.as_ref())?,
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;

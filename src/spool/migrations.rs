@@ -85,6 +85,7 @@ const STEPS: &[&str] = &[
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
     super::cycles::SCHEMA,
+    super::tellings::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

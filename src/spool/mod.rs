@@ -27,6 +27,8 @@ mod oblivion;
 
 mod reservations;
 
+mod tellings;
+
 mod trace;
 
 use crate::sys::home::Home;

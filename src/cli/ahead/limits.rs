@@ -165,7 +165,7 @@ impl Table<'_> {
 }
 
 /// A size in the largest unit in which it is a whole number: `6gb` for `6291456kb`.
-fn round(shown: &str) -> String {
+pub(super) fn round(shown: &str) -> String {
     let Some(mut amount) = shown.strip_suffix("kb").and_then(|number| number.parse::<u64>().ok()) else {
         return shown.to_string();
     };

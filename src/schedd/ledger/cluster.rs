@@ -1,6 +1,7 @@
 //! The scheduler's view of what the ledger knows, and how it is kept in line with that.
 
 use super::Ledger;
+use super::outside::Outside;
 use crate::model::accrual::Accrues;
 use crate::model::job::{Job, JobId};
 use crate::model::node::Node;
@@ -98,11 +99,18 @@ impl Ledger {
 }
 
 /// What of the cluster is there without any job.
-pub(super) fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
+pub(super) fn furnish<'n>(
+    cluster: &mut View,
+    setup: &Setup,
+    outside: &Outside,
+    nodes: impl IntoIterator<Item = &'n Node>,
+) {
     cluster.make(Change::Order(setup.listed()));
     setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
     let pools = setup.config.pools.iter();
-    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+    pools.for_each(|(name, pool)| {
+        cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(outside.pool(name, pool))));
+    });
     nodes.into_iter().for_each(|node| cluster.make(seen(node)));
 }
 

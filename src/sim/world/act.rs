@@ -54,6 +54,8 @@ pub enum Deed {
     Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
+    /// There is so much of a resource of the whole system, and so much of it used elsewhere.
+    Tell(String, String, Option<String>),
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_rdel`.
@@ -104,6 +106,7 @@ impl World {
             Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref())?,
             Deed::Reserve(asked) => self.reserve(asked)?,
             Deed::Unreserve(id) => self.unreserve(id)?,
             Deed::AskProgram(id) => self.ask_program(*id)?,

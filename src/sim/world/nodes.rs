@@ -51,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
+    pub(super) fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
         let kind = self.resources.get(resource).ok_or_else(|| format!("there is no resource `{resource}`"))?.kind;
         Value::parse(kind, text).ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
