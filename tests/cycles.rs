@@ -1,6 +1,8 @@
 //! What makes schedd look (Q1, X2), as `qstat --cycles` tells it; and that it looks once in a while though
 //! nobody has told it of anything (Q30).
 
+use crate::shared::shared;
+use crate::support::people::two_people;
 use crate::support::sandbox::Sandbox;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -116,4 +118,31 @@ fn q30_a_job_whose_news_is_lost_starts_by_the_next_poll() {
     for cycle in starting {
         assert!(triggers(cycle).contains(&"poll".to_string()), "{cycle}");
     }
+}
+
+/// Of many users only operators see the cycles and say what there is of licenses; jobs are shoved by their
+/// owners and by operators.
+#[test]
+fn who_may_see_cycles_tell_of_licences_and_shove() {
+    let Some([ann, bob]) = two_people("cycles") else { return };
+    let nuke = "[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
+    let sandbox = shared(&format!("operators = [\"{}\"]\n{nuke}", bob.name));
+    let id = ann.submit(&sandbox, &["-l", "nuke=4"], "sleep 60");
+    sandbox.running(&id);
+    let waits = ann.submit(&sandbox, &["-l", "nuke=4"], "true");
+    let tell = ["-c", "set resource nuke total=4"];
+    for (program, words) in [("qstat", &["--cycles"][..]), ("qmgr", &tell[..])] {
+        let done = ann.run(&sandbox, program, words);
+        assert!(done.code != 0 && done.err.contains("Unauthorized Request"), "{done:?}");
+        bob.run(&sandbox, program, words).ok();
+    }
+    assert!(ann.run(&sandbox, "qstat", &["--resources"]).ok().contains(&bob.name));
+    ann.run(&sandbox, "qalter", &["--shove", &waits]).ok();
+    bob.run(&sandbox, "qalter", &["--shove", &waits]).ok();
+    let number = waits.split('.').next().unwrap();
+    assert!(bob.run(&sandbox, "qstat", &["--cycles"]).ok().contains(&format!("shove:{number}")));
+    let own = bob.submit(&sandbox, &["-l", "nuke=4"], "true");
+    let refused = ann.run(&sandbox, "qalter", &["--shove", &own]);
+    assert!(refused.code != 0 && refused.err.contains("Unauthorized Request"), "{refused:?}");
+    sandbox.run("qdel", &[&id, &waits, &own]);
 }
