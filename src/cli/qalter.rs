@@ -31,6 +31,10 @@ pub struct Args {
     /// without other options
     #[arg(long)]
     pub retry: bool,
+    /// Have the scheduler look at these jobs now: one that was put off after a failed start, or for its
+    /// retry_delay, may start at once. A hold or a begin time stays. Other changes are made first
+    #[arg(long)]
+    pub shove: bool,
     /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
@@ -58,7 +62,14 @@ fn run() -> Result<u8, Failure> {
         return each::act("qalter", command, &args.jobs, &mut Schedd::find()?, request);
     }
     let request = |job| Request::Alter(job, settings.clone());
-    each::act("qalter", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
+    let server = &mut Schedd::find()?;
+    if !args.shove || !settings.is_empty() {
+        let code = each::act("qalter", command, &args.jobs, server, each::whole(request))?;
+        if !args.shove || code != 0 {
+            return Ok(code);
+        }
+    }
+    each::act("qalter", command, &args.jobs, server, each::whole(Request::Shove))
 }
 
 /// What the options ask for.

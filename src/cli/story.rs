@@ -120,6 +120,7 @@ impl Teller<'_> {
                 let other = with.full(&self.server.name);
                 self.asked("reordered", format!("Place in the order changed for that of {other}"), by);
             }
+            Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
             Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
             Event::Messaged { by, output, errors } => {
                 let files = [(*output, "standard output"), (*errors, "standard error")];

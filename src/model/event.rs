@@ -240,6 +240,11 @@ pub enum Event {
         /// The other job.
         with: JobId,
     },
+    /// To be looked at now, by `user@host`, and no longer put off.
+    Shoved {
+        /// Who wants it.
+        by: String,
+    },
     /// To be started here and now, by `user@host`, whatever the order; its start follows.
     RunWanted {
         /// Who wants it.

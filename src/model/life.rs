@@ -126,6 +126,7 @@ impl Job {
                 self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
+            Event::Shoved { .. } => self.life.not_before = None,
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
                     (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);

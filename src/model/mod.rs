@@ -80,6 +80,8 @@ pub mod life;
 // What is over and runs once more.
 pub mod retry;
 
+pub mod trigger;
+
 #[macro_use]
 pub mod policy;
 

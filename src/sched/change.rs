@@ -18,6 +18,7 @@ use crate::model::resource::Resources;
 use crate::model::site_time::SiteTime;
 use crate::model::state::State as Standing;
 use crate::model::time::{Span, Time};
+use crate::model::trigger::Triggers;
 use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -224,11 +225,18 @@ pub enum Entry<'a> {
     Cycle {
         /// At this moment.
         now: Time,
+        /// Because of this.
+        #[serde(default, skip_serializing_if = "is_unknown")]
+        triggers: Cow<'a, Triggers>,
         /// The plan in words.
         plan: Cow<'a, str>,
     },
     /// The recording was as long as it may be, and ends here.
     Full,
+}
+
+fn is_unknown(triggers: &Triggers) -> bool {
+    triggers.are_none()
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ impl State {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
         if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
-            self.cluster.pools.set(index, Pool { missing: pool.total - total, elsewhere, ..pool });
+            self.cluster.pools.set(index, Pool { missing: (pool.total - total).max(0), elsewhere, ..pool });
         }
     }
 
@@ -193,6 +193,18 @@ impl State {
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
+    }
+
+    /// What is free of it; below zero when there is less than jobs have, zero of what there is none.
+    pub fn pool_free(&self, resource: &str) -> i64 {
+        self.cluster.catalog.index(resource).map_or(0, |index| self.cluster.pools.free(index))
+    }
+
+    /// A resource that the whole system has as it stands, and how much of it jobs have.
+    pub fn pool_use(&self, resource: &str) -> Option<(Pool, i64)> {
+        let index = self.cluster.catalog.index(resource)?;
+        let pool = self.cluster.pools.get(index)?;
+        Some((pool.clone(), self.cluster.pools.used(index) - pool.missing - pool.elsewhere))
     }
 
     /// A user by name, whose name expressions can ask for from now on.

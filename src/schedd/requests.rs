@@ -88,6 +88,8 @@ pub fn apply(
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
         Request::Run { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
+        Request::Shove(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Shove(id) => desk.shove(*id),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::Reserve(_) | Request::AlterReservation { .. } if !room => {

@@ -87,6 +87,8 @@ const STEPS: &[&str] = &[
     // Until when at least room is kept that others make.
     "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
     super::labels::SCHEMA,
+    super::cycles::SCHEMA,
+    super::tellings::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -91,10 +91,15 @@ fn delete(words: Vec<OsString>) -> Deeds {
 fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
     let args: qalter::Args = read(qalter::command(), words)?;
     let settings = qalter::settings(&args, &place(now))?;
-    match args.retry {
-        true => each(&args.jobs, Deed::Retry),
-        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone())),
+    if args.retry {
+        return each(&args.jobs, Deed::Retry);
     }
+    let changes = match args.shove && settings.is_empty() {
+        true => Vec::new(),
+        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?,
+    };
+    let shoves = if args.shove { each(&args.jobs, |job, _| Deed::Shove(job))? } else { Vec::new() };
+    Ok(changes.into_iter().chain(shoves).collect())
 }
 
 fn rerun(words: Vec<OsString>) -> Deeds {

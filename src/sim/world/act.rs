@@ -13,8 +13,11 @@ use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
 use crate::model::retry::Again;
 use crate::model::state::{Holds, State};
+use crate::model::trigger::Trigger;
+use crate::sched::change::is_candidate;
 use crate::sched::forced;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 
 /// Something done.
@@ -30,6 +33,8 @@ pub enum Deed {
     Alter(JobId, Vec<Setting>),
     /// `qalter --retry`, of a job or of some elements of an array.
     Retry(JobId, Option<Indices>),
+    /// `qalter --shove`.
+    Shove(JobId),
     /// `qrerun`.
     Rerun(JobId),
     /// `qrun`, on these nodes if any are named.
@@ -52,6 +57,8 @@ pub enum Deed {
     Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
+    /// There is so much of a resource of the whole system, and so much of it used elsewhere.
+    Tell(String, String, Option<String>),
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_rdel`.
@@ -91,6 +98,7 @@ impl World {
             Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
             Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
             Deed::Retry(id, only) => self.retry(*id, *only).map_err(text)?,
+            Deed::Shove(id) => self.shove(*id).map_err(text)?,
             Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
@@ -102,12 +110,13 @@ impl World {
             Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref())?,
             Deed::Reserve(asked) => self.reserve(asked)?,
             Deed::Unreserve(id) => self.unreserve(id)?,
             Deed::AskProgram(id) => self.ask_program(*id)?,
             Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
-            Deed::Cycle => self.want_cycle(),
+            Deed::Cycle => self.want_cycle(Trigger::Asked),
         }
         Ok(())
     }
@@ -179,6 +188,18 @@ impl World {
         }
         let highest = job.life.highest;
         self.happen(id, Event::Retried { by: OPERATOR.to_string(), only, highest });
+        Ok(())
+    }
+
+    fn shove(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.live(id)?;
+        if !is_candidate(job) {
+            return Err(Refusal::bad_state());
+        }
+        let is_put_off = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.not_before.is_some());
+        let put_off: Vec<JobId> = job.elements_begun().into_iter().filter(is_put_off).collect();
+        let by = || OPERATOR.to_string();
+        iter::once(id).chain(put_off).for_each(|id| self.happen(id, Event::Shoved { by: by() }));
         Ok(())
     }
 
