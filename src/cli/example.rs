@@ -193,7 +193,7 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         ..NodeFacts::default()
     };
     let node =
-        Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
+        Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None, maintenance: vec![] };
     NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }
 

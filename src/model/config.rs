@@ -71,6 +71,8 @@ pub struct Config {
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
+    /// `[preemption] releases`: what a suspended job gives up until it goes on.
+    pub releases: Vec<String>,
     /// `[[limit]]`.
     pub limits: Limits,
     /// The same, as the file alone has them.

@@ -10,6 +10,7 @@ use super::resource::Value;
 use super::select::Request;
 use super::state::{Holds, State};
 use super::task::Tasks;
+use super::suspension::{Pauses, Suspension};
 use super::text::Text;
 use super::time::{Span, Time, Wall};
 use super::wishes::Wishes;
@@ -395,6 +396,12 @@ pub struct Run {
     /// What it has given back before its end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
+    /// How it stands still, while it does.
+    #[serde(default)]
+    pub suspension: Option<Box<Suspension>>,
+    /// How often and for how long it has stood still before.
+    #[serde(default)]
+    pub pauses: Pauses,
 }
 
 /// What one chunk holds on one node.

@@ -11,6 +11,7 @@ use super::policy::Accrual;
 use super::release::Division;
 use super::response::Rules;
 use super::state::{Holds, State};
+use super::suspension::Pauses;
 use super::time::{Span, Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for attempts that go wrong.
@@ -93,6 +94,8 @@ impl Run {
             silent: false,
             tasks: None,
             released: Vec::new(),
+            suspension: None,
+            pauses: Pauses::default(),
         }
     }
 }
@@ -129,6 +132,10 @@ impl Job {
                     self.life.want = Want::Anew;
                 }
             }
+            Event::SuspendWanted { by, attempt, manner } => self.suspend(by, *attempt, manner, moment.now),
+            Event::Suspended { attempt } => self.stand_still(*attempt, moment.now),
+            Event::ResumeWanted { .. } => self.wait_for_room(),
+            Event::Resumed { attempt, shares } => self.resume(*attempt, shares, moment.now),
             Event::NodesReleased { attempt, division, .. } => self.give_back(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
@@ -174,7 +181,7 @@ impl Job {
     }
 
     /// The open attempt, if it is this one and its script is not over.
-    fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
+    pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
         self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
     }
 
@@ -200,7 +207,7 @@ impl Job {
     /// Ends a job that can never start, and of an array what has not. One that runs was released from
     /// its dependencies.
     fn break_off(&mut self, moment: Moment) {
-        if matches!(self.life.state, State::Running | State::Finished) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
             return;
         }
         self.life.bars.broken = true;
@@ -212,7 +219,7 @@ impl Job {
 
     /// Where a job that does not run stands: held, waiting or queued, in this order.
     pub(super) fn settle(&mut self, moment: Moment) {
-        if matches!(self.life.state, State::Running | State::Finished) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
             return;
         }
         self.life.state = match self.spec.begin {
@@ -242,6 +249,7 @@ impl Job {
         if self.run(attempt).is_none() {
             return;
         }
+        self.end_suspension(moment.now);
         self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
         if self.life.state == State::Finished {
             return;
@@ -283,6 +291,7 @@ impl Job {
         if self.run(attempt).is_none() {
             return;
         }
+        self.end_suspension(moment.now);
         self.close_run(None);
         match self.life.want {
             _ if self.life.state == State::Finished => {}

@@ -74,6 +74,8 @@ pub mod event;
 
 pub mod life;
 
+pub mod suspension;
+
 #[macro_use]
 pub mod policy;
 

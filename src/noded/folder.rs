@@ -121,6 +121,9 @@ pub struct Trace {
     pub cgroup: Option<Text>,
     /// `TMPDIR`.
     pub tmpdir: Text,
+    /// Whether all its processes are stopped, by order.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 impl Trace {
@@ -380,6 +383,14 @@ impl Built {
         // Over all of an earlier one.
         bytes.resize(OUTCOME - TRACE, b' ');
         self.record.write_all_at(&bytes, TRACE as u64)
+    }
+
+    /// Records whether all processes of the job are stopped.
+    pub fn note_stopped(&self, stopped: bool) {
+        if let Ok(Some(trace)) = self.folder.trace() {
+            // Its space on disk is there; should it fail all the same, noded is told by word.
+            let _ = self.write_trace(&Trace { stopped, ..trace });
+        }
     }
 
     /// Records how it ended.

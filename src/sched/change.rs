@@ -7,7 +7,7 @@ use super::usage::Usage;
 use crate::model::accrual::Eligibility;
 use crate::model::charge::Charge;
 use crate::model::credentials::Credentials;
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, JobId, Run, Share};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::pool::Pool;
@@ -70,6 +70,9 @@ pub enum Change<'a> {
         /// Whose it is, and what it asked for, where limits count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimant: Option<Claimant>,
+        /// The job itself, where it has given something up and waits to go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits: Option<Cow<'a, Job>>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -103,12 +106,13 @@ impl<'a> Change<'a> {
         match (open, job) {
             (Some((job, run)), _) => Change::Holds {
                 job: id,
-                shares: job.held(),
+                shares: job.held().iter().map(|share| run.kept(share)).collect(),
                 user: Cow::Borrowed(&job.owner.user),
                 tenant: Tenant::of(job, policy.placement.access),
-                until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
+                until: end_of(job, run, policy),
                 inside: None,
                 claimant: Some(Claimant::of(job)),
+                waits: (job.waits_to_go_on() && run.is_still()).then_some(Cow::Borrowed(job)),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -122,6 +126,14 @@ impl<'a> Change<'a> {
             *until = closes.map_or(*until, |closes| closes.min(*until));
         }
         self
+    }
+}
+
+/// When a job's walltime is over. Of one that stands still nobody can tell.
+fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
+    match run.is_still() {
+        true => Time::NEVER,
+        false => run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses.total,
     }
 }
 
@@ -152,11 +164,12 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside, claimant } => {
+            Change::Holds { job, user, shares, tenant, until, inside, claimant, waits } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
                 claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+                waits.iter().for_each(|waiting| self.stand_by(waiting));
             }
             Change::Asked(class) => self.await_answer(*class),
             Change::Answered(class, nodes) => {
@@ -297,6 +310,7 @@ mod tests {
                 until: Time(60),
                 inside: None,
                 claimant: None,
+                waits: None,
             };
             match held.inside(Some("R1".to_string()), closes.map(Time)) {
                 Change::Holds { until, inside, .. } => (until.0, inside),

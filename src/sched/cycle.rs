@@ -1,7 +1,8 @@
 //! One scheduling cycle, start to finish.
 //!
 //! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
-//! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
+//! allocate, distribute and launch -- or record why not, and promise the first blocked its start. What is
+//! suspended goes on in its turn among them.
 
 use super::ledger::{Ledger, Refused};
 use super::matching::Placement;
@@ -9,6 +10,7 @@ use super::memory::Memory;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate, Ranking};
 use super::resolution::Resolved;
+use super::resuming::Turns;
 use super::snapshot::State;
 use super::space::Claim;
 use super::{eligible, feasibility, filling, launch, nearness, softly, threshold, throttling};
@@ -56,14 +58,16 @@ pub(super) fn decide<'s>(
     for near in &resolved.passes {
         nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
     }
-    start_all(priority::rank(state, resolved), &mut ledger, memory);
+    let suspended = Turns::of(&ledger, policy);
+    start_all(priority::rank(state, resolved), suspended, &mut ledger, memory);
     softly::start_over_soft(resolved, &mut ledger);
     ledger
 }
 
 /// Starts what may start, in its order, and says of all else why not.
-fn start_all<'s>(mut ranking: Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
+fn start_all<'s>(mut ranking: Ranking<'s>, mut suspended: Turns, ledger: &mut Ledger<'s>, memory: &mut Memory) {
     while let Some(job) = ranking.next() {
+        suspended.before(job, ledger);
         if ledger.has_started(job.job) {
             ranking.follow(job);
             continue;
@@ -84,6 +88,7 @@ fn start_all<'s>(mut ranking: Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut
             }
         }
     }
+    suspended.rest(ledger);
 }
 
 pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {

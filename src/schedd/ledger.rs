@@ -18,6 +18,8 @@ mod ending;
 
 mod impossible;
 
+mod maintenance;
+
 mod setups;
 
 mod windows;
@@ -283,13 +285,18 @@ impl Ledger {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
+        let was_maintained = maintenance::is_wanted(job);
         job.apply(&event, moment);
+        let is_maintained = maintenance::is_wanted(job);
         self.ties.observe(was, job);
         let (desk, is_forced) =
             (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
         if let Event::NodesReleased { division, .. } = &event {
             self.uses.note(&division.released, moment.now);
             self.tick.release(&desk, job, division);
+        }
+        if matches!(event, Event::Suspended { .. }) {
+            self.tick.stop(&desk, job);
         }
         if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
             self.uses.note(&run.shares, moment.now);
@@ -307,6 +314,9 @@ impl Ledger {
         self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
+        if was_maintained != is_maintained {
+            self.maintain_nodes(id, is_maintained);
+        }
     }
 
     /// The attempt that a start of this job would be; None if it cannot be started.

@@ -64,6 +64,8 @@ pub mod steering;
 
 pub mod releasing;
 
+mod suspending;
+
 pub mod terminating;
 
 pub mod reports;

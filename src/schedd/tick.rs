@@ -11,6 +11,7 @@ use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
 use super::routing;
+use super::suspending;
 use super::tasks::{self, TaskName};
 use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
@@ -193,6 +194,10 @@ impl Schedd {
 
     /// Sends the order that follows from how a job stands.
     fn tell_node(&mut self, job: &Job) {
+        for (node, order) in suspending::orders(job) {
+            let news = self.nodes.send(&node, &order);
+            self.note(news);
+        }
         match dispatch::order(&self.ledger, &self.spool, job) {
             Ok(Some((node, order))) => {
                 let news = self.nodes.send(&node, &order);
@@ -293,9 +298,10 @@ impl Schedd {
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
         self.hold_back(&mut plan);
+        self.ledger.take_resumes(&plan.resumes);
         self.take_starts(&plan);
         let judged = self.ledger.judge_limits(&plan);
-        if plan.starts.is_empty() && !makes_way && !judged {
+        if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
             return false;
         }
         let committed = self.commit();

@@ -283,6 +283,7 @@ impl World {
     /// True if a start has failed, or others have made way.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let mut freed = self.preempt(plan);
+        self.resume(plan);
         for start in &plan.starts {
             freed |= self.start(start);
         }
@@ -339,7 +340,7 @@ impl World {
     fn charge(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
-        let charge = match job.life.open_run().filter(|_| factor > 0.0) {
+        let charge = match job.life.open_run().filter(|run| factor > 0.0 && !run.is_still()) {
             Some(run) => Some(Charge::of(job, run, factor)),
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
         };

@@ -215,6 +215,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("hook", &["name", "event", "command", "enabled", "order", "alarm", "freq", "user", "fail_action"]),
     ("dedicated", &["from", "to"]),
     ("primetime", &["days", "from", "to", "cross"]),
+    ("preemption", &["releases"]),
 ];
 
 /// What `[order.weights]` may hold: the factors, and how some of them are measured.

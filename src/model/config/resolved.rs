@@ -72,7 +72,7 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 17] = [
+pub const SECTIONS: [&str; 18] = [
     "server",
     "launch",
     "cycle",
@@ -90,6 +90,7 @@ pub const SECTIONS: [&str; 17] = [
     "backfill",
     "placement",
     "primetime",
+    "preemption",
 ];
 
 /// All settings of a configuration that was read from `text`, and then was amended.
@@ -165,6 +166,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "server" => server::server(&config.server),
         "launch" => launch::launch(&config.launch),
         "primetime" => launch::primetime(config.primetime.as_ref()),
+        "preemption" => vec![("releases", Some(config.releases.clone().into()))],
         "cycle" => cycle(config),
         "order" => order(config),
         "order.weights" => weights(config),

@@ -106,9 +106,5 @@ pub(super) fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIte
 }
 
 pub(super) fn seen(node: &Node) -> Change<'_> {
-    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
-}
-
-fn usable(node: &Node) -> bool {
-    node.up && !node.offline
+    Change::Node { facts: Cow::Borrowed(&node.facts), usable: node.is_usable() }
 }

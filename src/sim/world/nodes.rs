@@ -16,7 +16,7 @@ impl World {
             Some(node) => Node { facts, ..node },
             None => {
                 let boot = "1".to_string();
-                Node { facts, offline: false, up: true, boot, comment: None, changed: self.now, used: None }
+                Node { facts, offline: false, up: true, boot, comment: None, changed: self.now, used: None, maintenance: vec![] }
             }
         };
         self.nodes.insert(name.clone(), node);

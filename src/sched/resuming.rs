@@ -1,0 +1,156 @@
+//! Lets suspended jobs go on (M45): each in its turn, on its own nodes, and with other processors if those it had
+//! are taken.
+//!
+//! Its turn comes before the first job that waits and is worth no more than it was when it started: a job that was
+//! preempted goes before its equals (I14, X25). It delays no promise. As long as what it needs is not free on all
+//! its nodes, what is free of that is kept from those that come after it, and from the moment on at which the rest
+//! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it will have.
+
+use super::amounts::{Amounts, add};
+use super::cluster::NodeIx;
+use super::ledger::Ledger;
+use super::merit::Merit;
+use super::plan::Resume;
+use super::priority::Candidate;
+use super::space::Claim;
+use super::suspended::Suspended;
+use super::tenant::Tenant;
+use crate::model::job::{JobId, Share};
+use crate::model::policy::Policy;
+use crate::model::time::Time;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The jobs that wait to go on and had not their turn yet, the last of them first.
+pub struct Turns(Vec<((Merit, u64, JobId), Arc<Suspended>)>);
+
+impl Turns {
+    /// All of them.
+    pub fn of(ledger: &Ledger, policy: &Policy) -> Turns {
+        let state = ledger.state;
+        if state.suspended.is_empty() {
+            return Turns(Vec::new());
+        }
+        let yardstick = state.rated_by(policy);
+        let turn = |job: &Arc<Suspended>| (job.merit(&yardstick), job.place.0, job.place.1);
+        let mut turns: Vec<_> = state.suspended.values().map(|job| (turn(job), job.clone())).collect();
+        turns.sort_by(|(one, _), (other, _)| other.cmp(one));
+        Turns(turns)
+    }
+
+    /// Has those go on whose turn comes before that of a job that waits.
+    pub fn before(&mut self, candidate: Candidate, ledger: &mut Ledger) {
+        if self.0.is_empty() || candidate.class.asks_for.is_some() {
+            return;
+        }
+        let merit = ledger.state.waiting(candidate.job).map(|waiting| waiting.merit);
+        while let Some((_, job)) = self.0.pop_if(|((own, ..), _)| merit.is_none_or(|merit| *own <= merit)) {
+            ledger.resume(&job);
+        }
+    }
+
+    /// Has all the others go on.
+    pub fn rest(mut self, ledger: &mut Ledger) {
+        while let Some((_, job)) = self.0.pop() {
+            ledger.resume(&job);
+        }
+    }
+}
+
+impl Ledger<'_> {
+    /// A suspended job goes on, if it can; else what it needs is kept for it.
+    fn resume(&mut self, job: &Suspended) {
+        self.consider();
+        let (id, until) = (job.place.1, self.end_of_resumed(job));
+        let Some(need) = self.need_of(job) else { return };
+        let nodes = job.nodes();
+        let is_open = need.holds.keys().all(|&ix| self.space.is_open(ix));
+        if !is_open || self.windows().bar(&job.key, self.state.insiders.get(&id), &nodes, (self.now, until)) {
+            return;
+        }
+        if !self.has_free(&need) || !self.keeps_promises(&need, until) {
+            return self.keep_for(id, need, until);
+        }
+        self.take(&need);
+        let shares = job.shares.iter().zip(&job.needed).map(|(whole, needed)| self.bind_again(whole, needed)).collect();
+        self.enter_resumed(Resume { job: id, shares, exclusive: need.tenant, until }, need);
+    }
+
+    /// When it would end if it went on now.
+    fn end_of_resumed(&self, job: &Suspended) -> Time {
+        match self.now + self.span_of(&job.key) {
+            Time::NEVER => Time::NEVER,
+            end => (end - job.ran).max(self.now),
+        }
+    }
+
+    /// What it needs again, by node; None if one of its nodes is gone.
+    fn need_of(&self, job: &Suspended) -> Option<Claim> {
+        let cluster = &self.state.cluster;
+        let own = cluster.find(&job.shares.first()?.node)?;
+        let tenant: Tenant = cluster.node(own).tenants.get(&job.place.1)?.tenant;
+        let holds = cluster.holds(&job.needed, tenant).ok()?;
+        Some(Claim { holds: holds.into_iter().map(|(ix, hold)| (ix, hold.taken)).collect(), tenant })
+    }
+
+    /// Whether that is free now.
+    fn has_free(&self, need: &Claim) -> bool {
+        let is_free = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let free = &self.space.room(ix).free;
+            self.of_nodes().all(|index| taken[index] == 0 || taken[index] <= free[index])
+        };
+        let pooled = self.pooled(need);
+        let has_pools = self.state.cluster.catalog.pooled().all(|index| pooled[index] <= self.space.shared(index).max(0));
+        need.holds.iter().all(is_free) && has_pools
+    }
+
+    fn of_nodes(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.state.cluster.catalog.pooled().start
+    }
+
+    /// What a claim takes in all.
+    fn pooled(&self, need: &Claim) -> Amounts {
+        let mut sum = self.state.cluster.catalog.nothing();
+        need.holds.values().for_each(|taken| add(&mut sum, taken));
+        sum
+    }
+
+    fn take(&mut self, claim: &Claim) {
+        claim.holds.iter().for_each(|(&ix, taken)| self.space.reduce(ix, taken));
+    }
+
+    /// Keeps what is free of that for it, and the rest from when it will be.
+    fn keep_for(&mut self, id: JobId, need: Claim, until: Time) {
+        let kept = Claim { holds: self.free_of(&need), tenant: need.tenant };
+        let length = until.since(self.now);
+        let at = self.earliest_resumption(&need, length);
+        self.take(&kept);
+        self.enter_kept(id, kept, at, (need, length));
+    }
+
+    /// What of a claim is free now.
+    fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
+        let mut pools: Vec<i64> =
+            (0..self.state.cluster.catalog.nothing().len()).map(|index| self.space.shared(index).max(0)).collect();
+        let first_pooled = self.state.cluster.catalog.pooled().start;
+        let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let mut kept = taken.clone();
+            for (index, amount) in kept.iter_mut().enumerate() {
+                let free = if index < first_pooled { self.space.room(ix).free[index] } else { pools[index] };
+                *amount = (*amount).min(free.max(0));
+                pools[index] -= if index < first_pooled { 0 } else { *amount };
+            }
+            (ix, kept)
+        };
+        need.holds.iter().map(of_node).collect()
+    }
+
+    /// A share as it is held again: the numbers of what it gave up are handed out anew.
+    fn bind_again(&mut self, whole: &Share, needed: &Share) -> Share {
+        let cluster = &self.state.cluster;
+        match cluster.find(&whole.node) {
+            Some(ix) => self.numbers.hand_out_again(cluster, ix, whole, needed),
+            None => whole.clone(),
+        }
+    }
+}
