@@ -192,8 +192,16 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         gpus: vec![],
         ..NodeFacts::default()
     };
-    let node =
-        Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None, maintenance: vec![] };
+    let node = Node {
+        facts,
+        offline: false,
+        up: true,
+        boot: "b".into(),
+        comment: None,
+        changed: SUBMITTED,
+        used: None,
+        maintenance: vec![],
+    };
     NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }
 

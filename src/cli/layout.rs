@@ -125,7 +125,9 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
     let known = spent.iter().filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
     let percent = known.map(|(asked, used)| used.0.saturating_mul(100) / asked.0).max();
     match (state, percent) {
-        (State::Running | State::Suspended | State::Begun | State::Finished, percent) => format!("{:>3} ", percent.unwrap_or(0).min(100)),
+        (State::Running | State::Suspended | State::Begun | State::Finished, percent) => {
+            format!("{:>3} ", percent.unwrap_or(0).min(100))
+        }
         _ => "-- ".to_string(),
     }
 }

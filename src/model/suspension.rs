@@ -111,7 +111,8 @@ impl Run {
 
     /// What of a share it has given up.
     pub fn given_up(&self, share: &Share) -> Share {
-        let of = |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| self.gives_up(name)).cloned().collect();
+        let of =
+            |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| self.gives_up(name)).cloned().collect();
         let numbers = |name: &str, all: &[u16]| if self.gives_up(name) { all.to_vec() } else { Vec::new() };
         let (cpus, gpus) = (numbers("ncpus", &share.cpus), numbers("ngpus", &share.gpus));
         Share { taken: of(&share.taken), pooled: of(&share.pooled), cpus, gpus, ..share.clone() }
@@ -119,7 +120,8 @@ impl Run {
 
     /// What of a share it keeps.
     pub fn kept(&self, share: &Share) -> Share {
-        let of = |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| !self.gives_up(name)).cloned().collect();
+        let of =
+            |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| !self.gives_up(name)).cloned().collect();
         let numbers = |name: &str, all: &[u16]| if self.gives_up(name) { Vec::new() } else { all.to_vec() };
         let (cpus, gpus) = (numbers("ncpus", &share.cpus), numbers("ngpus", &share.gpus));
         Share { taken: of(&share.taken), pooled: of(&share.pooled), cpus, gpus, ..share.clone() }
@@ -215,6 +217,11 @@ impl Job {
     /// The suspension of the open attempt.
     pub fn suspension(&self) -> Option<&Suspension> {
         self.life.open_run()?.suspension.as_deref()
+    }
+
+    /// Whether it is suspended so that its nodes can be maintained.
+    pub fn is_maintained_under(&self) -> bool {
+        self.suspension().is_some_and(|suspension| suspension.manner == Manner::Maintenance)
     }
 
     /// Whether it stands still, and only the scheduler has to make room for it to go on.

@@ -368,7 +368,11 @@ impl<'a> Watch<'a> {
     /// The warning that is still to be given, and when.
     fn warning(&self) -> Option<(Warning, Span)> {
         // Before its exec a signal would end it unseen.
-        let runs = self.pause.is_none() && self.warned.is_none() && self.ending.is_none() && self.errors.is_some() && self.status.is_none();
+        let runs = self.pause.is_none()
+            && self.warned.is_none()
+            && self.ending.is_none()
+            && self.errors.is_some()
+            && self.status.is_none();
         let warning = self.times.warning.filter(|_| runs)?;
         let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(SETTLED.0);
         Some((warning, self.moment(Span(left))))

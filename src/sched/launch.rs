@@ -63,8 +63,7 @@ impl Numbers {
         let Share { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
         let again = |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
         let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
-        let (cpus, gpus) =
-            (again(&whole.cpus, gave_up("ncpus"), cpus), again(&whole.gpus, gave_up("ngpus"), gpus));
+        let (cpus, gpus) = (again(&whole.cpus, gave_up("ncpus"), cpus), again(&whole.gpus, gave_up("ngpus"), gpus));
         Share { cpus, gpus, ..whole.clone() }
     }
 }

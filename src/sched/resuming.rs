@@ -100,7 +100,8 @@ impl Ledger<'_> {
             self.of_nodes().all(|index| taken[index] == 0 || taken[index] <= free[index])
         };
         let pooled = self.pooled(need);
-        let has_pools = self.state.cluster.catalog.pooled().all(|index| pooled[index] <= self.space.shared(index).max(0));
+        let has_pools =
+            self.state.cluster.catalog.pooled().all(|index| pooled[index] <= self.space.shared(index).max(0));
         need.holds.iter().all(is_free) && has_pools
     }
 

@@ -285,9 +285,9 @@ impl Ledger {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
-        let was_maintained = maintenance::is_wanted(job);
+        let was_maintained = job.is_maintained_under();
         job.apply(&event, moment);
-        let is_maintained = maintenance::is_wanted(job);
+        let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
         let (desk, is_forced) =
             (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));

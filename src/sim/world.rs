@@ -383,12 +383,16 @@ impl Tied for World {
         }
         let moment = self.moment();
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let was = job.life.state;
+        let (was, was_maintained) = (job.life.state, job.is_maintained_under());
         job.apply(&event, moment);
+        let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
         self.charge(id);
         self.view(id);
         self.tell_array(id);
+        if was_maintained != is_maintained {
+            self.maintain_nodes(id, is_maintained);
+        }
     }
 
     /// Nothing is kept beyond the ties themselves.

@@ -105,7 +105,8 @@ fn rerun(words: Vec<OsString>) -> Deeds {
 fn turn(words: Vec<OsString>) -> Deeds {
     let args: qsig::Args = read(qsig::command(), words)?;
     let turn = args.signal.as_ref().and_then(|name| Turn::named(&name.to_string_lossy()));
-    let turn = turn.ok_or_else(|| Failure::usage("of signals a scenario knows suspend, resume and their admin- kin"))?;
+    let turn =
+        turn.ok_or_else(|| Failure::usage("of signals a scenario knows suspend, resume and their admin- kin"))?;
     each(&args.jobs, |job, _| Deed::Turn(job, turn))
 }
 
