@@ -144,18 +144,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
     life.state = State::Running;
     life.run_count = 1;
-    let run = Run {
-        attempt: 1,
-        shares,
-        started: SUBMITTED,
-        score: None,
-        session: Some(4711),
-        boot: None,
-        open: true,
-        silent: false,
-        tasks: None,
-        released: vec![],
-    };
+    let run = Run { session: Some(4711), ..Run::new(1, shares, SUBMITTED) };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
     record

@@ -28,6 +28,7 @@ use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
 use super::response::Rules;
 use super::site_time::PrimeHours;
+use super::suspension::Releases;
 use super::time::Span;
 use super::window::Access;
 use chrono::NaiveDateTime;
@@ -72,7 +73,7 @@ pub struct Config {
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
     /// `[preemption] releases`: what a suspended job gives up until it goes on.
-    pub releases: Vec<String>,
+    pub releases: Releases,
     /// `[[limit]]`.
     pub limits: Limits,
     /// The same, as the file alone has them.

@@ -476,10 +476,16 @@ mod tests {
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
-        let early = Trace { session: 0, started: 0, cgroup: Some("/some/where".into()), tmpdir: Text(vec![0xff]) };
+        let early = Trace {
+            session: 0,
+            started: 0,
+            cgroup: Some("/some/where".into()),
+            tmpdir: Text(vec![0xff]),
+            stopped: false,
+        };
         built.write_trace(&early).unwrap();
         assert_eq!(built.folder.trace().unwrap().unwrap().session(), None);
-        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
+        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]), stopped: false };
         built.write_trace(&trace).unwrap();
         assert_eq!(built.folder.trace().unwrap(), Some(trace));
         assert!(built.folder.outcome().unwrap().is_some());

@@ -238,6 +238,7 @@ mod tests {
     use super::*;
     use crate::model::event::Event;
     use crate::model::life::Moment;
+    use crate::model::suspension::Manner;
     use crate::model::time::Wall;
     use crate::model::window::Access;
     use crate::sched::fixture::{Scene, cluster, resources};
@@ -321,6 +322,21 @@ mod tests {
         assert_eq!([None, Some(50), Some(70)].map(until), [(60, inside.clone()), (50, inside.clone()), (60, inside)]);
     }
 
+    /// A job that waits to go on.
+    fn suspended(scene: &Scene) -> Job {
+        let (mut job, rules, accrual) = (scene.job(8, "select=1:ncpus=1"), Default::default(), Default::default());
+        let manner = Manner::For { job: JobId::job(9), releases: vec!["ncpus".into()] };
+        for event in [
+            Event::Started { attempt: 1, shares: vec![], score: Some(0.5) },
+            Event::Launched { attempt: 1, session: 1, boot: "b".into() },
+            Event::SuspendWanted { by: "s".into(), attempt: 1, manner },
+            Event::Suspended { attempt: 1 },
+        ] {
+            job.apply(&event, Moment { now: Time(0), wall: Wall(0), rules, accrual });
+        }
+        job
+    }
+
     #[test]
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
@@ -331,6 +347,7 @@ mod tests {
             Change::NoNode("n1".into()),
             Change::Accrues(job.id, job.life.eligibility),
             Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
+            Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
             Change::Gone(job.id),
         ] {
             let text = serde_json::to_string(&Entry::Change(change)).unwrap();

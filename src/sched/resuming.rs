@@ -155,3 +155,121 @@ impl Ledger<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::policy::Precedence;
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::forecast::{self, Budget};
+
+    /// By `job_priority`; a suspended job is worth what it is said to have been.
+    fn by_priority(nodes: &str) -> Scene {
+        let mut scene = cluster(nodes);
+        scene.policy.precedence = Precedence::by_formula("walltime");
+        scene
+    }
+
+    #[test]
+    fn it_goes_on_with_the_processors_that_are_free_for_the_time_that_is_left_to_it() {
+        let scene = cluster("1 x ncpus=4:mem=8gb");
+        let scene = scene.suspended(1, "select=1:ncpus=2:mem=4gb walltime=100", "n1", 40, 0.0).at(70);
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 130");
+        let mut scene = scene.queued(2, "select=1:ncpus=2 walltime=50");
+        let mut plan = scene.plan();
+        plan.resumes.clear();
+        plan.starts[0].shares[0].cpus = vec![0, 1];
+        scene.apply(&plan);
+        assert_eq!(scene.clone().resumes(), "1 on n1 with 2,3 until 130");
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert_eq!((scene.resumes().as_str(), scene.state.waits_to_go_on(JobId::job(1))), ("", false));
+        assert_eq!(scene.state.assigned("n1").taken["ncpus"].amount(), Some(4));
+    }
+
+    #[test]
+    fn its_memory_stays_taken_and_only_its_processors_are_free() {
+        let scene = cluster("1 x ncpus=4:mem=8gb");
+        let scene = scene.suspended(1, "select=1:ncpus=4:mem=6gb walltime=100", "n1", 40, 9.0).at(70);
+        let taken = scene.state.assigned("n1").taken;
+        assert_eq!(
+            (taken.get("ncpus").and_then(|it| it.amount()).unwrap_or(0), taken["mem"].amount()),
+            (0, Some(6 << 30))
+        );
+    }
+
+    /// I14, X25.
+    #[test]
+    fn its_turn_comes_before_its_equals_and_after_those_worth_more() {
+        let scene = by_priority("1 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0).at(20);
+        let starts = |walltime: i64| {
+            let scene = scene.clone().queued(2, &format!("select=1:ncpus=2 walltime={walltime}"));
+            (scene.starts(), scene.resumes())
+        };
+        let resumed = || "1 on n1 with 0,1 until 510".to_string();
+        assert_eq!([starts(60), starts(59)], [(String::new(), resumed()), (String::new(), resumed())]);
+        assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
+    }
+
+    #[test]
+    fn suspended_jobs_go_on_in_the_order_of_what_they_were_worth() {
+        let scene = by_priority("1 x ncpus=4").suspended(1, "select=1:ncpus=3 walltime=500", "n1", 10, 7.0);
+        let scene = scene.suspended(2, "select=1:ncpus=3 walltime=500", "n1", 10, 8.0).at(20);
+        assert_eq!(scene.resumes(), "2 on n1 with 0,1,2 until 510");
+    }
+
+    #[test]
+    fn what_is_free_of_what_it_needs_is_kept_from_those_that_come_after_it() {
+        let scene = cluster("2 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene.suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 0.0).at(20);
+        let scene = scene.queued(2, "select=1:ncpus=1 walltime=10").queued(3, "select=1:ncpus=1 walltime=10 hosts=n1");
+        assert_eq!((scene.starts().as_str(), scene.resumes().as_str()), ("2 on n2", ""));
+        let mut scene = scene;
+        scene.state.vacate(JobId::job(9));
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 510");
+    }
+
+    /// Nobody is promised what it will have, and who is, may rely on it.
+    #[test]
+    fn promises_go_round_what_it_will_have() {
+        let scene = cluster("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene.suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0).at(20);
+        let scene = scene.queued(2, "select=1:ncpus=3 walltime=10");
+        assert_eq!(scene.booked(), "2 at 150 on n1", "it goes on at 60, for 90 s");
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let order: Vec<String> = outlook.starts.iter().map(|start| start.job.to_string()).collect();
+        assert_eq!((order.join(" "), outlook.horizon.is_whole), ("1 2".to_string(), true));
+    }
+
+    #[test]
+    fn it_delays_no_promise_of_one_that_is_worth_more() {
+        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=3", "n1", 60);
+        let scene = scene.suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0).at(20);
+        assert_eq!(scene.resumes(), "1 on n1 with 0 until 110");
+        let scene = scene.queued(2, "select=1:ncpus=4 walltime=50");
+        assert_eq!((scene.booked().as_str(), scene.resumes().as_str()), ("2 at 60 on n1", ""));
+    }
+
+    #[test]
+    fn it_does_not_go_on_where_its_node_takes_no_jobs() {
+        let scene = cluster("2 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0).at(20);
+        let scene = scene.node("n1", "ncpus=2", false);
+        assert_eq!(scene.clone().queued(2, "select=1:ncpus=1").starts(), "2 on n2");
+        assert_eq!((scene.resumes().as_str(), scene.node("n1", "ncpus=2", true).resumes().len() > 0), ("", true));
+    }
+
+    #[test]
+    fn the_audit_finds_faults_in_what_goes_on() {
+        let scene = cluster("2 x ncpus=4").suspended(1, "select=1:ncpus=4 walltime=100", "n1", 10, 0.0).at(20);
+        let plan = scene.plan();
+        let mut elsewhere = plan.clone();
+        elsewhere.resumes[0].shares[0].node = "n2".into();
+        assert_eq!(elsewhere.audit(&scene.state), Err("job 1: goes on elsewhere".to_string()));
+        let full = scene.clone().running(2, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(plan.audit(&full.state), Err("job 1: n1 is over-committed".to_string()));
+        let mut gone = scene.clone();
+        gone.state.vacate(JobId::job(1));
+        assert_eq!(plan.audit(&gone.state), Err("job 1: does not wait to go on".to_string()));
+        assert!(plan.to_string().starts_with("resume 1  n1, for 00:01:30\n"), "{plan}");
+    }
+}

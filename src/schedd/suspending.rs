@@ -19,7 +19,7 @@ impl Desk<'_> {
     pub(super) fn turn(&mut self, id: JobId, only: Option<Indices>, turn: Turn) -> Result<Granted, Refusal> {
         self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
-        let releases = self.ledger.setup.config.releases.clone();
+        let releases = self.ledger.setup.config.releases.0.clone();
         let jobs = self.begun(id, only)?.into_iter().filter_map(|id| self.ledger.job(id));
         let (mut events, mut why) = (Vec::new(), self.not_running(id));
         for job in jobs {

@@ -333,6 +333,7 @@ mod tests {
     use super::*;
     use crate::model::job::{Exit, Share};
     use crate::model::life::Moment;
+    use crate::model::state::State;
     use crate::model::time::{Time, Wall};
     use crate::sched::fixture;
 

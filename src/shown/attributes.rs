@@ -341,7 +341,10 @@ impl<'a> View<'a> {
 
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        self.out.text_if("comment", Some(comment::of(self.record, self.server)).filter(|comment| !comment.is_empty()));
+        // PBS says nothing of a job that a person keeps suspended.
+        let comment = Some(comment::of(self.record, self.server));
+        let is_said = |comment: &Cow<str>| !comment.is_empty() || self.state() != State::Suspended;
+        self.out.text_if("comment", comment.filter(is_said));
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
             self.out.number("umask", in_octal_digits(umask));

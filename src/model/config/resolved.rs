@@ -166,7 +166,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "server" => server::server(&config.server),
         "launch" => launch::launch(&config.launch),
         "primetime" => launch::primetime(config.primetime.as_ref()),
-        "preemption" => vec![("releases", Some(config.releases.clone().into()))],
+        "preemption" => vec![("releases", Some(config.releases.0.clone().into()))],
         "cycle" => cycle(config),
         "order" => order(config),
         "order.weights" => weights(config),

@@ -90,7 +90,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         reservations: each(&root, "reservation", reserving::reservation)?,
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
-        releases: suspending::default(),
+        releases: Default::default(),
         nodes: Vec::new(),
         precedence,
         qualities: quality::qualities(&root, qualities)?,

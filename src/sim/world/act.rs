@@ -186,7 +186,7 @@ impl World {
     /// Of an array, its elements that it suits.
     fn turn(&mut self, id: JobId, turn: Turn) -> Result<(), Refusal> {
         let ids = if self.live(id)?.id.is_array() { self.begun(id) } else { vec![id] };
-        let of = |id: &JobId| Some((*id, turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases)));
+        let of = |id: &JobId| Some((*id, turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases.0)));
         let turned: Vec<_> = ids.iter().filter_map(of).collect();
         if turned.iter().all(|(_, events)| events.is_err()) {
             return Err(turned.into_iter().find_map(|(_, events)| events.err()).unwrap_or_else(Refusal::bad_state));

@@ -4,15 +4,11 @@ use super::{keys, list, text};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::resource::Resources;
+use crate::model::suspension::Releases;
 use std::collections::BTreeSet;
 
-/// What PBS's `restrict_res_to_release_on_suspend` says where it says nothing.
-pub fn default() -> Vec<String> {
-    vec!["ncpus".to_string()]
-}
-
 /// `releases`: the names of resources that are counted, each once.
-pub fn releases(section: &Section, resources: &Resources) -> Result<Vec<String>, ConfigError> {
+pub fn releases(section: &Section, resources: &Resources) -> Result<Releases, ConfigError> {
     section.only(keys("preemption"))?;
     let counted: BTreeSet<&str> = resources.consumables().into_iter().collect();
     let named = section.read("releases", "a list of names of resources, as [\"ncpus\"]", list(text))?;
@@ -25,5 +21,5 @@ pub fn releases(section: &Section, resources: &Resources) -> Result<Vec<String>,
         };
         return Err(section.wrong_at("releases", fault));
     }
-    Ok(named.unwrap_or_else(default))
+    Ok(named.map(Releases).unwrap_or_default())
 }
