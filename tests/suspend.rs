@@ -119,6 +119,64 @@ fn a_suspended_job_stands_still_gives_up_its_processors_and_goes_on_where_it_was
     }
 }
 
+/// Without a control group every process is stopped by a signal, also one that has made a session of its own, and one
+/// that the job had stopped itself stays so.
+#[test]
+fn without_control_groups_every_process_of_it_is_stopped_by_a_signal() {
+    let sandbox = Sandbox::new();
+    sandbox.run("noded", &["--no-cgroups", "--nodes", "1", "--ncpus", "2", "--mem", "4gb", "--name", "h"]).ok();
+    let script = format!(
+        "sleep 600 & echo $! > own; kill -STOP $!\n\
+         setsid sh -c 'echo $$ > away; while [ ! -e end ]; do sleep 0.02; done; kill -9 $(cat own)' &\n{COUNTS}wait\n"
+    );
+    let id = sandbox.submit(&["-l", "ncpus=2"], &script);
+    sandbox.running(&id);
+    let pids = ["own", "away", "worker"].map(|file| number(&sandbox, file));
+    let states = || pids.map(|pid| procfs::process(pid).map_or(b'-', |process| process.state));
+    turn(&sandbox, "suspend", &id);
+    sandbox.until("the stop", || (states() == *b"TTT").then_some(()));
+    let counted = still(&sandbox);
+    let other = sandbox.submit(&["-l", "ncpus=2"], "true\n");
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
+    // Somebody else wakes one of them: it is stopped again.
+    crate::support::sandbox::kill(pids[2], 18);
+    sandbox.until("the second stop", || (states() == *b"TTT").then_some(()));
+    let counted = counted.max(count(&sandbox));
+    turn(&sandbox, "resume", &id);
+    goes_on(&sandbox, counted);
+    assert_eq!((states()[0], states()[1] == b'T'), (b'T', false), "what it had stopped itself stays so");
+    turn(&sandbox, "suspend", &id);
+    still(&sandbox);
+    let began = Instant::now();
+    sandbox.run("qdel", &[&id]).ok();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    sandbox.until("the end of all", || pids.iter().all(|&pid| procfs::process(pid).is_none()).then_some(()));
+}
+
+/// What it is charged is what it ran, in two rows of which each says when.
+#[test]
+fn it_is_charged_for_each_stretch_that_it_runs_and_not_for_the_pause() {
+    let sandbox = two_processors();
+    let id = counting(&sandbox, &["-l", "ncpus=2"]);
+    turn(&sandbox, "suspend", &id);
+    still(&sandbox);
+    std::thread::sleep(Duration::from_secs(3));
+    turn(&sandbox, "resume", &id);
+    goes_on(&sandbox, count(&sandbox));
+    std::thread::sleep(Duration::from_millis(500));
+    end(&sandbox);
+    let walltime = seconds(&sandbox.ended(&id));
+    let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
+    let mut rows = spool.prepare("SELECT part, began, ended FROM charge ORDER BY began").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    let rows: Vec<(i64, i64, i64)> = rows.map(Result::unwrap).collect();
+    let [(_, _, stopped), (0, went_on, _)] = rows[..] else { panic!("{rows:?}") };
+    assert!(went_on - stopped >= 3000, "{rows:?}");
+    let charged: i64 = rows.iter().map(|(_, from, to)| to - from).sum();
+    assert!((charged / 1000 - walltime).abs() <= 1, "{rows:?} {walltime}");
+}
+
 #[test]
 fn the_time_that_it_stands_still_is_none_of_its_walltime() {
     let sandbox = two_processors();

@@ -132,12 +132,7 @@ impl Teller<'_> {
             Event::DeleteWanted { by, force: true } => {
                 self.asked("delete_wanted", "Job to be deleted by force, whatever its node says,", by);
             }
-            Event::ElementsDeleted { by, indices } => {
-                self.asked("elements_deleted", format!("Elements {indices} that had not started deleted"), by);
-            }
-            Event::FailedRerun { by, .. } => {
-                self.asked("failed_rerun", "The elements that failed to be run again", by);
-            }
+            Event::ElementsDeleted { .. } | Event::FailedRerun { .. } => self.tell_of_elements(event),
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
@@ -188,6 +183,18 @@ impl Teller<'_> {
                 );
             }
             Event::ContactRegained => self.say(Server, "job", "contact_regained", "Its node answers again: it runs"),
+            _ => {}
+        }
+    }
+
+    fn tell_of_elements(&mut self, event: &Event) {
+        match event {
+            Event::ElementsDeleted { by, indices } => {
+                self.asked("elements_deleted", format!("Elements {indices} that had not started deleted"), by);
+            }
+            Event::FailedRerun { by, .. } => {
+                self.asked("failed_rerun", "The elements that failed to be run again", by);
+            }
             _ => {}
         }
     }

@@ -401,7 +401,7 @@ pub struct Run {
     pub suspension: Option<Box<Suspension>>,
     /// How often and for how long it has stood still before.
     #[serde(default)]
-    pub pauses: Pauses,
+    pub pauses: Option<Box<Pauses>>,
 }
 
 /// What one chunk holds on one node.

@@ -11,7 +11,6 @@ use super::policy::Accrual;
 use super::release::Division;
 use super::response::Rules;
 use super::state::{Holds, State};
-use super::suspension::Pauses;
 use super::time::{Span, Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for attempts that go wrong.
@@ -95,7 +94,7 @@ impl Run {
             tasks: None,
             released: Vec::new(),
             suspension: None,
-            pauses: Pauses::default(),
+            pauses: None,
         }
     }
 }
@@ -132,21 +131,17 @@ impl Job {
                     self.life.want = Want::Anew;
                 }
             }
-            Event::SuspendWanted { by, attempt, manner } => self.suspend(by, *attempt, manner, moment.now),
-            Event::Suspended { attempt } => self.stand_still(*attempt, moment.now),
-            Event::ResumeWanted { .. } => self.wait_for_room(),
-            Event::Resumed { attempt, shares } => self.resume(*attempt, shares, moment.now),
+            Event::SuspendWanted { .. }
+            | Event::Suspended { .. }
+            | Event::ResumeWanted { .. }
+            | Event::Resumed { .. } => self.pause(event, moment.now),
             Event::NodesReleased { attempt, division, .. } => self.give_back(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
-            Event::RerunWanted { by } => {
-                if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
-                    self.life.want = Want::Requeue(by.clone());
-                }
-            }
+            Event::RerunWanted { by } => self.put_back(by),
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
@@ -166,6 +161,12 @@ impl Job {
             | Event::Messaged { .. } => {}
         }
         self.accrue(moment);
+    }
+
+    fn put_back(&mut self, by: &str) {
+        if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
+            self.life.want = Want::Requeue(by.to_string());
+        }
     }
 
     fn give_back(&mut self, attempt: Attempt, division: &Division, now: Time) {

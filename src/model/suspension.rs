@@ -92,10 +92,18 @@ pub struct Pauses {
     pub waking: BTreeSet<TaskNumber>,
 }
 
+/// Of an attempt that was never stopped.
+static NONE: Pauses = Pauses { count: 0, total: Span(0), resumed: None, waking: BTreeSet::new() };
+
 impl Run {
+    /// How often and for how long it has stood still before.
+    pub fn pauses(&self) -> &Pauses {
+        self.pauses.as_deref().unwrap_or(&NONE)
+    }
+
     /// Since when it has been charged for: its start, or the end of its last pause.
     pub fn counts_from(&self) -> Time {
-        self.pauses.resumed.unwrap_or(self.started)
+        self.pauses().resumed.unwrap_or(self.started)
     }
 
     /// When its walltime is over, if it does not stand still again.
@@ -111,7 +119,7 @@ impl Run {
     /// How long it has stood still in all until `now`.
     pub fn stood_still(&self, now: Time) -> Span {
         let still = self.suspension.as_ref().and_then(|suspension| suspension.still);
-        self.pauses.total + still.map_or(Span(0), |still| now.since(still).max(Span(0)))
+        self.pauses().total + still.map_or(Span(0), |still| now.since(still).max(Span(0)))
     }
 
     /// The names of the resources that others may have of it until it goes on; none unless it stands still.
@@ -161,10 +169,12 @@ impl Run {
         let Some(suspension) = self.suspension.take() else { return };
         // Those that have not said that they are stopped may have been told to be.
         let tasks = self.tasks().open().map(|(number, _)| number);
-        self.pauses.waking = tasks.chain([0]).collect();
+        let waking = tasks.chain([0]).collect();
+        let pauses = self.pauses.get_or_insert_default();
+        pauses.waking = waking;
         if let Some(still) = suspension.still {
-            (self.pauses.total, self.pauses.resumed) = (total, Some(now.max(still)));
-            self.pauses.count = self.pauses.count.saturating_add(1);
+            (pauses.total, pauses.resumed) = (total, Some(now.max(still)));
+            pauses.count = pauses.count.saturating_add(1);
         }
     }
 }
@@ -246,7 +256,18 @@ impl Job {
         self.life.state == State::Running && self.life.want == Want::Run && self.life.open_run().is_some_and(has_begun)
     }
 
-    pub(super) fn suspend(&mut self, by: &str, attempt: Attempt, manner: &Manner, now: Time) {
+    /// Takes note of an event about standing still or going on; any other changes nothing.
+    pub(super) fn pause(&mut self, event: &Event, now: Time) {
+        match event {
+            Event::SuspendWanted { by, attempt, manner } => self.suspend(by, *attempt, manner, now),
+            Event::Suspended { attempt } => self.stand_still(*attempt, now),
+            Event::ResumeWanted { .. } => self.wait_for_room(),
+            Event::Resumed { attempt, shares } => self.resume(*attempt, shares, now),
+            _ => {}
+        }
+    }
+
+    fn suspend(&mut self, by: &str, attempt: Attempt, manner: &Manner, now: Time) {
         if !self.can_be_suspended() {
             return;
         }
@@ -258,17 +279,17 @@ impl Job {
         }
     }
 
-    pub(super) fn stand_still(&mut self, attempt: Attempt, now: Time) {
+    fn stand_still(&mut self, attempt: Attempt, now: Time) {
         let suspension = self.run(attempt).and_then(|run| run.suspension.as_mut());
         suspension.into_iter().for_each(|suspension| suspension.still = suspension.still.or(Some(now)));
     }
 
-    pub(super) fn wait_for_room(&mut self) {
+    fn wait_for_room(&mut self) {
         let suspension = self.life.run.as_mut().and_then(|run| run.suspension.as_mut());
         suspension.into_iter().for_each(|suspension| suspension.waits = true);
     }
 
-    pub(super) fn resume(&mut self, attempt: Attempt, shares: &[Share], now: Time) {
+    fn resume(&mut self, attempt: Attempt, shares: &[Share], now: Time) {
         if self.life.state != State::Suspended || self.life.want != Want::Run {
             return;
         }
@@ -294,8 +315,9 @@ impl Job {
 
     /// Takes note that a node says of the script (0) or a task that it goes on.
     pub fn note_going_on(&mut self, number: TaskNumber) {
-        self.life.run.iter_mut().for_each(|run| {
-            run.pauses.waking.remove(&number);
+        let pauses = self.life.run.as_mut().and_then(|run| run.pauses.as_mut());
+        pauses.into_iter().for_each(|pauses| {
+            pauses.waking.remove(&number);
         });
     }
 
@@ -364,7 +386,7 @@ mod tests {
         assert_eq!((given_up.taken, given_up.cpus, given_up.gpus), (share().taken[..1].to_vec(), vec![0, 1], vec![]));
         assert_eq!(given_up.pooled, share().pooled);
         at(&mut job, 20, Event::Resumed { attempt: 1, shares: vec![Share { cpus: vec![4, 5], ..share() }] });
-        let Run { pauses, shares, .. } = run(&job);
+        let (pauses, shares) = (run(&job).pauses(), &run(&job).shares);
         assert_eq!(
             (job.life.state, shares[0].cpus.as_slice(), run(&job).has_all()),
             (State::Running, &[4, 5][..], true)
@@ -420,7 +442,8 @@ mod tests {
     fn it_stands_still_when_the_last_of_its_parts_has_stopped_or_is_over() {
         let mut job = running();
         let tasks = job.life.run.as_mut().unwrap().tasks_mut();
-        (tasks.make(1, 0, 0), tasks.make(2, 0, 0));
+        tasks.make(1, 0, 0);
+        tasks.make(2, 0, 0);
         at(&mut job, 1, wanted(1));
         let newly = |job: &mut Job, number| {
             job.note_stopped(number);
@@ -433,9 +456,9 @@ mod tests {
         at(&mut job, 2, Event::Suspended { attempt: 1 });
         assert!(!job.is_newly_still());
         at(&mut job, 3, Event::Resumed { attempt: 1, shares: vec![share()] });
-        assert_eq!(run(&job).pauses.waking, [0, 1, 2].into());
+        assert_eq!(run(&job).pauses().waking, [0, 1, 2].into());
         job.note_going_on(1);
-        assert_eq!(run(&job).pauses.waking, [0, 2].into());
+        assert_eq!(run(&job).pauses().waking, [0, 2].into());
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub enum Change<'a> {
         claimant: Option<Claimant>,
         /// The job itself, where it has given something up and waits to go on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        waits: Option<Cow<'a, Job>>,
+        waits: Option<Box<Cow<'a, Job>>>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -112,7 +112,7 @@ impl<'a> Change<'a> {
                 until: end_of(job, run, policy),
                 inside: None,
                 claimant: Some(Claimant::of(job)),
-                waits: (job.waits_to_go_on() && run.is_still()).then_some(Cow::Borrowed(job)),
+                waits: (job.waits_to_go_on() && run.is_still()).then(|| Box::new(Cow::Borrowed(job))),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -133,7 +133,7 @@ impl<'a> Change<'a> {
 fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
     match run.is_still() {
         true => Time::NEVER,
-        false => run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses.total,
+        false => run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses().total,
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod bounds;
 
+mod resumptions;
+
 mod refusals;
 
 pub use refusals::Refused;
@@ -15,7 +17,7 @@ use super::gaps::Gaps;
 use super::launch::Numbers;
 use super::limits::Books;
 use super::matching::{self, Placement};
-use super::plan::{Booking, Plan, Resume, Start};
+use super::plan::{Booking, Plan, Start};
 use super::preference::Guide;
 use super::priority::Candidate;
 use super::resolution::Resolved;
@@ -318,27 +320,6 @@ impl<'s> Ledger<'s> {
         self.calendar.start(start.job, claim, until, &self.space);
         let behind = self.plan.bookings.len();
         self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, ..start });
-    }
-
-    /// Whether a suspended job that goes on now delays no promise.
-    pub fn keeps_promises(&mut self, need: &Claim, until: Time) -> bool {
-        self.calendar.leaves_promises(&self.space, need, until)
-    }
-
-    /// Enters that a suspended job goes on with what it has taken.
-    pub fn enter_resumed(&mut self, resume: Resume, need: Claim) {
-        self.calendar.start(resume.job, need, resume.until, &self.space);
-        self.plan.resumes.push(resume);
-    }
-
-    /// When a suspended job can go on at the earliest, if anybody can tell.
-    pub fn earliest_resumption(&mut self, need: &Claim, length: Span) -> Option<Time> {
-        self.calendar.earliest_again(&self.space, need, length)
-    }
-
-    /// Enters what is kept for a suspended job from now on, and all it needs from a moment on.
-    pub fn enter_kept(&mut self, job: JobId, kept: Claim, at: Option<Time>, whole: (Claim, Span)) {
-        self.calendar.keep(job, kept, at, whole, &self.space);
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.

@@ -2,11 +2,12 @@
 //! are taken.
 //!
 //! Its turn comes before the first job that waits and is worth no more than it was when it started: a job that was
-//! preempted goes before its equals (I14, X25). It delays no promise. As long as what it needs is not free on all
+//! preempted goes before its equals (I14, X25), but not before the one that it made way for. It delays no promise. As long as what it needs is not free on all
 //! its nodes, what is free of that is kept from those that come after it, and from the moment on at which the rest
 //! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it will have.
 
 use super::amounts::{Amounts, add};
+use super::class::Place;
 use super::cluster::NodeIx;
 use super::ledger::Ledger;
 use super::merit::Merit;
@@ -22,7 +23,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The jobs that wait to go on and had not their turn yet, the last of them first.
-pub struct Turns(Vec<((Merit, u64, JobId), Arc<Suspended>)>);
+pub struct Turns(Vec<(Turn, Arc<Suspended>)>);
+
+/// A turn: what it is worth, whether it comes after those worth the same, and its place among its equals.
+type Turn = (Merit, bool, Place);
 
 impl Turns {
     /// All of them.
@@ -32,7 +36,12 @@ impl Turns {
             return Turns(Vec::new());
         }
         let yardstick = state.rated_by(policy);
-        let turn = |job: &Arc<Suspended>| (job.merit(&yardstick), job.place.0, job.place.1);
+        let turn = |job: &Arc<Suspended>| {
+            let own = (job.merit(&yardstick), false, job.place);
+            // As long as the job that it made way for waits, it does not take back what that is to have.
+            let other = job.made_way_for.and_then(|other| state.waiting(other));
+            other.map_or(own, |other| own.max((other.merit, true, job.place)))
+        };
         let mut turns: Vec<_> = state.suspended.values().map(|job| (turn(job), job.clone())).collect();
         turns.sort_by(|(one, _), (other, _)| other.cmp(one));
         Turns(turns)
@@ -44,7 +53,11 @@ impl Turns {
             return;
         }
         let merit = ledger.state.waiting(candidate.job).map(|waiting| waiting.merit);
-        while let Some((_, job)) = self.0.pop_if(|((own, ..), _)| merit.is_none_or(|merit| *own <= merit)) {
+        let is_due = |(own, comes_after, _): &Turn| match merit {
+            Some(merit) if *comes_after => *own < merit,
+            merit => merit.is_none_or(|merit| *own <= merit),
+        };
+        while let Some((_, job)) = self.0.pop_if(|(turn, _)| is_due(turn)) {
             ledger.resume(&job);
         }
     }
@@ -65,6 +78,10 @@ impl Ledger<'_> {
         let Some(need) = self.need_of(job) else { return };
         let nodes = job.nodes();
         let is_open = need.holds.keys().all(|&ix| self.space.is_open(ix));
+        let site_time = &self.state.site_time;
+        if site_time.admits(&job.key.who.queue, self.now, until).is_err() {
+            return site_time.next_change(self.now).into_iter().for_each(|change| self.look_then(change));
+        }
         if !is_open || self.windows().bar(&job.key, self.state.insiders.get(&id), &nodes, (self.now, until)) {
             return;
         }
@@ -160,8 +177,12 @@ impl Ledger<'_> {
 mod tests {
     use crate::model::job::JobId;
     use crate::model::policy::Precedence;
+    use crate::model::site_time::SiteTime;
+    use crate::model::time::Time;
+    use crate::sched::cycle;
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::forecast::{self, Budget};
+    use crate::sched::memory::Memory;
 
     /// By `job_priority`; a suspended job is worth what it is said to have been.
     fn by_priority(nodes: &str) -> Scene {
@@ -211,6 +232,27 @@ mod tests {
         assert_eq!(starts(61), ("2 on n1".to_string(), String::new()));
     }
 
+    /// G9: else the two would put each other aside for ever.
+    #[test]
+    fn it_does_not_take_back_what_the_job_it_made_way_for_is_to_have() {
+        let scene = by_priority("1 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=500", "n1", 10, 60.0).at(20);
+        let scene = scene.queued(99, "select=1:ncpus=2 walltime=30").queued(3, "select=1:ncpus=2 walltime=29");
+        assert_eq!((scene.starts().as_str(), scene.resumes().as_str()), ("99 on n1", ""));
+        let mut scene = scene;
+        scene.state.withdraw(JobId::job(99));
+        assert_eq!((scene.starts().as_str(), scene.resumes().as_str()), ("", "1 on n1 with 0,1 until 510"));
+    }
+
+    #[test]
+    fn it_does_not_go_on_into_dedicated_time() {
+        let mut scene = cluster("1 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0).at(20);
+        let dedicated = |from: i64| Some(vec![(Time(from * 1000), Time(500_000))]);
+        scene.state.set_site_time(SiteTime { dedicated: dedicated(109), ..SiteTime::default() });
+        assert_eq!((scene.resumes().as_str(), scene.plan().next), ("", Some(Time(109_000))));
+        scene.state.set_site_time(SiteTime { dedicated: dedicated(110), ..SiteTime::default() });
+        assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 110");
+    }
+
     #[test]
     fn suspended_jobs_go_on_in_the_order_of_what_they_were_worth() {
         let scene = by_priority("1 x ncpus=4").suspended(1, "select=1:ncpus=3 walltime=500", "n1", 10, 7.0);
@@ -255,7 +297,46 @@ mod tests {
         let scene = cluster("2 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0).at(20);
         let scene = scene.node("n1", "ncpus=2", false);
         assert_eq!(scene.clone().queued(2, "select=1:ncpus=1").starts(), "2 on n2");
-        assert_eq!((scene.resumes().as_str(), scene.node("n1", "ncpus=2", true).resumes().len() > 0), ("", true));
+        assert_eq!((scene.resumes().as_str(), scene.node("n1", "ncpus=2", true).resumes().is_empty()), ("", false));
+    }
+
+    /// Whatever comes and goes: a plan can be carried out, is the same with a memory as without, and in the end
+    /// every suspended job has gone on.
+    #[test]
+    fn among_jobs_that_come_and_go_all_go_on_in_the_end_and_nothing_is_given_twice() {
+        let mut dice = 7_u64;
+        let mut roll = |sides: u64| {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33) % sides
+        };
+        let (mut scene, mut memory, mut resumed) = (cluster("4 x ncpus=4:mem=16gb"), Memory::default(), 0);
+        for step in 1..400 {
+            let (ncpus, walltime, node) = (1 + roll(4), 5 + roll(60), 1 + roll(4));
+            let request = format!("ncpus={ncpus}:mem=1gb walltime={walltime}");
+            scene = match roll(8) {
+                0 if scene.state.suspended.len() < 6 => {
+                    scene.suspended(step, &format!("select=1:{request}"), &format!("n{node}"), 2, roll(40) as f64)
+                }
+                1..4 => scene.queued(step, &format!("select={}:{request} place=scatter", 1 + roll(3))),
+                _ => scene,
+            };
+            scene = scene.at(step as i64 * 3);
+            let over: Vec<JobId> =
+                scene.state.ends.iter().take_while(|(end, _)| *end <= scene.now).map(|it| it.1).collect();
+            over.into_iter().for_each(|job| scene.state.vacate(job));
+            scene.state.prioritise(&scene.policy, scene.now);
+            let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+            assert_eq!(
+                (plan.audit(&scene.state), &plan),
+                (Ok(()), &cycle::run(&scene.state, &scene.policy, scene.now))
+            );
+            resumed += plan.resumes.len();
+            scene.apply(&plan);
+        }
+        let outlook = forecast::run(scene.state.clone(), &scene.policy, scene.now, Budget::default());
+        let went_on = |job: &JobId| outlook.starts.iter().any(|start| start.job == *job);
+        assert!(resumed > 20 && outlook.horizon.is_whole, "{resumed}");
+        assert!(scene.state.suspended.keys().all(went_on), "{:?}", scene.state.suspended.keys());
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Suspended {
     pub shares: Vec<Share>,
     /// What of these it needs again.
     pub needed: Vec<Share>,
+    /// The job that it made way for.
+    pub made_way_for: Option<JobId>,
     /// How long it has run.
     pub ran: Span,
     wait: Wait,
@@ -54,7 +56,8 @@ impl State {
             score: run.score,
             needed: run.shares.iter().map(|share| run.given_up(share)).collect(),
             shares: run.shares.clone(),
-            ran: Span(still.since(run.started + run.pauses.total).0),
+            made_way_for: run.suspension.as_ref().and_then(|suspension| suspension.manner.for_job()),
+            ran: Span(still.since(run.started + run.pauses().total).0),
             wait: Wait { since, eligibility: job.life.eligibility, bypassed: 0 },
         };
         self.edition += 1;

@@ -35,7 +35,7 @@ pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> O
     let factor = charged(setup, job)?;
     let charge = Charge::of(job, run, factor);
     // What it lasted before it stood still last has been charged.
-    let before = charge.from.since(run.started + run.pauses.total).max(Span(0));
+    let before = charge.from.since(run.started + run.pauses().total).max(Span(0));
     let rest = Span(lasted(job, event).0.saturating_sub(before.0).max(0));
     let to = (charge.from + rest).min(now);
     Some(charge.until(to))

@@ -61,7 +61,7 @@ fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<Order> {
     let (job, attempt) = (job.id, run.attempt);
     match &run.suspension {
         Some(suspension) if !suspension.stopped.contains(&task) => Some(Order::Suspend { job, attempt, task }),
-        None if run.pauses.waking.contains(&task) => {
+        None if run.pauses().waking.contains(&task) => {
             Some(Order::Resume { job, attempt, task, cpus: processors(run, task) })
         }
         _ => None,
@@ -91,7 +91,7 @@ pub fn part_stands(ledger: &mut Ledger, name: TaskName, standing: &Standing, bac
         (Standing::Suspended(_), None) => {
             back.push(Order::Resume { job: id, attempt, task, cpus: processors(run, task) });
         }
-        (Standing::Running(_), None) if run.pauses.waking.contains(&task) => {
+        (Standing::Running(_), None) if run.pauses().waking.contains(&task) => {
             ledger.change_tasks(id, |job| job.note_going_on(task));
         }
         _ => {}

@@ -51,7 +51,7 @@ impl Tick {
     pub(super) fn stop(&mut self, desk: &Desk, job: &Job) {
         let Some(run) = job.life.open_run() else { return };
         let Some(charge) = charging::of_stopped(desk.setup, job, desk.now) else { return };
-        let part = PAUSES.saturating_add(run.pauses.count);
+        let part = PAUSES.saturating_add(run.pauses().count);
         if !charge.is_empty() {
             self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
         }

@@ -70,7 +70,7 @@ impl World {
         }
         let launch = &self.config.launch;
         let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
-        Some((run.started + lasts + run.pauses.total, how))
+        Some((run.started + lasts + run.pauses().total, how))
     }
 
     /// The processes of a job that is to stand still stop at once, on nodes that answer.

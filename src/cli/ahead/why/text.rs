@@ -88,7 +88,7 @@ impl View<'_> {
                     (_, Some(span)) => {
                         format!(
                             "runs since {since} on {on}; its walltime is over at {}",
-                            self.moment(run.started + span + run.pauses.total)
+                            self.moment(run.started + span + run.pauses().total)
                         )
                     }
                 }
