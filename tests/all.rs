@@ -70,6 +70,7 @@ mod sched_properties;
 mod shared;
 mod site_scripts;
 mod support;
+mod suspend;
 mod system_priority;
 mod torture;
 mod tour;

@@ -91,7 +91,7 @@ fn in_order(records: &[Record], style: Style) -> Vec<&Record> {
         let rank = |record: &&Record| {
             let promised = record.promise.as_ref().map(|promise| promise.at);
             let standing = match record.job.life.state {
-                State::Running => 0,
+                State::Running | State::Suspended => 0,
                 State::Begun => 1,
                 _ => 2,
             };
@@ -139,7 +139,7 @@ fn row(out: &mut String, record: &Record, server: &ServerFacts, widths: &Widths,
 }
 
 fn has_run(state: State) -> bool {
-    matches!(state, State::Running | State::Finished | State::Expired)
+    state.is_under_way() || matches!(state, State::Finished | State::Expired)
 }
 
 fn long(asked: &ResourceList, name: &str) -> Option<i64> {

@@ -13,7 +13,6 @@ use crate::model::accounting::{Asked, Entry, Inquiry, part};
 use crate::model::charge::Held;
 use crate::model::job::{Job, JobId, Usage};
 use crate::model::refusal::Refusal;
-use crate::model::state::State;
 use crate::model::time::{Span, Wall};
 use crate::sys::user;
 use crate::wire::message::{Answer, Detail, Question, ServerFacts};
@@ -139,7 +138,7 @@ fn of_operand(word: &OsString, server: &ServerFacts, feed: &mut Feed) -> Result<
         };
     }
     let known = ask::whole(feed)(&Question::JobsById(vec![id], Detail::Whole))?.jobs.pop().map(|record| record.job);
-    let running = known.as_ref().filter(|job| job.life.state == State::Running).and_then(Use::of_job);
+    let running = known.as_ref().filter(|job| job.life.state.is_under_way()).and_then(Use::of_job);
     let mut last = running;
     if last.is_none() {
         each(Inquiry::default(), vec![id], feed, &mut |used| last = Some(used))?;

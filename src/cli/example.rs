@@ -150,19 +150,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
     let ncpus = shares.iter().map(|share| super::place::processors(share) as u32).sum();
     life.state = State::Running;
     life.run_count = 1;
-    let run = Run {
-        attempt: 1,
-        shares,
-        started: SUBMITTED,
-        score: None,
-        session: Some(4711),
-        boot: None,
-        open: true,
-        silent: false,
-        tasks: None,
-        released: vec![],
-        extra: false,
-    };
+    let run = Run { session: Some(4711), ..Run::new(1, shares, SUBMITTED) };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
     record
@@ -199,8 +187,16 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         gpus: vec![],
         ..NodeFacts::default()
     };
-    let node =
-        Node { facts, offline: false, up: true, boot: "b".into(), comment: None, changed: SUBMITTED, used: None };
+    let node = Node {
+        facts,
+        offline: false,
+        up: true,
+        boot: "b".into(),
+        comment: None,
+        changed: SUBMITTED,
+        used: None,
+        maintenance: vec![],
+    };
     NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }
 

@@ -114,7 +114,7 @@ fn cut_from(text: &str, length: usize, width: usize) -> Cow<'_, str> {
 /// `Time Use`: `0` before the job has used any, and for one that never ran.
 pub fn time_used(cput: Option<Span>, state: State) -> String {
     let is_told = |cput: &Span| match state {
-        State::Running | State::Finished | State::Expired => true,
+        State::Running | State::Suspended | State::Finished | State::Expired => true,
         _ => cput.as_seconds() > 0,
     };
     cput.filter(is_told).map_or_else(|| "0".to_string(), |cput| cput.to_string())
@@ -125,7 +125,9 @@ pub fn percent_done(spent: &[(Option<Span>, Span)], state: State) -> String {
     let known = spent.iter().filter_map(|(asked, used)| Some((asked.filter(|asked| asked.0 > 0)?, used)));
     let percent = known.map(|(asked, used)| used.0.saturating_mul(100) / asked.0).max();
     match (state, percent) {
-        (State::Running | State::Begun | State::Finished, percent) => format!("{:>3} ", percent.unwrap_or(0).min(100)),
+        (State::Running | State::Suspended | State::Begun | State::Finished, percent) => {
+            format!("{:>3} ", percent.unwrap_or(0).min(100))
+        }
         _ => "-- ".to_string(),
     }
 }

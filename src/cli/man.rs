@@ -21,6 +21,8 @@ mod reservations;
 
 mod scenarios;
 
+mod suspending;
+
 mod tasks;
 
 mod tracejob;

@@ -120,6 +120,7 @@ pub fn state(record: &NodeRecord) -> String {
         (busy && !record.exclusive, "job-busy"),
         (record.reserved, "resv-exclusive"),
         (record.node.offline, "offline"),
+        (!record.node.maintenance.is_empty(), "maintenance"),
         (!record.node.up, "down"),
     ];
     let words: Vec<&str> = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect();

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qsig")]
 pub struct Args {
-    /// The signal: a name, with or without SIG, or a number; SIGTERM if not given
+    /// The signal: a name, with or without SIG, or a number, SIGTERM if not given; or suspend, resume, admin-suspend, admin-resume
     #[arg(short = 's', value_name = "signal")]
     pub signal: Option<OsString>,
     /// Jobs, by id: 12, 12.server; 12[], 12[3] and 12[1-9:2] for arrays and their subjobs

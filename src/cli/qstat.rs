@@ -280,7 +280,7 @@ impl Args {
         };
         let states = match (self.idle, self.running) {
             (true, _) => vec![State::Queued, State::Held, State::Waiting],
-            (false, true) => vec![State::Running],
+            (false, true) => vec![State::Running, State::Suspended],
             (false, false) => Vec::new(),
         };
         let owners = self.users.as_deref().map(Owner::parse_list);

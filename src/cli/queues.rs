@@ -42,7 +42,8 @@ impl Counts {
             State::Queued => &mut self.queued,
             State::Held => &mut self.held,
             State::Waiting => &mut self.waiting,
-            State::Running => &mut self.running,
+            // As in PBS, which has no count for those that are suspended.
+            State::Running | State::Suspended => &mut self.running,
             State::Begun => &mut self.begun,
             State::Finished | State::Expired => &mut self.finished,
         }

@@ -10,6 +10,7 @@ use crate::model::preemption::{self, Action, Yielding, shown_some};
 use crate::model::promise::Cause;
 use crate::model::signal;
 use crate::model::state::State;
+use crate::model::suspension::Manner;
 use crate::model::time::{Time, Wall};
 use crate::wire::message::{Record, ServerFacts};
 use std::collections::BTreeSet;
@@ -155,6 +156,10 @@ impl Teller<'_> {
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
             }
+            Event::SuspendWanted { .. }
+            | Event::Suspended { .. }
+            | Event::ResumeWanted { .. }
+            | Event::Resumed { .. } => self.tell_of_pauses(event),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome),
             Event::StartTimedOut { .. }
             | Event::Vanished { .. }
@@ -212,6 +217,28 @@ impl Teller<'_> {
                 );
             }
             Event::ContactRegained => self.say(Server, "job", "contact_regained", "Its node answers again: it runs"),
+            _ => {}
+        }
+    }
+
+    fn tell_of_pauses(&mut self, event: &Event) {
+        match event {
+            Event::SuspendWanted { by, manner, .. } => {
+                let what = match manner {
+                    Manner::UntilTold { .. } => "Job to be suspended".to_string(),
+                    Manner::For { job, .. } => format!("Job to be suspended for {}", job.full(&self.server.name)),
+                    Manner::Maintenance => "Job to be suspended, its nodes to be maintained,".to_string(),
+                };
+                self.asked("suspend_wanted", what, by);
+            }
+            Event::Suspended { attempt } => {
+                self.say(Node, "job", "suspended", format!("Suspended, attempt {attempt}: no process of it runs"));
+            }
+            Event::ResumeWanted { by } => self.asked("resume_wanted", "Job to be resumed", by),
+            Event::Resumed { attempt, shares } => {
+                let on = place::exec_vnode(shares);
+                self.say(Server, "sched", "resumed", format!("Resumed, attempt {attempt}, on {on}"));
+            }
             _ => {}
         }
     }

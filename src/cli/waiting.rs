@@ -166,7 +166,9 @@ impl<'a> Waiting<'a> {
         let answers = Source::open(self.home).and_then(|mut source| source.ask(&question))?;
         let Some(record) = answers.jobs.into_iter().next() else { return Ok(Stage::Over(None)) };
         Ok(match record.job.life.state {
-            State::Running if record.job.life.open_run().is_some_and(|run| run.session.is_some()) => Stage::Runs,
+            state if state.is_under_way() && record.job.life.open_run().is_some_and(|run| run.session.is_some()) => {
+                Stage::Runs
+            }
             State::Finished => {
                 let said = comment::of(&record, &answers.server).into_owned();
                 Stage::Over(record.job.life.exit.map(|exit| (exit, said)))

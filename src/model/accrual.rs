@@ -107,6 +107,8 @@ enum Obstacle {
     RunLimit,
     IdleLimit,
     TooLittleWorth,
+    /// A person keeps it suspended.
+    Stopped,
     /// An array of which no element waits.
     NothingLeft,
 }
@@ -193,6 +195,9 @@ impl Job {
     fn accrues(&self, limit: Option<Limit>, moment: Moment) -> Accrues {
         match self.life.state {
             State::Running => Accrues::Running,
+            // What is in the way of one that waits for room is others' doing.
+            State::Suspended if self.waits_to_go_on() || moment.accrual.counts(Obstacle::Stopped) => Accrues::Eligible,
+            State::Suspended => Accrues::Ineligible,
             State::Expired | State::Finished => Accrues::Exiting,
             State::Queued | State::Begun | State::Held | State::Waiting => {
                 let mut obstacles = self.obstacles(moment).chain(limit.map(Limit::obstacle));

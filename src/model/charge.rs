@@ -56,10 +56,11 @@ fn whole() -> f64 {
 }
 
 impl Charge {
-    /// The charge for an attempt of a job that runs, of which so much counts.
+    /// The charge for an attempt of a job that runs, of which so much counts: since its start, or since it
+    /// stood still last.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member { account: job.spec.account.clone().unwrap_or_default(), user: job.owner.user.clone() };
-        Charge { member, from: run.started, to: None, held: Held::of(&run.shares), factor }
+        Charge { member, from: run.counts_from(), to: None, held: Held::of(&run.shares), factor }
     }
 
     /// The same when it is over.

@@ -28,6 +28,7 @@ use super::recurrence::Standing;
 use super::resource::{Definition, ResourceList, Resources, Size};
 use super::response::Rules;
 use super::site_time::PrimeHours;
+use super::suspension::Releases;
 use super::time::Span;
 use super::window::Access;
 use chrono::NaiveDateTime;
@@ -73,6 +74,8 @@ pub struct Config {
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
+    /// `[preemption] releases`: what a suspended job gives up until it goes on.
+    pub releases: Releases,
     /// `[[limit]]`.
     pub limits: Limits,
     /// The same, as the file alone has them.
@@ -412,7 +415,7 @@ impl Config {
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
             limits: self.limits_with_exemptions(),
-            preemption: self.preemption.clone(),
+            preemption: Preemption { releases: self.releases.0.clone(), ..self.preemption.clone() },
         }
     }
 

@@ -8,6 +8,7 @@ use super::preemption::{self, Action};
 use super::promise::Cause;
 use super::release::Division;
 use super::state::Holds;
+use super::suspension::Manner;
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +217,32 @@ pub enum Event {
     RivalReturned {
         /// Which.
         job: JobId,
+    },
+    /// To stand still, by `user@host` or by the scheduler.
+    SuspendWanted {
+        /// Who wants it.
+        by: String,
+        /// Of which attempt.
+        attempt: Attempt,
+        /// For how long, and what becomes of what it holds.
+        manner: Manner,
+    },
+    /// All its processes stand still, say its nodes: what it gives up meanwhile others may have.
+    Suspended {
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// To go on as soon as there is room, by `user@host`.
+    ResumeWanted {
+        /// Who wants it.
+        by: String,
+    },
+    /// Goes on: has again what it had given up. Its nodes are told once this is on disk.
+    Resumed {
+        /// Which attempt.
+        attempt: Attempt,
+        /// What it holds from now on: as before, but perhaps other processors.
+        shares: Vec<Share>,
     },
     /// Sent a signal, by `user@host`.
     Signalled {

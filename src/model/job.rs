@@ -12,6 +12,7 @@ use super::resource::Value;
 use super::select::Request;
 use super::signal;
 use super::state::{Holds, State};
+use super::suspension::{Pauses, Suspension};
 use super::task::Tasks;
 use super::text::Text;
 use super::time::{Span, Time, Wall};
@@ -448,6 +449,12 @@ pub struct Run {
     /// wanted (Q15).
     #[serde(default)]
     pub extra: bool,
+    /// How it stands still, while it does.
+    #[serde(default)]
+    pub suspension: Option<Box<Suspension>>,
+    /// How often and for how long it has stood still before.
+    #[serde(default)]
+    pub pauses: Option<Box<Pauses>>,
 }
 
 /// What one chunk holds on one node.

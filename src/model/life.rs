@@ -100,6 +100,8 @@ impl Run {
             tasks: None,
             released: Vec::new(),
             extra: false,
+            suspension: None,
+            pauses: None,
         }
     }
 }
@@ -137,17 +139,17 @@ impl Job {
                     self.life.want = Want::Anew;
                 }
             }
+            Event::SuspendWanted { .. }
+            | Event::Suspended { .. }
+            | Event::ResumeWanted { .. }
+            | Event::Resumed { .. } => self.pause(event, moment.now),
             Event::NodesReleased { attempt, division, .. } => self.give_back(*attempt, division, moment.now),
             Event::ContactLost { .. } => self.hear_from_node(false),
             Event::ContactRegained => self.hear_from_node(true),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome, moment),
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
-            Event::RerunWanted { by } => {
-                if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
-                    self.life.want = Want::Requeue(by.clone());
-                }
-            }
+            Event::RerunWanted { by } => self.put_back(by),
             Event::Preempted { attempt, to, cause, action, by } => {
                 let yielding = Yielding { to: *to, cause: *cause, action: *action, at: moment.now };
                 self.make_way(*attempt, yielding, by, moment);
@@ -176,6 +178,12 @@ impl Job {
         self.accrue(moment);
     }
 
+    fn put_back(&mut self, by: &str) {
+        if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
+            self.life.want = Want::Requeue(by.to_string());
+        }
+    }
+
     fn give_back(&mut self, attempt: Attempt, division: &Division, now: Time) {
         if let Some(run) = self.run(attempt) {
             run.give_back(division, now);
@@ -189,7 +197,7 @@ impl Job {
     }
 
     /// The open attempt, if it is this one and its script is not over.
-    fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
+    pub(super) fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
         self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
     }
 
@@ -241,7 +249,7 @@ impl Job {
     /// Ends a job that can never start, and of an array what has not. One that runs was released from
     /// its dependencies.
     fn break_off(&mut self, moment: Moment) {
-        if matches!(self.life.state, State::Running | State::Finished) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
             return;
         }
         self.life.bars.broken = true;
@@ -253,7 +261,7 @@ impl Job {
 
     /// Where a job that does not run stands: held, waiting or queued, in this order.
     pub(super) fn settle(&mut self, moment: Moment) {
-        if matches!(self.life.state, State::Running | State::Finished) {
+        if self.life.state.is_under_way() || self.life.state == State::Finished {
             return;
         }
         self.life.state = match self.spec.begin {
@@ -283,6 +291,7 @@ impl Job {
         if self.run(attempt).is_none() {
             return;
         }
+        self.end_suspension(moment.now);
         self.close_run(Some(outcome.used).filter(|_| self.life.state != State::Finished));
         if self.life.state == State::Finished {
             return;
@@ -331,6 +340,7 @@ impl Job {
         if self.run(attempt).is_none() {
             return;
         }
+        self.end_suspension(moment.now);
         self.close_run(None);
         match self.life.want {
             _ if self.life.state == State::Finished => {}

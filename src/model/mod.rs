@@ -82,6 +82,8 @@ pub mod retry;
 
 pub mod trigger;
 
+pub mod suspension;
+
 #[macro_use]
 pub mod policy;
 

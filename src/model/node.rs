@@ -1,6 +1,7 @@
 //! Nodes: what a host offers and in what condition it is.
 
 use super::cluster_path::{ClusterPath, Restriction};
+use super::job::JobId;
 use super::policy::Access;
 use super::resource::ResourceList;
 use super::select::Sharing;
@@ -112,6 +113,19 @@ impl NodeFacts {
     }
 }
 
+impl Node {
+    /// A suspended job keeps it under maintenance from now on, or no more.
+    pub fn maintain(&mut self, job: JobId, is_wanted: bool) {
+        self.maintenance.retain(|known| *known != job);
+        self.maintenance.extend(is_wanted.then_some(job));
+    }
+
+    /// Whether it may be given jobs: it answers, and nobody has taken it out of service.
+    pub fn is_usable(&self) -> bool {
+        self.up && !self.offline && self.maintenance.is_empty()
+    }
+}
+
 /// A node as schedd knows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
@@ -129,4 +143,7 @@ pub struct Node {
     pub changed: Time,
     /// When a job last ended on it.
     pub used: Option<Time>,
+    /// The jobs that are suspended so that it can be maintained (`maintenance_jobs`): accepts no new jobs.
+    #[serde(default)]
+    pub maintenance: Vec<JobId>,
 }

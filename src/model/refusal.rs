@@ -49,6 +49,8 @@ refusals! {
     unauthorized = 15007, "Unauthorized Request ";
     /// The job's state does not allow it.
     bad_state = 15016, "Request invalid for state of job";
+    /// Suspended in another way than it is to be resumed.
+    wrong_resume = 15177, "Job can not be resumed with the requested resume signal";
     /// No such queue.
     unknown_queue = 15018, "Unknown queue";
     /// A queue of this name is there already.

@@ -14,6 +14,8 @@ pub enum State {
     Waiting,
     /// `R`: has an allocation; starting, running or being ended.
     Running,
+    /// `S`: has an allocation and stands still, by order of somebody or for another job.
+    Suspended,
     /// `B`: an array of which an element has started.
     Begun,
     /// `X`: an element that is over, while its array is not. Only shown.
@@ -24,8 +26,16 @@ pub enum State {
 
 impl State {
     /// All there are.
-    pub const ALL: [State; 7] =
-        [State::Queued, State::Held, State::Waiting, State::Running, State::Begun, State::Expired, State::Finished];
+    pub const ALL: [State; 8] = [
+        State::Queued,
+        State::Held,
+        State::Waiting,
+        State::Running,
+        State::Suspended,
+        State::Begun,
+        State::Expired,
+        State::Finished,
+    ];
 
     /// PBS's letter.
     pub fn letter(self) -> char {
@@ -34,6 +44,7 @@ impl State {
             State::Held => 'H',
             State::Waiting => 'W',
             State::Running => 'R',
+            State::Suspended => 'S',
             State::Begun => 'B',
             State::Expired => 'X',
             State::Finished => 'F',
@@ -42,7 +53,12 @@ impl State {
 
     /// Whether such a job may go on without anybody's doing: it waits or runs.
     pub fn is_live(self) -> bool {
-        matches!(self, State::Queued | State::Waiting | State::Running | State::Begun)
+        matches!(self, State::Queued | State::Waiting | State::Running | State::Suspended | State::Begun)
+    }
+
+    /// Whether such a job has its allocation: it runs, or stands still in the middle of that.
+    pub fn is_under_way(self) -> bool {
+        matches!(self, State::Running | State::Suspended)
     }
 
     /// The state of a letter, if it is one of ours.

@@ -5,7 +5,6 @@
 //! none is left may the job be started again. The script's exit status does not wait for that.
 
 use super::job::{Job, Run, Share, TaskNumber, Usage};
-use super::state::State;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +205,7 @@ impl Job {
     /// something of it is not known to be over. Of what it has given back, the same.
     pub fn held(&self) -> Vec<Share> {
         let Some(run) = self.life.open_run() else { return Vec::new() };
-        if self.life.state == State::Running {
+        if self.life.state.is_under_way() {
             return run.shares.iter().chain(run.lingering()).cloned().collect();
         }
         let script = run.shares.first().filter(|_| run.has_script());

@@ -157,9 +157,10 @@ impl Ties {
         }
         let turn = match (was, job.life.state) {
             (was, is) if was == is => return,
+            (before, State::Running | State::Suspended) if before.is_under_way() => return,
             (_, State::Running) => Turn::Began,
             (_, State::Finished) => Turn::Ended,
-            (State::Running, _) => Turn::Returned,
+            (State::Running | State::Suspended, _) => Turn::Returned,
             _ => return,
         };
         self.tell(job.id, turn);

@@ -181,7 +181,9 @@ impl Triggers {
         let turn = match event {
             Event::Submitted => Turn::Submit,
             Event::Released { .. } => Turn::Release,
-            Event::Due | Event::DependencyMet { .. } | Event::LabelMet { .. } | Event::RivalReturned { .. } => Turn::Unblock,
+            Event::Due | Event::DependencyMet { .. } | Event::LabelMet { .. } | Event::RivalReturned { .. } => {
+                Turn::Unblock
+            }
             Event::FailedRerun { .. } | Event::Retried { .. } => Turn::Retry,
             Event::Ended { .. } | Event::Vanished { .. } if is_back(job) && closed.is_some() => Turn::Retry,
             Event::Shoved { .. } => Turn::Shove,
@@ -196,6 +198,8 @@ impl Triggers {
             Event::Launched { .. } => Turn::Launch,
             Event::DeleteWanted { .. } if closed.is_none() && job.life.state == State::Finished => Turn::Delete,
             Event::DependencyBroken { .. } | Event::ElementsDeleted { .. } => Turn::Delete,
+            Event::Suspended { .. } => return self.note_freed(job.life.run.iter().flat_map(|run| &run.shares)),
+            Event::ResumeWanted { .. } => Turn::Release,
             Event::NodesReleased { division, .. } => {
                 return self.note_freed(division.released.iter());
             }
@@ -209,6 +213,8 @@ impl Triggers {
             | Event::ContactRegained
             | Event::RerunWanted { .. }
             | Event::Preempted { .. }
+            | Event::SuspendWanted { .. }
+            | Event::Resumed { .. }
             | Event::RoomMade { .. }
             | Event::Signalled { .. }
             | Event::RunWanted { .. }

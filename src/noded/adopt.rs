@@ -33,6 +33,8 @@ pub enum Found {
         ended: OwnedFd,
         /// The job's session, if it has been forked.
         session: Option<u32>,
+        /// Whether all its processes are stopped, by order.
+        stopped: bool,
     },
     /// It is over.
     Ended(Outcome),
@@ -60,8 +62,9 @@ fn look(site: &Site, folder: &Folder) -> io::Result<Found> {
         other => other?,
     };
     if let Some(ended) = shepherd(site, &identity)? {
-        let session = folder.trace().ok().flatten().and_then(|trace| trace.session());
-        return Ok(Found::Alive { ended, session });
+        let trace = folder.trace().ok().flatten();
+        let stopped = trace.as_ref().is_some_and(|trace| trace.stopped);
+        return Ok(Found::Alive { ended, session: trace.and_then(|trace| trace.session()), stopped });
     }
     // It may have written its record and left between the two looks.
     Ok(recorded(folder)?.map_or(Found::Lost, Found::Ended))

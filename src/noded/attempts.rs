@@ -5,6 +5,8 @@
 //! confirmed, or one of a higher epoch) has its end on disk and will not start it again, and
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
+mod stopping;
+
 use super::adopt::{self, Found};
 use super::control::Control;
 use super::folder::{self, Folder, Name};
@@ -36,6 +38,8 @@ pub struct Attempts {
     unsent: VecDeque<Name>,
     /// Launches that a spawner was given before it was killed, until it is known whether they began.
     in_doubt: BTreeMap<u64, Vec<Name>>,
+    /// When to look what has become of orders to stand still or to go on, and for how long was waited before.
+    look: Option<(Span, Span)>,
     /// Whether the poller waits for the spawner to have room.
     waits: bool,
     /// What schedd has still to be told.
@@ -59,11 +63,13 @@ struct Entry {
     used: Usage,
     /// What tells when its shepherd ends, if anything does.
     watched: Option<Source>,
+    /// Whether its processes are to be stopped, until its shepherd has said that it is so.
+    expects: Option<bool>,
 }
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default(), watched: None }
+        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default(), watched: None, expects: None }
     }
 
     fn over(&self) -> bool {
@@ -90,6 +96,7 @@ impl Attempts {
             entries: BTreeMap::new(),
             unsent: VecDeque::new(),
             in_doubt: BTreeMap::new(),
+            look: None,
             waits: false,
             said: Vec::new(),
         }
@@ -254,6 +261,7 @@ impl Attempts {
                 self.stand(name, Standing::Running(session));
                 self.hand_over(name);
             }
+            Word::Stopped(name, session, stopped) => self.note_stopped(name, session, stopped),
             Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
             Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
             Word::Over(name) => self.examine(name, poller),
@@ -289,10 +297,12 @@ impl Attempts {
         }
         match adopt::find(&self.site, &folder) {
             Found::Ended(outcome) => self.end(name, outcome),
-            Found::Alive { ended, session } => {
+            Found::Alive { ended, session, stopped } => {
                 self.watch_shepherd(name, ended, poller);
-                if let Some(session) = session.filter(|_| self.starting(name)) {
-                    self.stand(name, Standing::Running(session));
+                match session {
+                    Some(session) if self.starting(name) && !stopped => self.stand(name, Standing::Running(session)),
+                    Some(session) => self.note_stopped(name, session, stopped),
+                    None => {}
                 }
             }
             Found::Lost => {

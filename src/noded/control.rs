@@ -13,6 +13,10 @@ pub enum Control {
     Signal(i32),
     /// New limits on its time.
     Times(Times),
+    /// Stop all processes.
+    Suspend,
+    /// Let them go on, bound to these processors if any are named.
+    Resume(Vec<u16>),
     /// Write a line into the job's files.
     Message {
         /// Whether into its standard output.
@@ -31,6 +35,8 @@ impl Control {
             Control::Cancel(grace, None) => format!("cancel {}", grace.0),
             Control::Cancel(grace, Some(signal)) => format!("cancel {} {signal}", grace.0),
             Control::Signal(number) => format!("signal {number}"),
+            Control::Suspend => "suspend all".to_string(),
+            Control::Resume(cpus) => format!("resume {}", words(cpus)),
             Control::Times(Times { walltime, cput, warning }) => {
                 let span = |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
                 let warning = warning.map_or("none".to_string(), |w| format!("{}@{}", w.signal, w.before.0));
@@ -52,6 +58,8 @@ impl Control {
                 None => Some(Control::Cancel(Span(words.parse().ok()?), None)),
                 Some((grace, signal)) => Some(Control::Cancel(Span(grace.parse().ok()?), Some(signal.parse().ok()?))),
             },
+            ("suspend", "all") => Some(Control::Suspend),
+            ("resume", cpus) => parse_words(cpus).map(Control::Resume),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
             ("times", times) => parse_times(times).map(Control::Times),
             ("message", rest) => {
@@ -61,6 +69,19 @@ impl Control {
             }
             _ => None,
         }
+    }
+}
+
+/// `0,2,3`, or `any` where there are none.
+fn words(cpus: &[u16]) -> String {
+    let numbers: Vec<String> = cpus.iter().map(u16::to_string).collect();
+    if numbers.is_empty() { "any".to_string() } else { numbers.join(",") }
+}
+
+fn parse_words(text: &str) -> Option<Vec<u16>> {
+    match text {
+        "any" => Some(Vec::new()),
+        numbers => numbers.split(',').map(|number| number.parse().ok()).collect(),
     }
 }
 
@@ -97,6 +118,9 @@ mod tests {
             Control::Cancel(Span(10_000), None),
             Control::Cancel(Span(10_000), Some(2)),
             Control::Signal(10),
+            Control::Suspend,
+            Control::Resume(vec![]),
+            Control::Resume(vec![0, 2, 17]),
             Control::Times(Times::default()),
             Control::Times(Times { walltime: Some(Span(1)), ..Times::default() }),
             Control::Times(Times {
@@ -113,6 +137,10 @@ mod tests {
             "",
             "cancel",
             "cancel x",
+            "suspend",
+            "suspend me",
+            "resume",
+            "resume 1,x",
             "dance 5",
             "message o",
             "message o:6",

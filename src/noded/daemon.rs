@@ -256,6 +256,8 @@ impl Daemon {
                 attempts.tell(Name { job, attempt, task: 0 }, Control::Message { output, errors, text });
             }
             Order::Places { job, attempt, task, nodes } => attempts.replace_nodes(Name { job, attempt, task }, &nodes),
+            Order::Suspend { job, attempt, task } => attempts.suspend(Name { job, attempt, task }),
+            Order::Resume { job, attempt, task, cpus } => attempts.resume(Name { job, attempt, task }, cpus),
             Order::Confirm { job, attempt, task } => attempts.confirm(Name { job, attempt, task }),
             Order::Tell { job, attempt, asker, news } => {
                 self.askers.tell((job, attempt), asker, &news, &mut self.poller);
@@ -336,7 +338,8 @@ impl Daemon {
         let gpus = self.gpus.due().map(|due| due.0);
         let askers = self.askers.next().map(|next| next.0);
         let hooks = self.periodic.as_ref().and_then(Periodic::due).map(|due| due.0);
-        let next = [guest, idle, ends, gpus, askers, hooks, Some(self.next_round.0)].into_iter().flatten().min();
+        let stops = self.attempts.next_look().map(|next| next.0);
+        let next = [guest, idle, ends, gpus, askers, hooks, stops, Some(self.next_round.0)].into_iter().flatten().min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -347,6 +350,7 @@ impl Daemon {
     fn keep_time(&mut self) {
         let now = clock::monotonic();
         self.attempts.pretend();
+        self.attempts.look_after_stops(now);
         if !self.idle() {
             self.idle_since = now;
         }

@@ -121,6 +121,9 @@ pub struct Trace {
     pub cgroup: Option<Text>,
     /// `TMPDIR`.
     pub tmpdir: Text,
+    /// Whether all its processes are stopped, by order.
+    #[serde(default)]
+    pub stopped: bool,
 }
 
 impl Trace {
@@ -382,6 +385,14 @@ impl Built {
         self.record.write_all_at(&bytes, TRACE as u64)
     }
 
+    /// Records whether all processes of the job are stopped.
+    pub fn note_stopped(&self, stopped: bool) {
+        if let Ok(Some(trace)) = self.folder.trace() {
+            // Its space on disk is there; should it fail all the same, noded is told by word.
+            let _ = self.write_trace(&Trace { stopped, ..trace });
+        }
+    }
+
     /// Records how it ended.
     pub fn write_outcome(&self, outcome: &Outcome) -> io::Result<()> {
         fault::point("attempt.exit")?;
@@ -465,10 +476,16 @@ mod tests {
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));
-        let early = Trace { session: 0, started: 0, cgroup: Some("/some/where".into()), tmpdir: Text(vec![0xff]) };
+        let early = Trace {
+            session: 0,
+            started: 0,
+            cgroup: Some("/some/where".into()),
+            tmpdir: Text(vec![0xff]),
+            stopped: false,
+        };
         built.write_trace(&early).unwrap();
         assert_eq!(built.folder.trace().unwrap().unwrap().session(), None);
-        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]) };
+        let trace = Trace { session: 4, started: 9, cgroup: None, tmpdir: Text(vec![0xff]), stopped: false };
         built.write_trace(&trace).unwrap();
         assert_eq!(built.folder.trace().unwrap(), Some(trace));
         assert!(built.folder.outcome().unwrap().is_some());

@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Hollow {
     ends: BTreeSet<(Span, Name)>,
     began: BTreeMap<Name, (Span, Span)>,
+    /// Those that stand still, and since when.
+    stopped: BTreeMap<Name, Span>,
 }
 
 impl Hollow {
@@ -29,6 +31,19 @@ impl Hollow {
         Some(Outcome { how: How::Signaled(SIGTERM), sent: Some(SIGTERM), used, notes: Vec::new(), unfit: None })
     }
 
+    /// One stands still, or goes on.
+    pub fn turn(&mut self, name: Name, stop: bool, now: Span) {
+        let Some(&(began, end)) = self.began.get(&name) else { return };
+        if stop {
+            self.ends.remove(&(end, name));
+            self.stopped.entry(name).or_insert(now);
+        } else if let Some(since) = self.stopped.remove(&name) {
+            let later = |moment: Span| Span(moment.0.saturating_add(now.0 - since.0));
+            self.began.insert(name, (later(began), later(end)));
+            self.ends.insert((later(end), name));
+        }
+    }
+
     /// Ends those whose time has come.
     pub fn end(&mut self, now: Span) -> Vec<(Name, Outcome)> {
         let due: Vec<Name> = self.ends.iter().take_while(|(end, _)| *end <= now).map(|&(_, name)| name).collect();
@@ -44,6 +59,7 @@ impl Hollow {
     fn forget(&mut self, name: Name, now: Span) -> Option<Usage> {
         let (began, end) = self.began.remove(&name)?;
         self.ends.remove(&(end, name));
+        let now = self.stopped.remove(&name).unwrap_or(now);
         Some(Usage { walltime: Span(now.0 - began.0), ..Usage::default() })
     }
 }
@@ -79,5 +95,25 @@ mod tests {
         let outcome = hollow.cancel(Name::of(&launch), Span(3000)).unwrap();
         assert_eq!((outcome.sent, outcome.used.walltime), (Some(15), Span(2000)));
         assert_eq!(hollow.next(), None);
+    }
+
+    #[test]
+    fn a_pretended_job_that_stands_still_lasts_as_much_longer_and_uses_no_time() {
+        let mut hollow = Hollow::default();
+        let mut launch = launch();
+        launch.walltime = Some(Span::seconds(10));
+        let name = Name::of(&launch);
+        hollow.start(&launch, Span(0));
+        for moment in [4000, 5000] {
+            hollow.turn(name, true, Span(moment));
+        }
+        assert_eq!((hollow.next(), hollow.end(Span(90_000)).len()), (None, 0));
+        hollow.turn(name, false, Span(24_000));
+        hollow.turn(name, false, Span(25_000));
+        assert_eq!(hollow.next(), Some(Span(30_000)));
+        assert_eq!(hollow.end(Span(30_000))[0].1.used.walltime, Span(10_000));
+        hollow.start(&launch, Span(0));
+        hollow.turn(name, true, Span(4000));
+        assert_eq!(hollow.cancel(name, Span(9000)).unwrap().used.walltime, Span(4000));
     }
 }

@@ -94,6 +94,13 @@ impl Guard {
         }
     }
 
+    /// The job has stood still for so long: that was neither time over a limit nor time between two looks.
+    pub fn pass_over(&mut self, length: Span) {
+        self.over.values_mut().for_each(|since| *since = later(*since, length));
+        self.last.0 = later(self.last.0, length);
+        self.next = self.next.map(|next| later(next, length));
+    }
+
     /// Looks; how the job is to end if it is over one of its limits. `kin`: the processes that the same
     /// attempt runs here under other shepherds.
     pub fn look(

@@ -67,6 +67,8 @@ pub mod watch;
 
 pub mod sweep;
 
+pub mod pause;
+
 pub mod meter;
 
 pub mod limits;

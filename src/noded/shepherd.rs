@@ -421,6 +421,7 @@ impl Around<'_> {
             session,
             started: procfs::process(session).filter(|_| session > 0).map_or(0, |process| process.started),
             cgroup: cgroup.map(|group| Text(group.folder().as_os_str().as_bytes().to_vec())),
+            stopped: false,
             tmpdir: if self.own { Text(self.tmpdir.as_os_str().as_bytes().to_vec()) } else { Text::default() },
         };
         // Without it a lost shepherd's job is still found by its cookie.

@@ -40,6 +40,8 @@ pub enum Word {
     Forked(Name),
     /// The job runs, in this session.
     Running(Name, u32),
+    /// The job's processes, of this session, are all stopped, or go on.
+    Stopped(Name, u32, bool),
     /// The job is over, and files of it are being copied away.
     StagingOut(Name),
     /// How it ended is recorded; its shepherd has still to clear up.

@@ -40,6 +40,15 @@ pub fn signal(cgroup: Option<&Cgroup>, number: i32) {
     }
 }
 
+/// The same while they are to stay stopped: what would wake one of them is held back, all else waits for it.
+pub fn signal_stopped(cgroup: Option<&Cgroup>, number: i32) {
+    if number != SIGCONT {
+        for pid in processes(cgroup) {
+            process::send_signal(pid, number);
+        }
+    }
+}
+
 /// Ends every process of the job and waits until they are gone. `children` reports SIGCHLD.
 pub fn end(cgroup: Option<&Cgroup>, children: &SignalFd) {
     for round in 0..ROUNDS {

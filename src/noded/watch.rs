@@ -1,13 +1,16 @@
 //! Watching one running job: its start, its end, its walltime, and what noded orders meanwhile.
 
+mod stopping;
+
 use super::child::{Fault, Word};
 use super::control::Control;
 use super::folder::{Built, Identity, Name};
 use super::limits::{self, Guard};
 use super::meter::Meter;
+use super::pause::Pause;
 use super::shepherd::unable;
 use super::terminal::{Terminal, Turn};
-use super::{spawner, sweep};
+use super::{environment, spawner, sweep};
 use crate::model::bounds::{Bound, Times, Warning};
 use crate::model::job::{How, Outcome};
 use crate::model::text::Text;
@@ -61,6 +64,14 @@ pub struct Watch<'a> {
     output: Option<OwnedFd>,
     /// Whether noded has still to hear that it runs.
     unsaid: bool,
+    /// All its processes are to be stopped, until it is told to go on.
+    pause: Option<Pause>,
+    /// How long it has stood still before.
+    stood: Span,
+    /// Whether noded has still to hear whether they are.
+    unsaid_pause: bool,
+    /// The processors it is bound to.
+    bound: Vec<u16>,
     /// The last signal sent on somebody's order, or the TERM of an ending.
     sent: Option<i32>,
     ending: Option<Ending>,
@@ -106,6 +117,10 @@ impl<'a> Watch<'a> {
             errors: None,
             output: None,
             unsaid: false,
+            pause: None,
+            stood: Span(0),
+            unsaid_pause: false,
+            bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
             sent: None,
             ending: None,
             alone: false,
@@ -138,6 +153,7 @@ impl<'a> Watch<'a> {
                 self.take_signals(&signals, cgroup.as_ref());
             }
             self.attend_terminal(start.as_ref(), cgroup.as_ref());
+            self.keep_still(cgroup.as_ref());
             self.keep_time(cgroup.as_ref());
             self.keep_bounds(cgroup.as_ref(), &mut meter);
             if self.due(self.next_sample) && !self.over() {
@@ -154,8 +170,15 @@ impl<'a> Watch<'a> {
         self.status.is_some() && (self.alone || self.ending.as_ref().is_none_or(|ending| self.due(ending.kill_at)))
     }
 
+    /// Since it began, less what it has stood still.
     fn elapsed(&self) -> Span {
-        Span(clock::monotonic().0 - self.began.0)
+        let now = self.pause.as_ref().map_or_else(clock::monotonic, |pause| pause.since);
+        Span(now.0 - self.began.0 - self.stood.0)
+    }
+
+    /// When so much will have elapsed, if it does not stand still.
+    fn moment(&self, elapsed: Span) -> Span {
+        Span(self.began.0.saturating_add(self.stood.0).saturating_add(elapsed.0))
     }
 
     fn due(&self, moment: Span) -> bool {
@@ -173,14 +196,15 @@ impl<'a> Watch<'a> {
 
     fn timeout(&self) -> PollTimeout {
         let now = clock::monotonic().0;
-        let untold = self.ending.is_none();
-        let walltime = self.last_moment().filter(|_| untold).map(|last| self.began.0.saturating_add(last.0));
+        let untold = self.ending.is_none() && self.pause.is_none();
+        let walltime = self.last_moment().filter(|_| untold).map(|last| self.moment(last).0);
         let warning = self.warning().map(|(_, moment)| moment.0);
         let look = self.guard.next().filter(|_| untold && self.status.is_none()).map(|moment| moment.0);
         let kill = self.ending.as_ref().map(|ending| ending.kill_at.0);
-        let word = self.unsaid.then_some(now + SAY_AGAIN.0);
+        let word = (self.unsaid || self.unsaid_pause).then_some(now + SAY_AGAIN.0);
+        let pause = self.pause.as_ref().map(|pause| pause.next.0);
         let person = self.terminal.as_ref().and_then(|terminal| terminal.due()).map(|due| due.0);
-        let next = [walltime, warning, look, kill, word, person, Some(self.next_sample.0)];
+        let next = [walltime, warning, look, kill, word, pause, person, Some(self.next_sample.0)];
         let next = next.into_iter().flatten().min();
         let left = next.unwrap_or(i64::MAX).saturating_sub(now).clamp(0, 3_600_000);
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
@@ -253,6 +277,8 @@ impl<'a> Watch<'a> {
                 match order {
                     Control::Cancel(grace, signal) => self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None),
                     Control::Signal(number) => self.signal(cgroup, number),
+                    Control::Suspend => self.stop(cgroup),
+                    Control::Resume(cpus) => self.go_on(cgroup, cpus),
                     Control::Times(times) => self.bound(times),
                     Control::Message { output, errors, text } => self.pass_on(output, errors, &text),
                 }
@@ -269,7 +295,10 @@ impl<'a> Watch<'a> {
         if self.ending.is_none() {
             self.sent = Some(number);
         }
-        sweep::signal(cgroup, number);
+        match self.pause {
+            None => sweep::signal(cgroup, number),
+            Some(_) => sweep::signal_stopped(cgroup, number),
+        }
     }
 
     /// TERM now, KILL after `grace`. Telling it twice changes nothing.
@@ -285,6 +314,7 @@ impl<'a> Watch<'a> {
         self.sent = Some(signal);
         self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
         sweep::signal(cgroup, signal);
+        self.end_pause(cgroup);
         if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
             // A shell that talks to a person ignores TERM.
             process::send_signal(self.session.as_raw(), SIGHUP);
@@ -309,6 +339,7 @@ impl<'a> Watch<'a> {
             let kill_at = Span(clock::monotonic().0.saturating_add(self.launch.grace.0.max(0)));
             self.ending = Some(Ending { kill_at, overran: None });
             sweep::signal(cgroup, SIGHUP);
+            self.end_pause(cgroup);
         }
     }
 
@@ -316,7 +347,7 @@ impl<'a> Watch<'a> {
         self.say_running();
         self.warn(cgroup);
         match (&self.ending, self.times.walltime) {
-            (None, Some(limit)) if self.is_over_walltime() && self.status.is_none() => {
+            (None, Some(limit)) if self.pause.is_none() && self.is_over_walltime() && self.status.is_none() => {
                 let overran = How::Overran { used: self.elapsed(), limit };
                 self.tell_owner(&overran);
                 self.end(cgroup, self.launch.grace, Some(overran));
@@ -342,10 +373,14 @@ impl<'a> Watch<'a> {
     /// The warning that is still to be given, and when.
     fn warning(&self) -> Option<(Warning, Span)> {
         // Before its exec a signal would end it unseen.
-        let runs = self.warned.is_none() && self.ending.is_none() && self.errors.is_some() && self.status.is_none();
+        let runs = self.pause.is_none()
+            && self.warned.is_none()
+            && self.ending.is_none()
+            && self.errors.is_some()
+            && self.status.is_none();
         let warning = self.times.warning.filter(|_| runs)?;
         let left = self.times.walltime?.0.saturating_sub(warning.before.0).max(SETTLED.0);
-        Some((warning, Span(self.began.0.saturating_add(left))))
+        Some((warning, self.moment(Span(left))))
     }
 
     fn warn(&mut self, cgroup: Option<&Cgroup>) {
@@ -357,7 +392,7 @@ impl<'a> Watch<'a> {
 
     fn keep_bounds(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
         let due = self.guard.next().is_some_and(|moment| self.due(moment));
-        if !due || self.ending.is_some() || self.status.is_some() {
+        if !due || self.pause.is_some() || self.ending.is_some() || self.status.is_some() {
             return;
         }
         let kin = || kin(self.built, Name::of(self.launch));

@@ -152,6 +152,15 @@ impl<'s> Windows<'s> {
         barring.into_iter().find(|window| nodes.iter().any(|node| window.covers(node)))
     }
 
+    /// Whether a window keeps a job of a class that has begun out of some nodes between two moments; one that it is
+    /// inside of does not.
+    pub fn bar(&self, class: &ClassKey, inside: Option<&String>, nodes: &[String], span: (Time, Time)) -> bool {
+        let length = class.walltime.unwrap_or(span.1.since(span.0));
+        let others = self.barring(class, None, length, span).into_iter();
+        let mut others = others.filter(|window| inside.is_none_or(|own| window.name() != own));
+        others.any(|window| nodes.iter().any(|node| window.covers(node)))
+    }
+
     /// When windows close, later than a moment.
     pub fn ends_after(&self, moment: Time) -> impl Iterator<Item = Time> + use<'_, 's> {
         let ends = self.state.windows.values().map(|window| window.to);

@@ -224,10 +224,34 @@ impl<'s> Calendar<'s> {
         }
     }
 
+    /// Whether a claim on nodes where its job is already delays no promise if it stays until then.
+    pub fn leaves_promises(&mut self, space: &Space<'s>, claim: &Claim, until: Time) -> bool {
+        self.lets_pass(until) || matches!(self.open(space), Books::Pinned(pins) if pins.has_room(space, claim, until))
+    }
+
+    /// When such a claim can be had first for so long, beside all promises; None if nobody can tell.
+    pub fn earliest_again(&mut self, space: &Space<'s>, claim: &Claim, length: Span) -> Option<Time> {
+        match self.open(space) {
+            Books::Pinned(pins) => pins.earliest_again(space, claim, length),
+            Books::Counted(..) | Books::Shut(_) => None,
+        }
+    }
+
+    /// Keeps a part of such a claim from now on, and the whole from that moment on; `space` is what that leaves.
+    pub fn keep(&mut self, job: JobId, kept: Claim, at: Option<Time>, whole: (Claim, Span), space: &Space<'s>) {
+        if let Books::Pinned(pins) = self.open(space) {
+            pins.start(job, kept, at.unwrap_or(Time::NEVER), space);
+            let (claim, length) = whole;
+            at.into_iter().for_each(|at| pins.book(job, at, at + length, claim.clone()));
+        }
+    }
+
     fn open(&mut self, space: &Space<'s>) -> &mut Books<'s> {
         if let Books::Shut(started) = &mut self.books {
             let started = std::mem::take(started);
-            let measure = if self.state.windows.is_empty() { Measure::of(self.state, space) } else { None };
+            // A job that stands still goes on where it is: places matter.
+            let is_counted = self.state.windows.is_empty() && self.state.suspended.is_empty();
+            let measure = if is_counted { Measure::of(self.state, space) } else { None };
             self.books = match measure {
                 Some((measure, free)) => {
                     let tally = self.count(&measure, free, &started);

@@ -8,7 +8,7 @@ use super::usage::Usage;
 use crate::model::accrual::Eligibility;
 use crate::model::charge::Charge;
 use crate::model::credentials::Credentials;
-use crate::model::job::{Job, JobId, Share};
+use crate::model::job::{Job, JobId, Run, Share};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::pool::Pool;
@@ -78,6 +78,9 @@ pub enum Change<'a> {
         /// Of an element beyond what its array limits itself to (Q15): that limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond: Option<u32>,
+        /// The job itself, where it has given something up and waits to go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits: Option<Box<Cow<'a, Job>>>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -111,14 +114,15 @@ impl<'a> Change<'a> {
         match (open, job) {
             (Some((job, run)), _) => Change::Holds {
                 job: id,
-                shares: job.held(),
+                shares: job.held().iter().map(|share| run.kept(share)).collect(),
                 user: Cow::Borrowed(&job.owner.user),
                 tenant: Tenant::of(job, policy.placement.access),
-                until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
+                until: end_of(job, run, policy),
                 inside: None,
                 claimant: Some(Claimant::of(job)),
                 tenure: Tenure::of(job).map(Box::new),
                 beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
+                waits: (job.waits_to_go_on() && run.is_still()).then(|| Box::new(Cow::Borrowed(job))),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -132,6 +136,14 @@ impl<'a> Change<'a> {
             *until = closes.map_or(*until, |closes| closes.min(*until));
         }
         self
+    }
+}
+
+/// When a job's walltime is over. Of one that stands still nobody can tell.
+fn end_of(job: &Job, run: &Run, policy: &Policy) -> Time {
+    match run.is_still() {
+        true => Time::NEVER,
+        false => run.started + job.spec.walltime().unwrap_or(policy.default_walltime) + run.pauses().total,
     }
 }
 
@@ -162,13 +174,14 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure, beyond } => {
+            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure, beyond, waits } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
                 beyond.iter().for_each(|limit| self.standing.note_extra(*job, *limit));
                 claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
                 tenure.iter().for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
+                waits.iter().for_each(|waiting| self.stand_by(waiting));
             }
             Change::Asked(class) => self.await_answer(*class),
             Change::Answered(class, nodes) => {
@@ -244,6 +257,7 @@ mod tests {
     use super::*;
     use crate::model::event::Event;
     use crate::model::life::Moment;
+    use crate::model::suspension::Manner;
     use crate::model::time::Wall;
     use crate::model::window::Access;
     use crate::sched::fixture::{Scene, cluster, resources};
@@ -318,6 +332,7 @@ mod tests {
                 tenure: None,
                 claimant: None,
                 beyond: None,
+                waits: None,
             };
             match held.inside(Some("R1".to_string()), closes.map(Time)) {
                 Change::Holds { until, inside, .. } => (until.0, inside),
@@ -326,6 +341,21 @@ mod tests {
         };
         let inside = Some("R1".to_string());
         assert_eq!([None, Some(50), Some(70)].map(until), [(60, inside.clone()), (50, inside.clone()), (60, inside)]);
+    }
+
+    /// A job that waits to go on.
+    fn suspended(scene: &Scene) -> Job {
+        let (mut job, rules, accrual) = (scene.job(8, "select=1:ncpus=1"), Default::default(), Default::default());
+        let manner = Manner::For { job: JobId::job(9), releases: vec!["ncpus".into()] };
+        for event in [
+            Event::Started { attempt: 1, shares: vec![], score: Some(0.5), extra: false },
+            Event::Launched { attempt: 1, session: 1, boot: "b".into() },
+            Event::SuspendWanted { by: "s".into(), attempt: 1, manner },
+            Event::Suspended { attempt: 1 },
+        ] {
+            job.apply(&event, Moment { now: Time(0), wall: Wall(0), rules, accrual });
+        }
+        job
     }
 
     #[test]
@@ -338,6 +368,7 @@ mod tests {
             Change::NoNode("n1".into()),
             Change::Accrues(job.id, job.life.eligibility),
             Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
+            Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
             Change::Gone(job.id),
         ] {
             let text = serde_json::to_string(&Entry::Change(change)).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
 //! allocate, distribute and launch -- or record why not, promise the first blocked its start, and tell
-//! those to make way that should.
+//! those to make way that should. What is suspended goes on in its turn among them.
 
 use super::ledger::{Ledger, Refused};
 use super::matching::Placement;
@@ -10,11 +10,10 @@ use super::memory::Memory;
 use super::plan::{Plan, Start};
 use super::priority::{self, Candidate, Ranking};
 use super::resolution::Resolved;
+use super::resuming::Turns;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{
-    eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling,
-};
+use super::{eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -59,7 +58,8 @@ pub(super) fn decide<'s>(
     for near in &resolved.passes {
         nearness::start_near(priority::rank(state, near), resolved, &mut ledger);
     }
-    start_all(priority::rank(state, resolved), &mut ledger, memory);
+    let suspended = Turns::of(&ledger, policy);
+    start_all(priority::rank(state, resolved), suspended, &mut ledger, memory);
     softly::start_over_soft(resolved, &mut ledger);
     expansion::start_extras(resolved, &mut ledger);
     preemption::run(resolved, &mut ledger);
@@ -67,8 +67,9 @@ pub(super) fn decide<'s>(
 }
 
 /// Starts what may start, in its order, and says of all else why not.
-fn start_all<'s>(mut ranking: Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut Memory) {
+fn start_all<'s>(mut ranking: Ranking<'s>, mut suspended: Turns, ledger: &mut Ledger<'s>, memory: &mut Memory) {
     while let Some(job) = ranking.next() {
+        suspended.before(job, ledger);
         if ledger.has_started(job.job) {
             ranking.follow(job);
             continue;
@@ -89,6 +90,7 @@ fn start_all<'s>(mut ranking: Ranking<'s>, ledger: &mut Ledger<'s>, memory: &mut
             }
         }
     }
+    suspended.rest(ledger);
 }
 
 pub(super) fn place<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Result<(Start, Claim), Arc<Reason>> {

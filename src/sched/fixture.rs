@@ -9,6 +9,7 @@
 //!
 //! Text that cannot be read panics: it is the test that is wrong.
 
+use super::change::Change;
 use super::holdings::Claimant;
 use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State, Tenant};
@@ -18,7 +19,9 @@ use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
 use crate::model::check;
+use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
+use crate::model::life::Moment;
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};
 use crate::model::queue::Queue;
@@ -26,8 +29,9 @@ use crate::model::reason::Reason;
 use crate::model::resource::{Definition, Kind, ResourceList, Resources, Value};
 use crate::model::select::{Arrangement, Chunk, Place, Request, Select, Sharing};
 use crate::model::state::{Holds, State as Standing};
+use crate::model::suspension::Manner;
 use crate::model::text::Text;
-use crate::model::time::{Span, Time};
+use crate::model::time::{Span, Time, Wall};
 use crate::model::wishes::{self, Wishes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -177,11 +181,44 @@ impl Scene {
             score: Some(score),
             rerunnable: true,
             processors: 1,
+            can_stop: true,
             ..Tenure::default()
         };
         also(&mut tenure);
         self.state.set_tenure(id, tenure);
         self
+    }
+
+    /// A job that ran from second 0 on on these nodes, stands still since then, and waits to go on: it gave up its
+    /// processors.
+    pub fn suspended(mut self, id: u64, text: &str, nodes: &str, since: i64, score: f64) -> Scene {
+        let mut job = self.job(id, text);
+        let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
+        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
+        let manner = Manner::For { job: JobId::job(99), releases: vec!["ncpus".to_string()] };
+        let by = "Scheduler@porch".to_string();
+        for (at, event) in [
+            (0, Event::Started { attempt: 1, shares, score: Some(score), extra: false }),
+            (0, Event::Launched { attempt: 1, session: 1, boot: "b".to_string() }),
+            (since, Event::SuspendWanted { by, attempt: 1, manner }),
+            (since, Event::Suspended { attempt: 1 }),
+        ] {
+            let (rules, accrual) = (Default::default(), Default::default());
+            job.apply(&event, Moment { now: Time(at * 1000), wall: Wall(at), rules, accrual });
+        }
+        self.state.make(&Change::of(job.id, Some(&job), &self.policy));
+        self
+    }
+
+    /// What a cycle lets go on: `"1 on n1 with 0,1 until 60"`, in seconds.
+    pub fn resumes(&self) -> String {
+        let resumes = self.plan().resumes.into_iter().map(|resume| {
+            let nodes: Vec<&str> = resume.shares.iter().map(|share| share.node.as_str()).collect();
+            let cpus: Vec<String> = resume.shares.iter().flat_map(|share| &share.cpus).map(u16::to_string).collect();
+            let until = resume.until.0 / 1000;
+            format!("{} on {} with {} until {until}", resume.job, nodes.join(","), cpus.join(","))
+        });
+        resumes.collect::<Vec<_>>().join("; ")
     }
 
     /// Elements of a waiting array, by position, have begun, wherever they run.
@@ -228,6 +265,9 @@ impl Scene {
     /// Takes over a plan's promises, and carries out its starts.
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
+        for resume in &plan.resumes {
+            self.state.occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
+        }
         for start in &plan.starts {
             let tenure = self.state.tenure_to_be(&self.policy, start, plan.now);
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);

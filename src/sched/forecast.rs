@@ -8,7 +8,7 @@ use super::plan::{Plan, Start};
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::State;
 use crate::model::array::Standing;
-use crate::model::job::JobId;
+use crate::model::job::{JobId, Share};
 use crate::model::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::policy::Policy;
 use crate::model::preemption::Action;
@@ -106,6 +106,12 @@ impl Course {
         for way in plan.preempts.iter().filter(|way| way.action != Action::Finish) {
             self.make_way(way.job);
         }
+        for resume in &plan.resumes {
+            self.state.occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
+            let nodes = distinct(&resume.shares);
+            let prospect = Prospect::Starts { at: plan.now, end: resume.until, nodes };
+            self.starts.push(Foreseen { job: resume.job, prospect });
+        }
         for start in &plan.starts {
             if start.preemptible {
                 self.note_filler(start.job);
@@ -178,8 +184,12 @@ impl Course {
 
 /// The nodes of a start, each once, in the order of its chunks.
 pub(super) fn nodes_of(start: &Start) -> Vec<String> {
+    distinct(&start.shares)
+}
+
+fn distinct(shares: &[Share]) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let names = start.shares.iter().map(|share| share.node.as_str());
+    let names = shares.iter().map(|share| share.node.as_str());
     names.filter(|name| seen.insert(*name)).map(str::to_string).collect()
 }
 

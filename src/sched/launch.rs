@@ -58,6 +58,17 @@ impl Numbers {
     }
 }
 
+impl Numbers {
+    /// The same for a share that gave up some of what it had, with the numbers of that: the others it keeps.
+    pub fn hand_out_again(&mut self, cluster: &Cluster, node: NodeIx, whole: &Share, needed: &Share) -> Share {
+        let Share { cpus, gpus, .. } = self.hand_out(cluster, node, needed.clone());
+        let again = |had: &[u16], gave_up: bool, got: Vec<u16>| if gave_up { got } else { had.to_vec() };
+        let gave_up = |name: &str| needed.taken.iter().any(|(taken, _)| taken == name);
+        let (cpus, gpus) = (again(&whole.cpus, gave_up("ncpus"), cpus), again(&whole.gpus, gave_up("ngpus"), gpus));
+        Share { cpus, gpus, ..whole.clone() }
+    }
+}
+
 impl Free {
     fn on(cluster: &Cluster, node: NodeIx) -> Free {
         let node = cluster.node(node);

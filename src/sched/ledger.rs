@@ -4,6 +4,8 @@ mod bounds;
 
 mod evictions;
 
+mod resumptions;
+
 mod refusals;
 
 pub use refusals::Refused;
@@ -440,7 +442,7 @@ impl<'s> Ledger<'s> {
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
             let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
-            self.keep_for(candidate.job, &ways);
+            self.keep_what_fillers_give(candidate.job, &ways);
             self.plan.preempts.extend(ways);
         }
         Some(at)

@@ -135,7 +135,7 @@ impl Memory {
     /// Takes note of what a cycle has come to.
     pub(super) fn conclude(&mut self, state: &State, policy: &Policy, plan: &Plan) {
         let before = self.conclusion.take();
-        if !plan.starts.is_empty() || !plan.preempts.is_empty() {
+        if !plan.starts.is_empty() || !plan.preempts.is_empty() || !plan.resumes.is_empty() {
             return;
         }
         let known = before.map(|before| before.policy).filter(|known| **known == *policy);

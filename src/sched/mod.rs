@@ -177,6 +177,11 @@ mod standing;
 
 mod limited;
 
+// What stands still, and goes on in its turn.
+mod suspended;
+
+mod resuming;
+
 // Who may use what reservations set aside?
 mod admission;
 

@@ -174,6 +174,27 @@ impl<'s> Pins<'s> {
         self.future(now, ix).worst(from, until)
     }
 
+    /// Whether what a claim takes stays free from now on, for a job that is on these nodes already.
+    pub fn has_room(&self, now: &Space<'s>, claim: &Claim, until: Time) -> bool {
+        let is_enough = |(&ix, taken): (&NodeIx, &Amounts)| fits_in(&self.worst_room(now, ix, self.now, until), taken);
+        claim.holds.iter().all(is_enough)
+    }
+
+    /// The first moment from which that is so, for so long; None if it never is.
+    pub fn earliest_again(&self, now: &Space<'s>, claim: &Claim, length: Span) -> Option<Time> {
+        let futures: Vec<(Future, &Amounts)> =
+            claim.holds.iter().map(|(&ix, taken)| (self.future(now, ix), taken)).collect();
+        let mut moments: Vec<Time> =
+            futures.iter().flat_map(|(future, _)| future.steps.iter().map(|(begin, _)| *begin)).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let is_enough = |at: Time| {
+            let mut worst = futures.iter().map(|(future, taken)| (future.worst(at, at + length), taken));
+            worst.all(|(room, taken)| fits_in(&room, taken))
+        };
+        moments.into_iter().find(|&at| is_enough(at))
+    }
+
     /// All that is known to begin or end on a node later than now.
     fn changes(&self, ix: NodeIx) -> Vec<Change> {
         let tenants = self.state.cluster.node(ix).tenants.iter().filter_map(|(job, hold)| {
@@ -390,6 +411,11 @@ fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement
     let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
     let known = known.filter(|known| known.len() as u64 == shape.instances)?;
     Some(Placement { picks: known.into_iter().zip(chunks).collect() })
+}
+
+/// Whether these amounts are left of a node; what the whole system has is not looked at.
+fn fits_in(room: &Room, taken: &[i64]) -> bool {
+    taken.iter().zip(&room.free).all(|(taken, free)| *taken == 0 || taken <= free)
 }
 
 /// What a node has left from now on, step by step.

@@ -1,5 +1,6 @@
 //! What comes out of a cycle: starts, promises, and one verdict for every class that waits.
 
+use super::amounts::subtract;
 use super::cluster::{Hold, NodeIx, Room};
 use super::eligible::Eligible;
 use super::pools::Pools;
@@ -34,6 +35,20 @@ pub struct Start {
     pub preemptible: bool,
     /// It is an element beyond so many that its array limits itself to, in room that nobody else wanted (Q15).
     pub beyond: Option<u32>,
+}
+
+/// A suspended job that goes on now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resume {
+    /// Which.
+    pub job: JobId,
+    /// What it has again, with the numbers that are its own from now on. To be handed to `State::occupy`, as the
+    /// rest is.
+    pub shares: Vec<Share>,
+    /// Whose it is and who else may be there.
+    pub exclusive: Tenant,
+    /// When its walltime is over.
+    pub until: Time,
 }
 
 /// A running job that is to make way.
@@ -85,6 +100,8 @@ pub struct Plan {
     pub now: Time,
     /// In the order decided.
     pub starts: Vec<Start>,
+    /// Suspended jobs that go on, in the order decided.
+    pub resumes: Vec<Resume>,
     /// Jobs that are to make way; once they have, another cycle starts those they make way for.
     pub preempts: Vec<Preemption>,
     /// The promises in force.
@@ -107,6 +124,7 @@ impl Plan {
         Plan {
             now,
             starts: Vec::new(),
+            resumes: Vec::new(),
             preempts: Vec::new(),
             bookings: Vec::new(),
             verdicts: Vec::new(),
@@ -148,7 +166,7 @@ impl Plan {
     }
 
     /// Whether the starts can all happen in this state: each job waits there, gets all its chunks
-    /// as arranged, and no node is given away twice. The error names the job and the fault.
+    /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go on. The error names the job and the fault.
     pub fn audit(&self, state: &State) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
         let mut audit = Audit { state, by_use: &self.by_use, pools, rooms: BTreeMap::new(), numbers: BTreeSet::new() };
@@ -156,6 +174,9 @@ impl Plan {
         for start in &self.starts {
             let once = if seen.insert(start.job) { Ok(()) } else { Err("started twice".to_string()) };
             once.and_then(|()| audit.start(start)).map_err(|fault| format!("job {}: {fault}", start.job))?;
+        }
+        for resume in &self.resumes {
+            audit.resume(resume).map_err(|fault| format!("job {}: {fault}", resume.job))?;
         }
         Ok(())
     }
@@ -177,6 +198,26 @@ impl Audit<'_> {
         self.arrangement(start, shape)?;
         for (ix, hold) in self.state.holds_of(&start.shares, start.exclusive)? {
             self.node(ix, &hold, start.exclusive)?;
+        }
+        Ok(())
+    }
+
+    /// What it needs beyond what it has.
+    fn resume(&mut self, resume: &Resume) -> Result<(), String> {
+        let suspended = self.state.suspended.get(&resume.job).ok_or("does not wait to go on")?;
+        let places = |shares: &[Share]| shares.iter().map(|share| share.node.clone()).collect::<Vec<_>>();
+        if places(&resume.shares) != places(&suspended.shares) {
+            return Err("goes on elsewhere".to_string());
+        }
+        let again = suspended.needed.iter().zip(&resume.shares).map(|(needed, whole)| {
+            let of = |name: &str, numbers: &[u16]| match needed.taken.iter().any(|(taken, _)| taken == name) {
+                true => numbers.to_vec(),
+                false => Vec::new(),
+            };
+            Share { cpus: of("ncpus", &whole.cpus), gpus: of("ngpus", &whole.gpus), ..needed.clone() }
+        });
+        for (ix, hold) in self.state.cluster.holds(&again.collect::<Vec<_>>(), resume.exclusive)? {
+            self.amounts(ix, &hold)?;
         }
         Ok(())
     }
@@ -206,6 +247,16 @@ impl Audit<'_> {
         if !room.admits(tenant) {
             return Err(format!("{} is not free to join", node.name));
         }
+        self.amounts(ix, hold)?;
+        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
+        room.join(tenant);
+        Ok(())
+    }
+
+    /// What is taken of a node, and of the whole system.
+    fn amounts(&mut self, ix: NodeIx, hold: &Hold) -> Result<(), String> {
+        let node = self.state.cluster.node(ix);
+        let room = self.rooms.entry(ix).or_insert_with(|| node.room.clone());
         let mut amounts = hold.taken.iter().zip(&room.free).enumerate();
         if amounts.any(|(index, (taken, free))| *taken > 0 && taken > free && !self.by_use.contains(&index)) {
             return Err(format!("{} is over-committed", node.name));
@@ -215,7 +266,7 @@ impl Audit<'_> {
         if pooled.into_iter().any(|index| hold.taken[index] > 0 && self.pools.free(index) < 0) {
             return Err("takes more than the system has".to_string());
         }
-        room.admit(&hold.taken, hold.tenant);
+        subtract(&mut room.free, &hold.taken);
         let cpus = hold.cpus.iter().map(|&number| (ix, false, number));
         let gpus = hold.gpus.iter().map(|&number| (ix, true, number));
         let is_taken = |&(_, is_gpu, number): &(NodeIx, bool, u16)| {
@@ -241,6 +292,10 @@ impl fmt::Display for Plan {
                 f.write_str(" as an extra")?;
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
+        }
+        for Resume { job, shares, until, .. } in &self.resumes {
+            let nodes: Vec<&str> = shares.iter().map(|share| share.node.as_str()).collect();
+            writeln!(f, "resume {job}  {}, for {}", runs(&nodes), self.ahead(*until))?;
         }
         for Preemption { job, by, action, .. } in &self.preempts {
             let whom = by.map_or("nobody".to_string(), |by| by.to_string());

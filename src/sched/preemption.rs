@@ -96,8 +96,8 @@ pub fn way_for<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Option<Way> {
     for &trigger in &ledger.preemption().triggers {
         let Some(mut rivalry) = Rivalry::open(trigger, ledger) else { continue };
         if rivalry.may_preempt(job, ledger) {
-            candidates += rivalry.yielding_to(job).len() as u64;
-            protected += rivalry.protected_from(job);
+            let (asked, barred) = rivalry.below(job);
+            (candidates, protected) = (candidates + asked, protected + barred);
         }
     }
     Some(Way::Barred { candidates, protected })

@@ -79,6 +79,11 @@ impl Room {
     /// One job more, with these amounts.
     pub fn admit(&mut self, taken: &[i64], tenant: Tenant) {
         subtract(&mut self.free, taken);
+        self.join(tenant);
+    }
+
+    /// One job more, its amounts left aside.
+    pub fn join(&mut self, tenant: Tenant) {
         self.tenants += 1;
         match tenant.on(self.bounds) {
             Tenancy::Nodes | Tenancy::Hosts => self.alone += 1,

@@ -21,6 +21,7 @@ use super::ranks::Ranks;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
+use super::suspended::Suspended;
 use super::turns::Served;
 use super::usage::Usage;
 use super::wait::Wait;
@@ -81,6 +82,8 @@ pub struct State {
     pub(super) limited: Limited,
     /// What runs, by whose it is.
     pub(super) holdings: Holdings,
+    /// What stands still and waits to go on.
+    pub(super) suspended: BTreeMap<JobId, Arc<Suspended>>,
 }
 
 /// What is taken on a node.
@@ -120,6 +123,7 @@ impl State {
             expanding: BTreeSet::new(),
             limited: Limited::default(),
             holdings: Holdings::default(),
+            suspended: BTreeMap::new(),
         }
     }
 
@@ -366,7 +370,7 @@ impl State {
 
     /// Whether nothing waits.
     pub fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.is_empty() && self.suspended.is_empty()
     }
 
     /// The class of a candidate; None for a job that is not one.

@@ -3,7 +3,7 @@
 //! A space is an overlay: it borrows the cluster's buckets and keeps only what differs, so opening
 //! one costs the number of buckets, and a claim costs the nodes it touches.
 
-use super::amounts::Amounts;
+use super::amounts::{Amounts, subtract};
 use super::bucket::{Bucket, Head, Merged};
 use super::cluster::{Cluster, Condition, Key, KindIx, NodeIx, Room};
 use super::columns::Columns;
@@ -239,6 +239,19 @@ impl<'s> Space<'s> {
         room.admit(taken, tenant.into());
         self.refile(ix, room);
         self.change_pools(taken, -1);
+    }
+
+    /// A job that is on a node takes more of it.
+    pub fn reduce(&mut self, ix: NodeIx, taken: &[i64]) {
+        let mut room = self.room(ix).clone();
+        subtract(&mut room.free, taken);
+        self.refile(ix, room);
+        self.change_pools(taken, -1);
+    }
+
+    /// What is free of a resource of the whole system.
+    pub fn shared(&self, index: usize) -> i64 {
+        self.free[index]
     }
 
     /// One job less on a node. From then on it is the space of a later moment.

@@ -6,7 +6,7 @@ use super::plan::Start;
 use super::snapshot::State;
 use crate::model::charge::Held;
 use crate::model::cluster_path::ClusterPath;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Run};
 use crate::model::policy::{Components, Policy};
 use crate::model::preemption::{Action, Yielding};
 use crate::model::time::{Span, Time};
@@ -33,8 +33,12 @@ pub struct Tenure {
     pub walltime: Option<Span>,
     /// How many processors it has.
     pub processors: u32,
-    /// What it was told in this attempt.
+    /// What it was told in this attempt and has not done yet.
     pub told: Option<Yielding>,
+    /// Whether it is suspended, or to be.
+    pub suspended: bool,
+    /// Whether it can be.
+    pub can_stop: bool,
 }
 
 impl Tenure {
@@ -51,7 +55,9 @@ impl Tenure {
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
-            told: job.life.yielding.clone().filter(|told| told.at >= run.started),
+            told: job.life.yielding.clone().filter(|told| told.at >= run.started && is_awaited(told, run)),
+            suspended: run.suspension.is_some(),
+            can_stop: job.can_be_suspended(),
         })
     }
 
@@ -76,11 +82,18 @@ impl Tenure {
     /// Whether it can make way like this.
     pub fn can(&self, action: Action) -> bool {
         match action {
-            Action::Suspend | Action::Delete | Action::Finish => true,
+            Action::Delete | Action::Finish => true,
+            Action::Suspend => self.can_stop,
             Action::Checkpoint => self.checkpoints && self.rerunnable,
             Action::Requeue => self.rerunnable,
         }
     }
+}
+
+/// Whether it has still to be done what a job was told: one that was to be suspended stands still at last,
+/// and goes on later.
+fn is_awaited(told: &Yielding, run: &Run) -> bool {
+    told.action != Action::Suspend || (run.suspension.is_some() && !run.is_still())
 }
 
 impl State {
@@ -98,6 +111,8 @@ impl State {
             walltime: class.walltime,
             processors: Held::of(&start.shares).cores,
             told: None,
+            suspended: false,
+            can_stop: false,
         })
     }
 

@@ -41,7 +41,7 @@ impl Desk<'_> {
     /// known of that now is what stays in the accounts. Until now the attempt has had its nodes.
     pub fn of_forced(&self, job: &Job) -> Option<Row> {
         let run = job.life.open_run()?;
-        Some(self.row(job, Some((run, job.life.used)), self.now.since(run.started)))
+        Some(self.row(job, Some((run, job.life.used)), self.now.since(run.started + run.stood_still(self.now))))
     }
 
     /// The row for a job that has ended just now and does not run.
@@ -55,8 +55,9 @@ impl Desk<'_> {
         let held = Held::of(&shares);
         let kept = run.map_or_else(Held::default, |run| Held::of(&run.shares));
         let released = run.map_or(0, Run::released_core_ms);
-        let ended = run.map_or(self.now, |run| (run.started + lasted).min(self.now));
-        let length = run.map_or(Span(0), |run| ended.since(run.started));
+        let stood = run.map_or(Span(0), |run| run.stood_still(self.now));
+        let ended = run.map_or(self.now, |run| (run.started + lasted + stood).min(self.now));
+        let length = run.map_or(Span(0), |run| Span(ended.since(run.started + stood).0.max(0)));
         let entry = Entry {
             job: job.id,
             attempt: run.map_or(0, |run| run.attempt),

@@ -176,7 +176,8 @@ fn overtakers(ledger: &Ledger, id: JobId) -> Vec<Overtaker> {
     let place = (job.rank(), job.id.number);
     let passed = |other: &Arc<Job>| {
         let run = other.life.open_run().filter(|run| run.started > since)?;
-        let end = run.started + other.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
+        let walltime = other.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
+        let end = run.until(walltime, ledger.now);
         let came_later = (other.rank(), other.id.number) > place;
         came_later.then_some(Overtaker { job: other.id, started: run.started, end })
     };

@@ -7,7 +7,7 @@ use crate::model::bonds::{self, Bonds};
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::refusal::Refusal;
-use crate::model::state::{Holds, State};
+use crate::model::state::Holds;
 use std::sync::Arc;
 
 /// A job as it is, and as it would be.
@@ -28,7 +28,7 @@ impl Desk<'_> {
         }
         let before = Draft::of(&job);
         let is_member = |group: &str| is_member(&job.owner, group);
-        let context = self.context(&job.owner, job.life.state == State::Running, &is_member);
+        let context = self.context(&job.owner, job.life.state.is_under_way(), &is_member);
         let mut after = attribute::alter(&before, settings, &context)?;
         self.wait_for_named(&job.owner, &mut after);
         let above = self.fit_again(&job, &mut after.spec)?;

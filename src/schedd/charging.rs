@@ -24,7 +24,7 @@ pub fn rebuild(rules: UsageRules, spool: &Spool) -> Result<Usage, SpoolError> {
 
 /// The charge that goes on for a job; None if it does not run, or is not charged.
 pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
-    let run = job.life.open_run()?;
+    let run = job.life.open_run().filter(|run| !run.is_still())?;
     charged(setup, job).map(|factor| Charge::of(job, run, factor))
 }
 
@@ -33,13 +33,25 @@ pub fn of_running(setup: &Setup, job: &Job) -> Option<Charge> {
 pub fn of_ended(setup: &Setup, job: &Job, event: Option<&Event>, now: Time) -> Option<Charge> {
     let run = job.life.run.as_ref().filter(|run| !run.open)?;
     let factor = charged(setup, job)?;
-    Some(Charge::of(job, run, factor).until((run.started + lasted(job, event)).min(now)))
+    let charge = Charge::of(job, run, factor);
+    // What it lasted before it stood still last has been charged.
+    let before = charge.from.since(run.started + run.pauses().total).max(Span(0));
+    let rest = Span(lasted(job, event).0.saturating_sub(before.0).max(0));
+    let to = (charge.from + rest).min(now);
+    Some(charge.until(to))
+}
+
+/// The charge for what a job had until it stood still just now: that costs it nothing, whatever it holds.
+pub fn of_stopped(setup: &Setup, job: &Job, now: Time) -> Option<Charge> {
+    let run = job.life.open_run()?;
+    charged(setup, job).map(|factor| Charge::of(job, run, factor).until(now))
 }
 
 /// The charge for what a running job has given back just now.
 pub fn of_released(setup: &Setup, job: &Job, released: &[Share], now: Time) -> Option<Charge> {
     let run = job.life.open_run()?;
     let part = Run { shares: released.to_vec(), ..run.clone() };
+    let now = run.suspension.as_ref().and_then(|suspension| suspension.still).unwrap_or(now);
     charged(setup, job).map(|factor| Charge::of(job, &part, factor).until(now))
 }
 

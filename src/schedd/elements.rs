@@ -8,7 +8,7 @@ use crate::model::job::{Attempt, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::signal;
 use crate::model::spans::Spans;
-use crate::model::state::State;
+use crate::model::suspension::Turn;
 use std::sync::Arc;
 
 impl Desk<'_> {
@@ -23,7 +23,7 @@ impl Desk<'_> {
 
     /// The jobs that an id stands for when something is done to running jobs: itself, or the elements
     /// of an array that have begun, all or these alone.
-    fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
+    pub(super) fn begun(&self, id: JobId, only: Option<Indices>) -> Result<Vec<JobId>, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
         let (Some(indices), Some(elements)) = (job.indices(), &job.elements) else { return Ok(vec![id]) };
         let only = only.or(id.index().map(Indices::one));
@@ -61,7 +61,7 @@ impl Desk<'_> {
     pub(super) fn rerun(&mut self, id: JobId, only: Option<Indices>) -> Result<Granted, Refusal> {
         let job = self.live(id.parent().unwrap_or(id))?;
         self.caller.must_be_privileged()?;
-        let runs = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.state == State::Running);
+        let runs = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.state.is_under_way());
         let running: Vec<JobId> = self.begun(id, only)?.into_iter().filter(runs).collect();
         match () {
             () if running.is_empty() => return Err(Refusal::bad_state()),
@@ -75,7 +75,7 @@ impl Desk<'_> {
     }
 
     /// Why nothing of this can be signalled.
-    fn not_running(&self, id: JobId) -> Refusal {
+    pub(super) fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.ledger.job(array));
         let standing = array.zip(id.index()).and_then(|(array, index)| array.standing(index));
         match standing {
@@ -85,6 +85,9 @@ impl Desk<'_> {
     }
 
     pub(super) fn signal(&mut self, id: JobId, only: Option<Indices>, name: &str) -> Result<Granted, Refusal> {
+        if let Some(turn) = Turn::named(name) {
+            return self.turn(id, only, turn);
+        }
         self.owned(id.parent().unwrap_or(id))?;
         let signal = signal::parse(name).ok_or_else(Refusal::unknown_signal)?;
         let attempt = |id: JobId| -> Option<(JobId, Attempt)> {

@@ -54,7 +54,7 @@ impl Desk<'_> {
     /// Holds an altered job against what its queue takes and against limits on what is queued; it gets what goes
     /// without saying there (M27, F4, I19). One that runs is there already. What is to be said besides.
     pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
-        if before.life.state == State::Running {
+        if before.life.state.is_under_way() {
             return Ok(Vec::new());
         }
         let (comer, owner) = (Comer::Known(before.id), &before.owner);

@@ -18,6 +18,7 @@ mod ending;
 
 mod impossible;
 
+mod maintenance;
 mod outside;
 
 mod setups;
@@ -320,13 +321,18 @@ impl Ledger {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let was = job.life.state;
         let was_open = job.life.open_run().is_some();
+        let was_maintained = job.is_maintained_under();
         job.apply(&event, moment);
+        let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
         let (desk, is_forced) =
             (desk(&self.setup, &self.clock, moment.now), matches!(event, Event::DeleteWanted { force: true, .. }));
         if let Event::NodesReleased { division, .. } = &event {
             self.uses.note(&division.released, moment.now);
             self.tick.release(&desk, job, division);
+        }
+        if matches!(event, Event::Suspended { .. }) {
+            self.tick.stop(&desk, job);
         }
         let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
         self.triggers.note_event(&event, job, closed);
@@ -346,6 +352,9 @@ impl Ledger {
         self.tick.changes.push(Row::Event(moment.now, id, event));
         self.reschedule(id);
         self.tell_array(id);
+        if was_maintained != is_maintained {
+            self.maintain_nodes(id, is_maintained);
+        }
     }
 
     /// The attempt that a start of this job would be; None if it cannot be started.

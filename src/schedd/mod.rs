@@ -67,6 +67,7 @@ pub mod steering;
 pub mod releasing;
 
 mod retrying;
+mod suspending;
 
 pub mod terminating;
 

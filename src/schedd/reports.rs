@@ -2,13 +2,13 @@
 
 use super::ledger::Ledger;
 use super::releasing;
-use super::tasks;
+use super::suspending;
+use super::tasks::{self, TaskName};
 use crate::model::bounds::Times;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
-use crate::model::state::State;
 use crate::model::time::Span;
 use crate::wire::order::{Order, Standing};
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ pub fn attempt_stands(
             }
             orders.push(Order::Confirm { job: id, attempt, task: 0 });
         }
-        (Standing::Running(session), Some(run)) if run.session.is_none() => {
+        (Standing::Running(session) | Standing::Suspended(session), Some(run)) if run.session.is_none() => {
             ledger.happen(id, Event::Launched { attempt, session: *session, boot: boot.to_string() });
         }
         // An attempt we know nothing of, or have given up: it must not run on.
@@ -103,13 +103,14 @@ pub fn attempt_stands(
             let grace = ledger.setup.config.launch.grace;
             orders.push(Order::Cancel { job: id, attempt, task: 0, grace, signal: None });
         }
-        (Standing::Running(_), Some(run)) => {
+        (Standing::Running(_) | Standing::Suspended(_), Some(run)) => {
             if run.silent {
                 ledger.happen(id, Event::ContactRegained);
             }
             let times = ledger.job(id).map(|job| Times::of(&job.spec)).unwrap_or_default();
             orders.push(Order::Walltime { job: id, attempt, times });
             orders.extend(ledger.job(id).and_then(|job| releasing::places(job, 0)));
+            suspending::part_stands(ledger, TaskName { job: id, attempt, task: 0 }, standing, orders);
         }
         (Standing::Starting, Some(_)) => {}
     }
@@ -126,7 +127,7 @@ fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
         }
         None => {
             let boot = boot.to_string();
-            Node { facts, offline: false, up: true, boot, comment: None, changed: now, used: None }
+            Node { facts, offline: false, up: true, boot, comment: None, changed: now, used: None, maintenance: vec![] }
         }
     };
     ledger.set_node(node);
@@ -182,7 +183,7 @@ pub fn note_silence(ledger: &mut Ledger) {
     let nodes: Vec<String> = ledger.nodes().filter(silent).map(|node| node.facts.name.clone()).collect();
     for node in nodes {
         let tasks = tasks::running_on(ledger, |name| name == node);
-        let tasks = tasks.into_iter().filter(|job| job.life.state == State::Running);
+        let tasks = tasks.into_iter().filter(|job| job.life.state.is_under_way());
         for job in running_on(ledger, |name| name == node).into_iter().chain(tasks) {
             if ledger.job(job.id).and_then(|job| job.life.open_run()).is_some_and(|run| !run.silent) {
                 ledger.happen(job.id, Event::ContactLost { node: node.clone() });

@@ -259,7 +259,7 @@ fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Opt
     }
     let walltime = job.spec.walltime().unwrap_or(ledger.setup.policy.default_walltime);
     let (now, by) = (ledger.now, format!("{}@{}", job.owner.user, job.spec.submit_host));
-    let to = ledger.clock().wall(run.started + walltime);
+    let to = ledger.clock().wall(run.until(walltime, now));
     let shares = run.shares.clone();
     let id = format!("R{}", ledger.take_number(false).number);
     let asked = Reserving { name, job: Some(job.id), ..Reserving::default() };

@@ -70,6 +70,7 @@ impl Scene {
     fn is_true_of(&self, job: JobId, ledger: &Ledger) -> bool {
         match ledger.cluster().class_of(job) {
             Some(_) => ledger.cluster().has_as_it_is(job, &self.state),
+            None if ledger.cluster().waits_to_go_on(job) => self.state.waits_to_go_on(job),
             None => self.state.class_of(job).is_some() || !ledger.is_candidate(job),
         }
     }

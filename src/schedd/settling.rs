@@ -18,7 +18,7 @@ pub struct Settling(BTreeSet<String>);
 impl Settling {
     /// Waits for those of the nodes, as the spool has them, that jobs could be started on.
     pub fn of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> Settling {
-        let usable = nodes.into_iter().filter(|node| node.up && !node.offline);
+        let usable = nodes.into_iter().filter(|node| node.is_usable());
         Settling(usable.map(|node| node.facts.name.clone()).collect())
     }
 

@@ -9,11 +9,11 @@ use super::dispatch;
 use super::ledger::Ledger;
 use super::releasing;
 use super::reports::Inventory;
+use super::suspending;
 use crate::model::bounds::{Bounds, Room};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, TaskNumber, Want};
 use crate::model::staging::Files;
-use crate::model::state::State;
 use crate::model::task::{MOST, NOT_EXECUTED, Stage, Task, Token, node_file};
 use crate::wire::message::Payload;
 use crate::wire::order::{Launch, Order, Standing};
@@ -52,7 +52,7 @@ pub fn grant(ledger: &mut Ledger, asked: &Asked, orders: &mut Orders) -> News {
 
 /// The attempt, if it is to run on and so may start tasks.
 fn runs_on(job: &Job, attempt: Attempt) -> Option<&Run> {
-    let wanted = job.life.state == State::Running && job.life.want == Want::Run;
+    let wanted = job.life.state.is_under_way() && job.life.want == Want::Run;
     job.life.open_run().filter(|run| wanted && run.has_script() && run.attempt == attempt)
 }
 
@@ -242,6 +242,7 @@ pub fn task_stands(
                 });
                 orders.extend(ledger.job(id).and_then(|job| news(job, known.asker, known.token, Stage::Running)));
             }
+            suspending::part_stands(ledger, name, standing, back);
             back.extend(ledger.job(id).and_then(|job| releasing::places(job, task)));
         }
         // One we know nothing of, or that is to end: it must not run on.
@@ -256,6 +257,7 @@ fn over(ledger: &mut Ledger, name: TaskName, outcome: &Outcome, orders: &mut Ord
     let Some(task) = run.tasks().known.get(&name.task).filter(|task| task.is_open()) else { return };
     let status = status(outcome);
     ledger.change_tasks(name.job, |job| job.task_over(name.task, status, outcome.used));
+    suspending::note_still(ledger, name.job);
     orders.extend(news(&job, task.asker, task.token, Stage::Over(status)));
 }
 
@@ -300,7 +302,7 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
             };
             over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost, orders);
         }
-        if run.silent && job.life.state == State::Running && super::reports::first_node(&job).is_none_or(|n| !here(n)) {
+        if run.silent && job.life.state.is_under_way() && super::reports::first_node(&job).is_none_or(|n| !here(n)) {
             ledger.happen(job.id, Event::ContactRegained);
         }
     }
@@ -331,6 +333,7 @@ mod tests {
     use super::*;
     use crate::model::job::{Exit, Share};
     use crate::model::life::Moment;
+    use crate::model::state::State;
     use crate::model::time::{Time, Wall};
     use crate::sched::fixture;
 

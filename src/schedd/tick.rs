@@ -11,13 +11,16 @@ use super::reports::{self, Inventory};
 use super::requests::{self, Granted};
 use super::reservations;
 use super::routing;
+use super::suspending;
 use super::tasks::{self, TaskName};
 use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
+use crate::model::preemption::Action;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
+use crate::model::suspension::Manner;
 use crate::model::trigger::{CycleRecord, Moment, Trigger};
 use crate::sched::cycle;
 use crate::sched::plan::{Plan, Preemption, Start};
@@ -197,6 +200,10 @@ impl Schedd {
 
     /// Sends the order that follows from how a job stands.
     fn tell_node(&mut self, job: &Job) {
+        for (node, order) in suspending::orders(job) {
+            let news = self.nodes.send(&node, &order);
+            self.note(news);
+        }
         match dispatch::order(&self.ledger, &self.spool, job) {
             Ok(Some((node, order))) => {
                 let news = self.nodes.send(&node, &order);
@@ -300,6 +307,7 @@ impl Schedd {
         self.verdicts.take_in(&plan, waits, monotonic());
         let makes_way = self.take_preempts(&plan);
         self.hold_back(&mut plan);
+        self.ledger.take_resumes(&plan.resumes);
         self.take_starts(&plan);
         self.cycles.note(CycleRecord {
             number: 0,
@@ -311,7 +319,7 @@ impl Schedd {
             took,
         });
         let judged = self.ledger.judge_limits(&plan);
-        if plan.starts.is_empty() && !makes_way && !judged {
+        if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
             return false;
         }
         let committed = self.commit();
@@ -349,6 +357,10 @@ impl Schedd {
             let runs = self.ledger.job(job).filter(|job| job.life.want == Want::Run);
             let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
             self.ledger.happen(job, Event::Preempted { attempt, to, cause, action, by: host.clone() });
+            if let (Action::Suspend, Some(to)) = (action, to) {
+                let manner = Manner::For { job: to, releases: self.ledger.setup.policy.preemption.releases.clone() };
+                self.ledger.happen(job, Event::SuspendWanted { by: host.clone(), attempt, manner });
+            }
             told = true;
         }
         let rooms = plan.rooms_made().into_iter().filter(|_| told);

@@ -159,7 +159,7 @@ impl<'a> View<'a> {
     /// The attempt to speak of: a job back in the queue has none.
     fn attempt(&self) -> Option<&'a Run> {
         let run = self.record.job.life.run.as_ref();
-        run.filter(|_| matches!(self.state(), State::Running | State::Finished | State::Expired))
+        run.filter(|_| self.state().is_under_way() || matches!(self.state(), State::Finished | State::Expired))
     }
 
     /// Whether it is an element that has started. PBS leaves out what it has from its array then.
@@ -324,6 +324,8 @@ impl<'a> View<'a> {
             (State::Waiting, _) => 30,
             (State::Running, _) if self.attempt().is_some_and(|run| run.session.is_some()) => 42,
             (State::Running, _) => 41,
+            (State::Suspended, _) if self.record.job.suspension().is_some_and(|it| it.waits) => 45,
+            (State::Suspended, _) => 43,
             (State::Begun, _) => 70,
             (State::Expired, _) => 69,
             (State::Finished, _) if life.bars.broken => 92,
@@ -340,7 +342,10 @@ impl<'a> View<'a> {
 
     fn history(&mut self) {
         let (spec, life) = (&self.record.job.spec, &self.record.job.life);
-        self.out.text("comment", comment::of(self.record, self.server));
+        // PBS says nothing of a job that a person keeps suspended.
+        let comment = Some(comment::of(self.record, self.server));
+        let is_said = |comment: &Cow<str>| !comment.is_empty() || self.state() != State::Suspended;
+        self.out.text_if("comment", comment.filter(is_said));
         self.moment_if("etime", life.etime);
         if let Some(umask) = spec.umask {
             self.out.number("umask", in_octal_digits(umask));

@@ -26,11 +26,11 @@ pub fn of<'a>(record: &'a Record, server: &ServerFacts) -> Cow<'a, str> {
             Cow::Owned(format!("{reason}{}", since.unwrap_or_default()))
         }
         (None, _) if is_held_by_dependency(job) => Cow::Owned(dependency(record, &server.name)),
-        (None, _) => by_state(job, clock),
+        (None, _) => by_state(job, clock, &server.name),
     }
 }
 
-fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
+fn by_state<'a>(job: &Job, clock: &ClockTable, server: &str) -> Cow<'a, str> {
     match (job.life.state, &job.life.run) {
         (State::Queued, _) => "Not Running: Not yet considered by the scheduler".into(),
         (State::Held, _) => format!("Job held: {}", job.life.shown_holds()).into(),
@@ -38,6 +38,7 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
+        (State::Suspended, run) => suspended(job, run.as_ref(), clock, server).into(),
         (State::Begun, _) => format!("{}{}", array_began(job, clock), failing(job)).into(),
         (State::Finished, None) if job.life.began.is_some() => {
             format!("{}{}", array_began(job, clock), ending(job)).into()
@@ -92,7 +93,19 @@ fn standing(link: &Link) -> &'static str {
         Some(State::Held) => ", which is held",
         Some(State::Waiting) => ", which waits for its time",
         Some(State::Running | State::Begun) => ", which is running",
+        Some(State::Suspended) => ", which is suspended",
         Some(State::Finished | State::Expired) | None => "",
+    }
+}
+
+/// What a suspended job waits for. Of one that waits for a person's word PBS says nothing.
+fn suspended(job: &Job, run: Option<&Run>, clock: &ClockTable, server: &str) -> String {
+    let suspension = run.and_then(|run| run.suspension.as_ref()).filter(|suspension| suspension.waits);
+    let Some(suspension) = suspension.filter(|_| job.life.want == Want::Run) else { return String::new() };
+    let at = when::comment_time(clock.wall(suspension.since));
+    match suspension.manner.for_job() {
+        Some(other) => format!("Job suspended at {at} by {} for {}", suspension.by, other.full(server)),
+        None => format!("Job suspended at {at} by {}, to go on as soon as there is room", suspension.by),
     }
 }
 

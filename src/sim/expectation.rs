@@ -190,7 +190,7 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "starts" => (|v| values::list(values::moment)(v).map(Claim::Starts), "a list of moments, as [0, 3600]"),
         "end" => (|v| values::moment(v).map(Claim::End), values::A_MOMENT),
         "nodes" => (nodes, "the node of each chunk, as [\"n1\", \"n1\"], or chunks by node, as { n1 = 2 }"),
-        "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, B or F"),
+        "state" => (|v| state(v).map(Claim::State), "a letter of PBS's: Q, H, W, R, S, B or F"),
         "stage" => (|v| stage(v).map(Claim::Stage), "a stage, as \"match\" or \"backfill\""),
         "reason" => (|v| values::words(v).map(Claim::Reason), "the code of a reason, as \"would_delay_booking\""),
         "comment" => (|v| values::words(v).map(Claim::Comment), "a part of the comment"),

@@ -47,6 +47,7 @@ use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
 use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
+use crate::model::suspension::Manner;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
 use crate::model::trigger::{Moment as When, Trigger, Triggers};
@@ -298,6 +299,7 @@ impl World {
     /// True if a start has failed, or others have made way.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let mut freed = self.preempt(plan);
+        self.resume(plan);
         // An array is rated anew once one of its elements has begun.
         let scores: Vec<Option<f64>> =
             plan.starts.iter().map(|start| self.state.score(&self.policy, start.job)).collect();
@@ -339,7 +341,13 @@ impl World {
             let run = self.jobs.get(&way.job).filter(|job| job.life.want == Want::Run);
             let Some(attempt) = run.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
             let &Preemption { job, by: to, cause, action } = way;
-            self.happen(job, Event::Preempted { attempt, to, cause, action, by: "Scheduler@sim".to_string() });
+            let by = || "Scheduler@sim".to_string();
+            self.happen(job, Event::Preempted { attempt, to, cause, action, by: by() });
+            if let (Action::Suspend, Some(to)) = (action, to) {
+                let manner = Manner::For { job: to, releases: self.policy.preemption.releases.clone() };
+                self.happen(job, Event::SuspendWanted { by: by(), attempt, manner });
+                self.come_to_rest(job);
+            }
             self.end_unwanted(job);
             freed |= action != Action::Finish;
         }
@@ -363,7 +371,7 @@ impl World {
     fn charge(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let factor = self.policy.qualities.charge(job.spec.qos.as_deref(), self.queue(&job.spec.queue));
-        let charge = match job.life.open_run().filter(|_| factor > 0.0) {
+        let charge = match job.life.open_run().filter(|run| factor > 0.0 && !run.is_still()) {
             Some(run) => Some(Charge::of(job, run, factor)),
             None => self.state.usage().open(id).map(|open| open.clone().until(self.now)),
         };
@@ -407,7 +415,9 @@ impl Tied for World {
         let moment = self.moment();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (was, was_open) = (job.life.state, job.life.open_run().is_some());
+        let was_maintained = job.is_maintained_under();
         job.apply(&event, moment);
+        let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
         let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
         // Here a job begins the moment it is started, and its node has no news for the scheduler.
@@ -417,6 +427,9 @@ impl Tied for World {
         self.charge(id);
         self.view(id);
         self.tell_array(id);
+        if was_maintained != is_maintained {
+            self.maintain_nodes(id, is_maintained);
+        }
     }
 
     /// Nothing is kept beyond the ties themselves.

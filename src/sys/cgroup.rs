@@ -96,6 +96,19 @@ impl Cgroup {
         fs::write(self.folder.join("cgroup.kill"), "1")
     }
 
+    /// Stops every process in it where it is, or lets all go on; an error where the kernel cannot.
+    pub fn freeze(&self, freeze: bool) -> io::Result<()> {
+        // Not created where there is none: a folder that is no group takes nothing.
+        let file = File::options().write(true).open(self.folder.join("cgroup.freeze"))?;
+        file.write_all_at(if freeze { b"1" } else { b"0" }, 0)
+    }
+
+    /// Whether every process in it has come to a stop.
+    pub fn is_frozen(&self) -> bool {
+        let events = fs::read_to_string(self.folder.join("cgroup.events")).unwrap_or_default();
+        events.lines().any(|line| line == "frozen 1")
+    }
+
     /// Waits until no process lives in it, or `patience` is over.
     pub fn wait_until_empty(&self, patience: Span) {
         let until = clock::monotonic().0 + patience.0;

@@ -29,6 +29,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// Whether it is stopped, by a signal or by who traces it.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, b'T' | b't')
+    }
+
     /// Whether it has not yet ended.
     pub fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X')
@@ -58,6 +63,12 @@ fn read(path: &str) -> io::Result<Process> {
     let mut stat = [0; 1024];
     let length = File::open(path)?.read(&mut stat)?;
     parse(&stat[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The numbers of a process's threads.
+pub fn threads(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Every process.

@@ -125,6 +125,27 @@ pub enum Order {
         /// The text.
         nodes: String,
     },
+    /// Stop every process of the script of an attempt or of one of its tasks; they stay so until told otherwise.
+    /// Answered by [`Standing::Suspended`]; repeating it changes nothing.
+    Suspend {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+    },
+    /// Let them go on. Answered by [`Standing::Running`]; repeating it changes nothing.
+    Resume {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Which task; 0 for the script.
+        task: TaskNumber,
+        /// The processors they are bound to from now on; empty where they stay as they are.
+        cpus: Vec<u16>,
+    },
 }
 
 /// All a node needs to run one attempt, or a task of one.
@@ -239,4 +260,6 @@ pub enum Standing {
     Running(u32),
     /// Over; repeated until confirmed.
     Ended(Outcome),
+    /// Running in this session, with all its processes stopped.
+    Suspended(u32),
 }

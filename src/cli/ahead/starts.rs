@@ -7,7 +7,6 @@ use super::super::when;
 use super::{Inquiry, nodes};
 use crate::model::job::JobId;
 use crate::model::outlook::{Foreseen, Horizon, Prospect};
-use crate::model::state::State;
 use crate::model::time::Time;
 use crate::wire::ahead::{Ahead, Told};
 use crate::wire::message::{Detail, Filter, Question, Record, Row, ServerFacts};
@@ -108,7 +107,7 @@ impl Table<'_> {
     fn standing(&self, record: &Record) -> String {
         let comment = comment::of(record, &self.inquiry.server);
         match &record.job.life.run {
-            Some(run) if record.job.life.state == State::Running => {
+            Some(run) if record.job.life.state.is_under_way() => {
                 format!("{:24} {comment}", self.moment(run.started))
             }
             _ => format!("{:24} {comment}", "--"),

@@ -36,6 +36,7 @@ use super::queue;
 use super::release;
 use super::reservations;
 use super::scenarios;
+use super::suspending;
 use super::tasks;
 use super::tracejob;
 use On::{All, Programs};
@@ -259,6 +260,7 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     tasks::TASKS,
     release::RELEASE,
+    suspending::SUSPENSION,
     tasks::EXIT,
     release::RELEASE_EXIT,
     release::TERM_EXIT,

@@ -93,7 +93,8 @@ pub(super) const WORLD: Extra = Extra {
         ),
         Term(
             "[[event]]",
-            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qrun, qmove, qorder, \
+            "What else happens. at: when. do: a command line of qhold, qrls, qdel, qalter, qrerun, qsig \
+             (-s suspend, -s resume), qrun, qmove, qorder, \
              pbs_rsub (reservations are called R1, R2, ... in their order) or pbs_rdel, or one of the lines below. user: who does it; an operator, if not given. config: what is to hold from then on, laid over the \
              scenario's. refused: a part of what is said when it is refused, if that is expected.",
         ),
@@ -143,7 +144,7 @@ pub(super) const CLAIMS: Extra = Extra {
             "Its nodes, chunk by chunk, [\"n1\", \"n1\", \"n2\"], or how many chunks on which, { n1 = 2, n2 = 1 }.",
         ),
         Term("via", "\"backfill\" if its first start passes a job that was promised one, else \"priority\"."),
-        Term("state", "Q, H, W, R, B or F, at the moment or in the end."),
+        Term("state", "Q, H, W, R, S, B or F, at the moment or in the end."),
         Term("exit", "Its exit status, as qstat shows it."),
         Term("refused", "A part of what its submission is refused with."),
         Term("warned", "A part of what was said when it was submitted or altered last, or false for nothing."),

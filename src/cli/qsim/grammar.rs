@@ -5,11 +5,12 @@ use crate::cli::operand::Operand;
 use crate::cli::options::{self, Place};
 use crate::cli::reservations::ReservationName;
 use crate::cli::{
-    directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsub,
+    directives, getopt, pbs_rdel, pbs_rsub, qalter, qdel, qhold, qmove, qorder, qrerun, qrls, qrun, qsig, qsub,
 };
 use crate::model::array::Indices;
 use crate::model::attribute::{self, Setting};
 use crate::model::job::JobId;
+use crate::model::suspension::Turn;
 use crate::model::time::Wall;
 use crate::sim::scenario::Grammar;
 use crate::sim::world::act::Deed;
@@ -55,6 +56,7 @@ fn act(text: &str, now: Wall) -> Option<Result<Vec<Deed>, String>> {
         "qdel" => delete(words),
         "qalter" => alter(words, now),
         "qrerun" => rerun(words),
+        "qsig" => turn(words),
         "qrun" => run(words),
         "qmove" => put(words),
         "qorder" => swap(words),
@@ -105,6 +107,15 @@ fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
 fn rerun(words: Vec<OsString>) -> Deeds {
     let args: qrerun::Args = read(qrerun::command(), words)?;
     each(&args.jobs, |job, _| Deed::Rerun(job))
+}
+
+/// Of signals a scenario knows only those that the scheduler sees.
+fn turn(words: Vec<OsString>) -> Deeds {
+    let args: qsig::Args = read(qsig::command(), words)?;
+    let turn = args.signal.as_ref().and_then(|name| Turn::named(&name.to_string_lossy()));
+    let turn =
+        turn.ok_or_else(|| Failure::usage("of signals a scenario knows suspend, resume and their admin- kin"))?;
+    each(&args.jobs, |job, _| Deed::Turn(job, turn))
 }
 
 fn run(words: Vec<OsString>) -> Deeds {

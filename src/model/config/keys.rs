@@ -114,6 +114,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "exempt",
             "levels",
             "express",
+            "releases",
         ],
     ),
     ("fairshare", &["method", "subject", "ties", "distance", "default_account"]),

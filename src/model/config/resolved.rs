@@ -175,7 +175,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "fairshare" => fair_share(&config.fair_share),
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
-        "preemption" => preempting::preemption(&config.preemption),
+        "preemption" => preempting::preemption(&config.policy().preemption),
         _ => placement(&config.placement),
     }
 }

@@ -25,6 +25,8 @@ mod scheduling;
 
 mod sharing;
 
+mod suspending;
+
 mod terms;
 
 mod tiers;
@@ -97,6 +99,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         reservations: each(&root, "reservation", reserving::reservation)?,
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,
         primetime: root.section("primetime")?.map(|s| reserving::primetime(&s)).transpose()?,
+        releases: Default::default(),
         nodes: Vec::new(),
         precedence,
         qualities: quality::qualities(&root, qualities)?,
@@ -126,6 +129,9 @@ fn read_with_resources(config: &mut Config, root: &Section) -> Result<(), Config
         priorities.entry(quality.name.clone()).or_insert(quality.priority as f64);
     }
     config.nodes = each(root, "node", |section| node(section, &resources))?;
+    if let Some(section) = root.section("preemption")? {
+        config.releases = suspending::releases(&section, &resources)?;
+    }
     Ok(())
 }
 

@@ -90,6 +90,8 @@ pub struct Preemption {
     pub victims: Victims,
     /// How jobs make way.
     pub actions: Actions,
+    /// What a suspended job gives up until it goes on, by the names of resources.
+    pub releases: Vec<String>,
     /// How long one that is ended is given; None for as long as others that are ended.
     pub grace: Option<Span>,
     /// How long one has that is told by a signal of its own to write down how far it has come (Y17).
@@ -111,6 +113,7 @@ impl Default for Preemption {
             no_agenda: NoAgenda::Now,
             victims: Victims::Newest,
             actions: Actions::from(vec![Action::Requeue]),
+            releases: vec!["ncpus".to_string()],
             grace: None,
             interruption: Span::seconds(10),
             exempt: Span(0),

@@ -24,7 +24,7 @@ impl Course {
     /// That of a job's attempt that runs; None for a job of which none does.
     pub fn of(job: &Job, now: Time) -> Option<Course> {
         let run = job.life.open_run()?;
-        let ran = Span(now.since(run.started).0.max(0));
+        let ran = Span(now.since(run.started + run.stood_still(now)).0.max(0));
         Some(Course { ran, walltime: job.spec.walltime(), processors: Held::of(&run.shares).cores })
     }
 

@@ -49,7 +49,7 @@ impl<'s> Ledger<'s> {
     }
 
     /// What fillers give back to a promise is kept for it, if any do.
-    pub(super) fn keep_for(&mut self, job: JobId, ways: &[Preemption]) {
+    pub(super) fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
         let booking = self.plan.bookings.iter_mut().rev().find(|booking| booking.job == job);
         for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
             booking.earmark = Some(self.now + KEPT);

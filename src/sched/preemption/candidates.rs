@@ -25,6 +25,8 @@ pub struct Rivalry<'s> {
     exposed: Vec<Exposed<'s>>,
     /// Those that their owners want left alone (Q9).
     protected: Vec<Exposed<'s>>,
+    /// Those whose places others have been given in this cycle.
+    given: Vec<Exposed<'s>>,
 }
 
 /// What counts of a waiting job beside those that run.
@@ -48,13 +50,14 @@ impl<'s> Rivalry<'s> {
             Trigger::Starvation => return None,
             Trigger::Qube | Trigger::Qos => None,
         };
-        let all = victims::exposed(state, policy, now).into_iter();
-        let (protected, exposed): (Vec<_>, Vec<_>) =
-            all.filter(|one| !ledger.is_preempted(one.job)).partition(|one| one.tenure.protected);
+        let (protected, others): (Vec<_>, Vec<_>) =
+            victims::exposed(state, policy, now).into_iter().partition(|one| one.tenure.protected);
+        let (given, exposed): (Vec<_>, Vec<_>) = others.into_iter().partition(|one| ledger.is_preempted(one.job));
         let next = victims::next_exposed(state, policy, now).filter(|_| policy.preemption.exempt > Span(0));
         next.into_iter().for_each(|moment| ledger.look_again_at(moment));
-        let rivalry = Rivalry { trigger, state, policy, now, levels, exposed, protected };
-        (!rivalry.exposed.is_empty() || !rivalry.protected.is_empty()).then_some(rivalry)
+        let rivalry = Rivalry { trigger, state, policy, now, levels, exposed, protected, given };
+        let are_none = rivalry.exposed.is_empty() && rivalry.protected.is_empty() && rivalry.given.is_empty();
+        (!are_none).then_some(rivalry)
     }
 
     /// Whether a waiting job may preempt anybody.
@@ -97,13 +100,16 @@ impl<'s> Rivalry<'s> {
         found.into_iter().map(|(_, one, actions)| (one, actions)).collect()
     }
 
-    /// How many could be asked besides, did their owners not want them left alone.
-    pub fn protected_from(&mut self, job: Candidate) -> u64 {
+    /// How many could be asked, or could have been, and how many besides, did their owners not want them left
+    /// alone.
+    pub fn below(&mut self, job: Candidate<'s>) -> (u64, u64) {
         let claim = self.claim(job);
-        let protected = std::mem::take(&mut self.protected);
-        let count = protected.iter().filter(|one| self.rank_below(one, &claim).is_some()).count();
-        self.protected = protected;
-        count as u64
+        let (given, protected) = (std::mem::take(&mut self.given), std::mem::take(&mut self.protected));
+        let mut count =
+            |all: &[Exposed]| all.iter().filter(|one| self.rank_below(one, &claim).is_some()).count() as u64;
+        let (late, barred) = (count(&given), count(&protected));
+        (self.given, self.protected) = (given, protected);
+        (self.yielding_to(job).len() as u64 + late, barred)
     }
 
     fn claim(&mut self, job: Candidate) -> Claim {

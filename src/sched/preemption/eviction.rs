@@ -30,6 +30,8 @@ const MANY: usize = 100;
 /// What will be free once all have made way that were told to.
 pub struct Stage<'s> {
     state: &'s State,
+    /// What suspended jobs give up.
+    releases: &'s [String],
     trial: Space<'s>,
     /// What limits leave to those for which others make way.
     books: Option<Books<'s>>,
@@ -49,14 +51,20 @@ impl<'s> Stage<'s> {
     /// What earlier cycles have told them.
     pub fn open(ledger: &Ledger<'s>) -> Stage<'s> {
         let (state, trial) = (ledger.state, ledger.space.clone());
+        let releases = ledger.preemption().releases.as_slice();
+        let view = (state, releases);
         let books = ledger.books().cloned();
-        let mut stage = Stage { state, trial, books, awaiting: BTreeSet::new(), left: MOST };
+        let mut stage = Stage { state, releases, trial, books, awaiting: BTreeSet::new(), left: MOST };
         let leaving: Vec<JobId> = state.standing.making_way().filter(|job| state.standing.is_leaving(*job)).collect();
-        leaving.into_iter().for_each(|job| take_out(state, &mut stage.trial, (job, Action::Requeue)));
-        ledger.preempted().for_each(|way| take_out(state, &mut stage.trial, way));
+        leaving.into_iter().for_each(|job| take_out(view, &mut stage.trial, (job, Action::Requeue)));
+        ledger.preempted().for_each(|way| take_out(view, &mut stage.trial, way));
         let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
         due.for_each(|booking| stage.keep_place(booking));
         stage
+    }
+
+    fn view(&self) -> View<'s> {
+        (self.state, self.releases)
     }
 
     /// Whether others make way for a job already.
@@ -78,7 +86,7 @@ impl<'s> Stage<'s> {
             self.search(job, &ways, ledger)
         });
         let Some(Eviction { gone, placement, claim }) = found else { return false };
-        gone.iter().for_each(|way| take_out(self.state, &mut self.trial, *way));
+        gone.iter().for_each(|way| take_out(self.view(), &mut self.trial, *way));
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
         self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
@@ -99,7 +107,7 @@ impl<'s> Stage<'s> {
 
     /// A job makes way.
     pub fn leaves(&mut self, job: JobId, action: Action) {
-        take_out(self.state, &mut self.trial, (job, action));
+        take_out(self.view(), &mut self.trial, (job, action));
     }
 
     /// What others make for a job is not there for the next.
@@ -132,7 +140,8 @@ impl<'s> Stage<'s> {
         closed: &BTreeSet<NodeIx>,
         ledger: &Ledger<'s>,
     ) -> Option<Eviction> {
-        let mut trial = Trial { state: self.state, space: self.trial.clone(), out: 0, ways, job, ledger };
+        let mut trial =
+            Trial { state: self.state, releases: self.releases, space: self.trial.clone(), out: 0, ways, job, ledger };
         closed.iter().for_each(|&ix| trial.space.close(ix));
         if self.left < ways.len() || trial.fits() {
             return None;
@@ -182,6 +191,7 @@ impl<'s> Stage<'s> {
 /// Some of the candidates are out, the first of them.
 struct Trial<'t, 's> {
     state: &'s State,
+    releases: &'s [String],
     space: Space<'s>,
     out: usize,
     ways: &'t [(JobId, Action)],
@@ -189,7 +199,11 @@ struct Trial<'t, 's> {
     ledger: &'t Ledger<'s>,
 }
 
-impl Trial<'_, '_> {
+impl<'s> Trial<'_, 's> {
+    fn view(&self) -> View<'s> {
+        (self.state, self.releases)
+    }
+
     fn fits(&self) -> bool {
         self.place().is_some()
     }
@@ -208,12 +222,12 @@ impl Trial<'_, '_> {
     /// The first so many are out, and no others.
     fn take_out(&mut self, count: usize) {
         while self.out < count {
-            take_out(self.state, &mut self.space, self.ways[self.out]);
+            take_out(self.view(), &mut self.space, self.ways[self.out]);
             self.out += 1;
         }
         while self.out > count {
             self.out -= 1;
-            put_back(self.state, &mut self.space, self.ways[self.out]);
+            put_back(self.view(), &mut self.space, self.ways[self.out]);
         }
     }
 
@@ -237,10 +251,10 @@ impl Trial<'_, '_> {
         let mut gone = if count > MANY { self.of_use(count) } else { self.ways[..count].to_vec() };
         gone.reverse();
         gone.retain(|way| {
-            put_back(self.state, &mut self.space, *way);
+            put_back(self.view(), &mut self.space, *way);
             let is_needed = !self.fits();
             if is_needed {
-                take_out(self.state, &mut self.space, *way);
+                take_out(self.view(), &mut self.space, *way);
             }
             is_needed
         });
@@ -256,31 +270,44 @@ impl Trial<'_, '_> {
             used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
         };
         let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
-        others.iter().for_each(|way| put_back(self.state, &mut self.space, *way));
+        others.iter().for_each(|way| put_back(self.view(), &mut self.space, *way));
         if !self.fits() {
             // What the whole system has is given by anybody.
-            others.iter().for_each(|way| take_out(self.state, &mut self.space, *way));
+            others.iter().for_each(|way| take_out(self.view(), &mut self.space, *way));
             return self.ways[..count].to_vec();
         }
         gone
     }
 }
 
+/// The state, and what suspended jobs give up.
+type View<'v> = (&'v State, &'v [String]);
+
 /// A running job makes way like this: one that is only stopped gives back its processors alone.
-fn take_out(state: &State, space: &mut Space, (job, action): (JobId, Action)) {
+fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action)) {
+    let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         space.dismiss(ix, &hold.taken, hold.tenant);
         if action == Action::Suspend {
-            space.admit(ix, &suspended(state, &hold.taken), Tenant { tenancy: Tenancy::Shared, ..hold.tenant });
+            space.admit(
+                ix,
+                &suspended(state, releases, &hold.taken),
+                Tenant { tenancy: Tenancy::Shared, ..hold.tenant },
+            );
         }
     });
 }
 
 /// It does not after all.
-fn put_back(state: &State, space: &mut Space, (job, action): (JobId, Action)) {
+fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action)) {
+    let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         if action == Action::Suspend {
-            space.dismiss(ix, &suspended(state, &hold.taken), Tenant { tenancy: Tenancy::Shared, ..hold.tenant });
+            space.dismiss(
+                ix,
+                &suspended(state, releases, &hold.taken),
+                Tenant { tenancy: Tenancy::Shared, ..hold.tenant },
+            );
         }
         space.admit(ix, &hold.taken, hold.tenant);
     });
@@ -293,8 +320,9 @@ fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
 }
 
 /// What a suspended job keeps of what it has (M45).
-fn suspended(state: &State, taken: &Amounts) -> Amounts {
+fn suspended(state: &State, releases: &[String], taken: &Amounts) -> Amounts {
     let mut kept = taken.clone();
-    state.cluster.catalog.index("ncpus").into_iter().for_each(|index| kept[index] = 0);
+    let given_up = releases.iter().filter_map(|name| state.cluster.catalog.index(name));
+    given_up.for_each(|index| kept[index] = 0);
     kept
 }

@@ -45,7 +45,8 @@ pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<
     let all = state.running.iter().filter_map(|(&job, running)| {
         let tenure = running.tenure.as_deref()?;
         let has_settled = now >= tenure.started + policy.preemption.exempt;
-        let is_free = has_settled && !state.insiders.contains_key(&job) && !state.standing.is_leaving(job);
+        let is_free =
+            has_settled && !tenure.suspended && !state.insiders.contains_key(&job) && !state.standing.is_leaving(job);
         is_free.then_some(Exposed { job, running, tenure })
     });
     let mut all: Vec<Exposed> = all.collect();

@@ -99,6 +99,7 @@ impl State {
     fn take_off(&mut self, id: JobId) -> Option<Running> {
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
+        self.suspended.remove(&id);
         let holder = running.holder.iter();
         holder.for_each(|holder| self.holdings.leave(id, holder, running.until, &self.cluster.catalog));
         if self.ends.remove(&(running.until, id)) {

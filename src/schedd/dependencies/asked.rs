@@ -83,7 +83,7 @@ impl Asked<'_> {
         match other.life.state {
             _ if self.caller.must_own(other).is_err() => no("is another user's job"),
             State::Finished => no("has finished"),
-            State::Running => no("runs already"),
+            State::Running | State::Suspended => no("runs already"),
             _ if other.has_begun() => no("has begun"),
             _ if *room == 0 => no("waits for no further job: submit it with -W depend=on:COUNT"),
             _ => {
@@ -106,7 +106,7 @@ impl Asked<'_> {
             }
             _ => {
                 bonds.mates.push(other.id);
-                let running = other.life.state == State::Running || other.has_begun();
+                let running = other.life.state.is_under_way() || other.has_begun();
                 let rival = if running { Some(other.id) } else { other.life.bars.rival };
                 bonds.rival = bonds.rival.or(rival);
             }

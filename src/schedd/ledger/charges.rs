@@ -14,6 +14,9 @@ use crate::spool::commit::Change as Row;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// The parts of an attempt up to its pauses are numbered from here; those it gives back, from 1.
+const PAUSES: u32 = 1 << 31;
+
 /// What a tick charges, and what it no longer keeps.
 #[derive(Default)]
 pub(super) struct Charges {
@@ -38,6 +41,17 @@ impl Tick {
         let Some(run) = job.life.open_run() else { return };
         let Some(charge) = charging::of_released(desk.setup, job, &division.released, desk.now) else { return };
         let part = u32::try_from(run.released.len()).unwrap_or(u32::MAX);
+        if !charge.is_empty() {
+            self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
+        }
+        self.charges.ended.push((job.id, charge));
+    }
+
+    /// A job stands still from now on: it is charged until now, and by another row when it goes on.
+    pub(super) fn stop(&mut self, desk: &Desk, job: &Job) {
+        let Some(run) = job.life.open_run() else { return };
+        let Some(charge) = charging::of_stopped(desk.setup, job, desk.now) else { return };
+        let part = PAUSES.saturating_add(run.pauses().count);
         if !charge.is_empty() {
             self.changes.push(Row::Charge((job.id, run.attempt, part), Box::new(charge.clone())));
         }

@@ -115,9 +115,5 @@ pub(super) fn furnish<'n>(
 }
 
 pub(super) fn seen(node: &Node) -> Change<'_> {
-    Change::Node { facts: Cow::Borrowed(&node.facts), usable: usable(node) }
-}
-
-fn usable(node: &Node) -> bool {
-    node.up && !node.offline
+    Change::Node { facts: Cow::Borrowed(&node.facts), usable: node.is_usable() }
 }

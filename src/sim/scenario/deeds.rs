@@ -70,7 +70,9 @@ impl Reader<'_, '_> {
 
 fn unknown(verb: &str) -> String {
     let mut known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).collect();
-    known.extend(["qhold", "qrls", "qdel", "qalter", "qrerun", "qrun", "qmove", "qorder", "pbs_rsub", "pbs_rdel"]);
+    known.extend([
+        "qhold", "qrls", "qdel", "qalter", "qrerun", "qsig", "qrun", "qmove", "qorder", "pbs_rsub", "pbs_rdel",
+    ]);
     let near = nearest(verb, &known).unwrap_or_default();
     format!("`{verb}` is nothing that an event can do; the nearest known one is `{near}`")
 }

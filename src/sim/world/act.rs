@@ -13,6 +13,7 @@ use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
 use crate::model::retry::Again;
 use crate::model::state::{Holds, State};
+use crate::model::suspension::Turn;
 use crate::model::trigger::Trigger;
 use crate::sched::change::is_candidate;
 use crate::sched::forced;
@@ -37,6 +38,8 @@ pub enum Deed {
     Shove(JobId),
     /// `qrerun`.
     Rerun(JobId),
+    /// `qsig -s suspend` and its kin.
+    Turn(JobId, Turn),
     /// `qrun`, on these nodes if any are named.
     Run(JobId, BTreeSet<String>),
     /// `qmove`.
@@ -100,6 +103,7 @@ impl World {
             Deed::Retry(id, only) => self.retry(*id, *only).map_err(text)?,
             Deed::Shove(id) => self.shove(*id).map_err(text)?,
             Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
+            Deed::Turn(id, turn) => self.turn(*id, *turn).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
             Deed::Swap(one, other) => self.swap(*one, *other, privileged).map_err(text)?,
@@ -158,7 +162,7 @@ impl World {
     fn alter(&mut self, id: JobId, settings: &[Setting], privileged: bool) -> Result<(), Refusal> {
         let job = self.live(id)?.clone();
         let is_member = |group: &str| self.is_member(&job.owner, group);
-        let rights = Rights { privileged, running: job.life.state == State::Running };
+        let rights = Rights { privileged, running: job.life.state.is_under_way() };
         let context = self.context(&job.owner, rights, &is_member);
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let above = self.fit_again(&job, &mut after.spec)?;
@@ -213,6 +217,21 @@ impl World {
         }
         self.happen(id, Event::RerunWanted { by: OPERATOR.to_string() });
         self.end_unwanted(id);
+        Ok(())
+    }
+
+    /// Of an array, its elements that it suits.
+    fn turn(&mut self, id: JobId, turn: Turn) -> Result<(), Refusal> {
+        let ids = if self.live(id)?.id.is_array() { self.begun(id) } else { vec![id] };
+        let of = |id: &JobId| Some((*id, turn.of(self.jobs.get(id)?, OPERATOR, &self.config.releases.0)));
+        let turned: Vec<_> = ids.iter().filter_map(of).collect();
+        if turned.iter().all(|(_, events)| events.is_err()) {
+            return Err(turned.into_iter().find_map(|(_, events)| events.err()).unwrap_or_else(Refusal::bad_state));
+        }
+        for (id, events) in turned.into_iter().filter_map(|(id, events)| Some((id, events.ok()?))) {
+            events.into_iter().for_each(|event| self.happen(id, event));
+            self.come_to_rest(id);
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
-use crate::sched::plan::Start;
+use crate::sched::plan::{Plan, Resume, Start};
 
 /// One attempt, for the record.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,10 @@ impl World {
     /// An attempt begins, or is refused by its node: then true.
     pub(super) fn begin(&mut self, start: &Start, attempt: Attempt, score: Option<f64>) -> bool {
         let shares = start.shares.clone();
-        self.happen(start.job, Event::Started { attempt, shares: shares.clone(), score, extra: start.beyond.is_some() });
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: shares.clone(), score, extra: start.beyond.is_some() },
+        );
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
             Some(fate) => {
@@ -64,9 +67,29 @@ impl World {
         if job.life.want != Want::Run {
             return Some(self.end_of_unwanted(job, run, fate.stops));
         }
+        if run.is_still() {
+            return None;
+        }
         let launch = &self.config.launch;
         let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
-        Some((run.started + lasts, how))
+        Some((run.started + lasts + run.pauses().total, how))
+    }
+
+    /// The processes of a job that is to stand still stop at once, on nodes that answer.
+    pub(super) fn come_to_rest(&mut self, id: JobId) {
+        let run = self.open_run(id).filter(|run| run.suspension.is_some() && !run.is_still() && !run.silent);
+        if let Some(attempt) = run.map(|run| run.attempt) {
+            self.happen(id, Event::Suspended { attempt });
+        }
+    }
+
+    /// Suspended jobs go on.
+    pub(super) fn resume(&mut self, plan: &Plan) {
+        for Resume { job, shares, .. } in &plan.resumes {
+            if let Some(attempt) = self.open_attempt(*job) {
+                self.happen(*job, Event::Resumed { attempt, shares: shares.clone() });
+            }
+        }
     }
 
     /// One that makes way may take its time, and then be done if it knows how to (Y17); others end at once.
@@ -85,7 +108,7 @@ impl World {
     pub(super) fn end(&mut self, id: JobId, how: How) {
         let Some(attempt) = self.open_attempt(id) else { return };
         let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
-        let used = Usage { walltime: self.now.since(self.began(id)), ..Usage::default() };
+        let used = Usage { walltime: self.ran(id), ..Usage::default() };
         let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None };
         self.close(id);
         self.happen(id, Event::Ended { attempt, outcome });
@@ -113,8 +136,8 @@ impl World {
         self.open_run(id).map(|run| run.attempt)
     }
 
-    fn began(&self, id: JobId) -> Time {
-        self.open_run(id).map_or(self.now, |run| run.started)
+    fn ran(&self, id: JobId) -> Span {
+        self.open_run(id).map_or(Span(0), |run| self.now.since(run.started + run.stood_still(self.now)))
     }
 
     fn open_run(&self, id: JobId) -> Option<&Run> {

@@ -30,7 +30,7 @@ impl World {
     /// An altered job gets what goes without saying in its queue, and is held against that queue's bounds and
     /// against limits on what is queued.
     pub(super) fn fit_again(&self, before: &Job, after: &mut Spec) -> Result<Vec<String>, Refusal> {
-        if before.life.state == State::Running {
+        if before.life.state.is_under_way() {
             return Ok(Vec::new());
         }
         let (comer, owner) = (Comer::Known(before.id), &before.owner);

@@ -17,7 +17,16 @@ impl World {
             Some(node) => Node { facts, ..node },
             None => {
                 let boot = "1".to_string();
-                Node { facts, offline: false, up: true, boot, comment: None, changed: self.now, used: None }
+                Node {
+                    facts,
+                    offline: false,
+                    up: true,
+                    boot,
+                    comment: None,
+                    changed: self.now,
+                    used: None,
+                    maintenance: vec![],
+                }
             }
         };
         self.nodes.insert(name.clone(), node);
@@ -99,11 +108,21 @@ impl World {
         Ok(())
     }
 
+    /// A job keeps its nodes under maintenance from now on, or no more.
+    pub(super) fn maintain_nodes(&mut self, id: JobId, is_wanted: bool) {
+        let run = self.jobs.get(&id).and_then(|job| job.life.run.as_ref());
+        let names: Vec<String> = run.iter().flat_map(|run| &run.shares).map(|share| share.node.clone()).collect();
+        for name in names {
+            // A job may be on a node that is no more.
+            let _ = self.change_node(&name, |node| node.maintain(id, is_wanted));
+        }
+    }
+
     fn see_node(&mut self, name: &str) {
         self.want_cycle(Trigger::Node(name.to_string()));
         if let Some(node) = self.nodes.get(name) {
-            let usable = node.up && !node.offline;
-            self.state.make(&Change::Node { facts: Cow::Borrowed(&node.facts), usable });
+            let change = Change::Node { facts: Cow::Borrowed(&node.facts), usable: node.is_usable() };
+            self.state.make(&change);
         }
     }
 }

@@ -103,7 +103,7 @@ impl World {
                 Kind::Before(condition) => bonds.before.push((edge.job, condition)),
                 Kind::RunOne => {
                     bonds.mates.push(edge.job);
-                    let runs = other.life.state == State::Running || other.has_begun();
+                    let runs = other.life.state.is_under_way() || other.has_begun();
                     bonds.rival = bonds.rival.or(if runs { Some(edge.job) } else { other.life.bars.rival });
                 }
             }

@@ -228,19 +228,7 @@ mod tests {
         let indices = array.indices().unwrap();
         let record = |array: &Job, index: u32, state| {
             let mut element = array.unrecorded(index).unwrap();
-            let run = Run {
-                attempt: 1,
-                shares: vec![],
-                started: Time(1),
-                score: None,
-                session: None,
-                boot: None,
-                open: false,
-                silent: false,
-                tasks: None,
-                released: vec![],
-                extra: false,
-            };
+            let run = Run { open: false, ..Run::new(1, vec![], Time(1)) };
             (element.life.state, element.life.run) = (state, Some(run));
             Change::Life(Arc::new(element), None)
         };

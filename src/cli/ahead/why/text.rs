@@ -11,6 +11,7 @@ use super::{View, counted};
 use crate::model::event::Event;
 use crate::model::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
 use crate::model::state::State;
+use crate::model::suspension::Manner;
 use crate::model::time::{Time, Wall};
 use std::fmt::Write as _;
 
@@ -58,6 +59,19 @@ impl View<'_> {
         }
     }
 
+    /// What there is to say of a job that is suspended.
+    fn stands_still(&self, said: &str) -> String {
+        let Some(suspension) = self.found.record.job.suspension() else { return "is suspended".to_string() };
+        let (since, by) = (self.moment(suspension.since), &suspension.by);
+        match suspension.waits {
+            true => format!("is suspended since {since} and goes on as soon as there is room: {said}"),
+            false => {
+                let signal = if suspension.manner == Manner::Maintenance { "admin-resume" } else { "resume" };
+                format!("is suspended since {since} by {by} until somebody says qsig -s {signal}")
+            }
+        }
+    }
+
     /// What there is to say of a job that does not wait.
     pub fn standing(&self) -> String {
         let record = &self.found.record;
@@ -74,11 +88,12 @@ impl View<'_> {
                     (_, Some(span)) => {
                         format!(
                             "runs since {since} on {on}; its walltime is over at {}",
-                            self.moment(run.started + span)
+                            self.moment(run.started + span + run.pauses().total)
                         )
                     }
                 }
             }
+            (State::Suspended, _) => self.stands_still(&said),
             (State::Queued, _) => "is about to be looked at".to_string(),
             (State::Finished | State::Expired, _) => match (&job.life.exit, job.life.obittime) {
                 (Some(exit), Some(at)) => {

@@ -21,6 +21,7 @@ pub(super) fn preemption(rule: &Preemption) -> Vec<Known> {
         ("exempt", Some(span(rule.exempt))),
         ("levels", Some(levels.into())),
         ("express", Some(i64::from(rule.express).into())),
+        ("releases", Some(rule.releases.clone().into())),
     ]
 }
 

@@ -1,0 +1,75 @@
+//! Attempts that are told to stand still, and to go on.
+//!
+//! A shepherd says what it has done to the noded that started it. One that is older than this noded cannot: what
+//! it has done is looked up in its record, soon after the order and then less and less often.
+
+use super::{Attempts, Runner};
+use crate::model::time::Span;
+use crate::noded::control::Control;
+use crate::noded::folder::{Folder, Name};
+use crate::sys::clock;
+use crate::wire::order::Standing;
+
+/// How soon the first look is taken, and the longest pause between two.
+const SOON: Span = Span(20);
+const SELDOM: Span = Span::seconds(10);
+
+impl Attempts {
+    /// Stops all processes of an attempt, or of a task of one.
+    pub fn suspend(&mut self, name: Name) {
+        self.turn(name, true, Control::Suspend);
+    }
+
+    /// Lets them go on, bound to these processors if any are named.
+    pub fn resume(&mut self, name: Name, cpus: Vec<u16>) {
+        self.turn(name, false, Control::Resume(cpus));
+    }
+
+    fn turn(&mut self, name: Name, stop: bool, order: Control) {
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
+        let is_so = matches!(entry.standing, Standing::Suspended(_)) == stop && entry.standing != Standing::Starting;
+        if let Runner::Hollow(hollow) = &mut self.runner {
+            hollow.turn(name, stop, clock::monotonic());
+            return self.note_stopped(name, 1, stop);
+        }
+        entry.expects = Some(stop).filter(|_| !is_so);
+        if is_so {
+            // Whoever tells it again has not heard of it.
+            self.report(name);
+        } else {
+            self.look = Some((Span(clock::monotonic().0 + SOON.0), SOON));
+        }
+        self.tell(name, order);
+    }
+
+    /// The processes of an attempt are all stopped, or go on.
+    pub(super) fn note_stopped(&mut self, name: Name, session: u32, stopped: bool) {
+        let standing = if stopped { Standing::Suspended(session) } else { Standing::Running(session) };
+        let Some(entry) = self.entries.get_mut(&name).filter(|entry| !entry.over()) else { return };
+        entry.expects = entry.expects.filter(|expected| *expected != stopped);
+        if entry.standing != standing {
+            self.stand(name, standing);
+        }
+    }
+
+    /// When to look what has become of such orders.
+    pub fn next_look(&self) -> Option<Span> {
+        self.look.map(|(next, _)| next)
+    }
+
+    /// Looks, if it is time, at those that have not said so.
+    pub fn look_after_stops(&mut self, now: Span) {
+        let Some((_, pause)) = self.look.filter(|(next, _)| *next <= now) else { return };
+        let waited: Vec<Name> =
+            self.entries.iter().filter(|(_, entry)| entry.expects.is_some()).map(|(&name, _)| name).collect();
+        for name in waited {
+            let trace = Folder::of(&self.site.state, name).trace().ok().flatten();
+            if let Some((session, stopped)) = trace.and_then(|trace| Some((trace.session()?, trace.stopped))) {
+                self.note_stopped(name, session, stopped);
+            }
+        }
+        let pause = Span((pause.0 * 2).min(SELDOM.0));
+        let is_awaited = self.entries.values().any(|entry| entry.expects.is_some());
+        self.look = is_awaited.then(|| (Span(now.0.saturating_add(pause.0)), pause));
+    }
+}

@@ -1,0 +1,64 @@
+//! A job that is watched stands still, and goes on. Meanwhile none of its limits comes nearer.
+
+use super::{Pause, Watch};
+use crate::model::time::Span;
+use crate::noded::folder::Name;
+use crate::noded::{pause, spawner};
+use crate::sys::cgroup::Cgroup;
+use crate::sys::clock;
+
+impl Watch<'_> {
+    /// Stops all its processes. Told twice, it says once more whether they are.
+    pub(super) fn stop(&mut self, cgroup: Option<&Cgroup>) {
+        if self.ending.is_some() || self.status.is_some() {
+            return;
+        }
+        if self.pause.as_ref().is_some_and(|pause| pause.is_still) {
+            self.unsaid_pause = true;
+        }
+        self.pause.get_or_insert_with(|| Pause::new(clock::monotonic()));
+        self.keep_still(cgroup);
+    }
+
+    /// Lets them go on, bound to these processors if any are named.
+    pub(super) fn go_on(&mut self, cgroup: Option<&Cgroup>, cpus: Vec<u16>) {
+        if !cpus.is_empty() && cpus != self.bound {
+            pause::bind(cgroup, &cpus);
+            self.bound = cpus;
+        }
+        self.end_pause(cgroup);
+        self.unsaid_pause = true;
+        self.say_whether_stopped();
+    }
+
+    /// Looks after those that are to be stopped.
+    pub(super) fn keep_still(&mut self, cgroup: Option<&Cgroup>) {
+        let now = clock::monotonic();
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.next <= now)
+            && pause.look(cgroup, now)
+        {
+            self.built.note_stopped(true);
+            self.unsaid_pause = true;
+        }
+        self.say_whether_stopped();
+    }
+
+    /// What stands still goes on, for whatever reason.
+    pub(super) fn end_pause(&mut self, cgroup: Option<&Cgroup>) {
+        let Some(pause) = self.pause.take() else { return };
+        let length = Span(clock::monotonic().0 - pause.since.0);
+        self.stood = Span(self.stood.0.saturating_add(length.0));
+        self.guard.pass_over(length);
+        self.built.note_stopped(false);
+        pause.end(cgroup);
+    }
+
+    fn say_whether_stopped(&mut self) {
+        if self.unsaid_pause {
+            let is_still = self.pause.as_ref().is_some_and(|pause| pause.is_still);
+            let session = self.session.as_raw().unsigned_abs();
+            let word = spawner::Word::Stopped(Name::of(self.launch), session, is_still);
+            self.unsaid_pause = !spawner::say(self.noded, &word, None, false);
+        }
+    }
+}

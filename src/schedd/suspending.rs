@@ -1,0 +1,107 @@
+//! Jobs that stand still in the middle of their runs: who may ask for it, what nodes are told, and what they say.
+//!
+//! What is wanted of a job follows from how it stands ([`crate::model::suspension`]), and is told to each of its
+//! nodes until that has said so: after any change of the job, at each greeting, and when a node says otherwise.
+
+use super::ledger::Ledger;
+use super::requests::{Desk, Granted};
+use super::tasks::{Orders, TaskName};
+use crate::model::array::Indices;
+use crate::model::event::Event;
+use crate::model::job::{Job, JobId, Run, Share, TaskNumber, Want};
+use crate::model::refusal::Refusal;
+use crate::model::suspension::Turn;
+use crate::sched::plan::Resume;
+use crate::wire::order::{Order, Standing};
+
+impl Desk<'_> {
+    /// `qsig -s suspend` and its kin: for operators alone. Of an array, the elements that it suits.
+    pub(super) fn turn(&mut self, id: JobId, only: Option<Indices>, turn: Turn) -> Result<Granted, Refusal> {
+        self.live(id.parent().unwrap_or(id))?;
+        self.caller.must_be_privileged()?;
+        let releases = self.ledger.setup.config.releases.0.clone();
+        let jobs = self.begun(id, only)?.into_iter().filter_map(|id| self.ledger.job(id));
+        let (mut events, mut why) = (Vec::new(), self.not_running(id));
+        for job in jobs {
+            match turn.of(job, &self.caller.shown(), &releases) {
+                Ok(of_job) => events.extend(of_job.into_iter().map(|event| (job.id, event))),
+                Err(refusal) => why = refusal,
+            }
+        }
+        if events.is_empty() {
+            return Err(why);
+        }
+        events.into_iter().for_each(|(id, event)| self.ledger.happen(id, event));
+        Ok(Granted::Done)
+    }
+}
+
+impl Ledger {
+    /// Jobs that a plan lets go on.
+    pub fn take_resumes(&mut self, resumes: &[Resume]) {
+        for Resume { job, shares, .. } in resumes {
+            let waits = self.job(*job).filter(|job| job.waits_to_go_on()).and_then(|job| job.life.open_run());
+            if let Some(attempt) = waits.map(|run| run.attempt) {
+                self.happen(*job, Event::Resumed { attempt, shares: shares.clone() });
+            }
+        }
+    }
+}
+
+/// What the nodes of a job are to be told of its standing still and going on: until they have said that it is so.
+pub fn orders(job: &Job) -> Orders {
+    let Some(run) = job.life.open_run().filter(|_| job.life.want == Want::Run) else { return Vec::new() };
+    let tasks = run.tasks().open().map(|(number, _)| number);
+    let parts = tasks.chain(run.has_script().then_some(0));
+    parts.filter_map(|task| Some((run.share_of_task(task)?.node.clone(), wanted(job, run, task)?))).collect()
+}
+
+/// What is still wanted of a part of an attempt.
+fn wanted(job: &Job, run: &Run, task: TaskNumber) -> Option<Order> {
+    let (job, attempt) = (job.id, run.attempt);
+    match &run.suspension {
+        Some(suspension) if !suspension.stopped.contains(&task) => Some(Order::Suspend { job, attempt, task }),
+        None if run.pauses().waking.contains(&task) => {
+            Some(Order::Resume { job, attempt, task, cpus: processors(run, task) })
+        }
+        _ => None,
+    }
+}
+
+/// The processors of a part of an attempt, by its host's numbers.
+fn processors(run: &Run, task: TaskNumber) -> Vec<u16> {
+    let Some(own) = run.share_of_task(task) else { return Vec::new() };
+    let is_its = |share: &&Share| if task == 0 { share.host == own.host } else { *share == own };
+    run.shares.iter().filter(is_its).flat_map(|share| share.cpus.iter().copied()).collect()
+}
+
+/// Takes in whether a node says of a part of an attempt that it stands still. `back` is for that node's noded.
+pub fn part_stands(ledger: &mut Ledger, name: TaskName, standing: &Standing, back: &mut Vec<Order>) {
+    let TaskName { job: id, attempt, task } = name;
+    let Some(job) = ledger.job(id).cloned() else { return };
+    let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt && job.life.want == Want::Run) else {
+        return;
+    };
+    match (standing, &run.suspension) {
+        (Standing::Suspended(_), Some(suspension)) if !suspension.stopped.contains(&task) => {
+            ledger.change_tasks(id, |job| job.note_stopped(task));
+            note_still(ledger, id);
+        }
+        (Standing::Running(_), Some(_)) => back.push(Order::Suspend { job: id, attempt, task }),
+        (Standing::Suspended(_), None) => {
+            back.push(Order::Resume { job: id, attempt, task, cpus: processors(run, task) });
+        }
+        (Standing::Running(_), None) if run.pauses().waking.contains(&task) => {
+            ledger.change_tasks(id, |job| job.note_going_on(task));
+        }
+        _ => {}
+    }
+}
+
+/// A job of which all has stopped, the last of it just now, gives up what it is to.
+pub fn note_still(ledger: &mut Ledger, id: JobId) {
+    let newly = ledger.job(id).filter(|job| job.is_newly_still()).and_then(|job| job.life.open_run());
+    if let Some(attempt) = newly.map(|run| run.attempt) {
+        ledger.happen(id, Event::Suspended { attempt });
+    }
+}
