@@ -333,3 +333,18 @@ fn why_nobody_makes_way_is_told() {
     off.policy.preemption.triggers.clear();
     assert_eq!(why(&off, 2), None);
 }
+
+/// Q15: extras of an array go first.
+#[test]
+fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
+    let mut scene = scene("1 x ncpus=3", Trigger::Qube);
+    scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0));
+    let shares = cluster("1 x ncpus=1").queued(9, "select=1:ncpus=1").plan().starts[0].shares.clone();
+    for index in 1..=2 {
+        let element = JobId::element(2, index);
+        scene.state.occupy(element, &shares, false, Time(10_000_000));
+        scene.state.standing.note_extra(element, 1);
+        scene = scene.tenured(element, i64::from(index), -9.0, |_| ());
+    }
+    assert_eq!(preempts(&scene.at(100).queued(3, "select=1:ncpus=1")), "2[2] for 3");
+}

@@ -51,6 +51,9 @@ pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<
     });
     let mut all: Vec<Exposed> = all.collect();
     put_in_order(&mut all, policy, now);
+    // Who has more than its array limits itself to has what nobody else wanted (Q15).
+    let extras = state.extras();
+    all.sort_by_key(|one| !extras.contains(&one.job));
     all
 }
 
