@@ -20,7 +20,7 @@ use super::hook::Hook;
 use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
-use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset};
+use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset, Starvation};
 use super::pool::Pool;
 use super::quality::Qualities;
 use super::queue::Queue;
@@ -71,6 +71,8 @@ pub struct Config {
     pub dedicated: Vec<DedicatedConfig>,
     /// `[primetime]`.
     pub primetime: Option<PrimeHours>,
+    /// `[preemption.starvation]`.
+    pub starvation: Starvation,
     /// `[[limit]]`.
     pub limits: Limits,
     /// The same, as the file alone has them.
@@ -408,6 +410,7 @@ impl Config {
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
             limits: self.limits_with_exemptions(),
+            starvation: self.starvation.clone(),
         }
     }
 

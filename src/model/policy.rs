@@ -23,6 +23,9 @@ mod own_say;
 
 mod preset;
 
+pub mod pool;
+pub mod starvation;
+
 mod turns;
 
 pub use accrual::Accrual;
@@ -31,7 +34,9 @@ pub use factors::Factors;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
+pub use pool::PoolTerms;
 pub use preset::Preset;
+pub use starvation::Starvation;
 pub use turns::{Tiers, Turns};
 
 /// The policy of a cycle.
@@ -61,6 +66,9 @@ pub struct Policy {
     /// How much may run or wait on somebody's behalf.
     #[serde(default)]
     pub limits: Limits,
+    /// When who has less than its fair share makes others give way.
+    #[serde(default)]
+    pub starvation: Starvation,
 }
 
 impl Default for Policy {
@@ -75,6 +83,7 @@ impl Default for Policy {
             usage: UsageRules::default(),
             accrual: Accrual::default(),
             limits: Limits::default(),
+            starvation: Starvation::default(),
         }
     }
 }

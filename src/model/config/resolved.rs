@@ -15,6 +15,8 @@ mod people;
 
 mod server;
 
+mod starvation;
+
 mod windows;
 
 use super::Config;
@@ -72,7 +74,7 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 17] = [
+pub const SECTIONS: [&str; 18] = [
     "server",
     "launch",
     "cycle",
@@ -89,6 +91,7 @@ pub const SECTIONS: [&str; 17] = [
     "usage",
     "backfill",
     "placement",
+    "preemption.starvation",
     "primetime",
 ];
 
@@ -172,6 +175,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "fairshare" => fair_share(&config.fair_share),
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
+        "preemption.starvation" => starvation::starvation(&config.starvation),
         _ => placement(&config.placement),
     }
 }
