@@ -172,6 +172,9 @@ mod standing;
 
 mod limited;
 
+// Who has less than its fair share for too long?
+pub mod starvation;
+
 // Who may use what reservations set aside?
 mod admission;
 

@@ -21,6 +21,7 @@ use super::ranks::Ranks;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
+use super::starvation::{Operations, Starving};
 use super::turns::Served;
 use super::usage::Usage;
 use super::wait::Wait;
@@ -79,6 +80,10 @@ pub struct State {
     pub(super) limited: Limited,
     /// What runs, by whose it is.
     pub(super) holdings: Holdings,
+    /// What runs, by operation.
+    pub(super) operations: Arc<Operations>,
+    /// Since when operations and pools have had less than their fair shares.
+    pub(super) starvation: Starving,
 }
 
 /// What is taken on a node.
@@ -117,6 +122,8 @@ impl State {
             owners: Owners::new(),
             limited: Limited::default(),
             holdings: Holdings::default(),
+            operations: Arc::default(),
+            starvation: Starving::default(),
         }
     }
 
