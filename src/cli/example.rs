@@ -116,6 +116,8 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         bars: Default::default(),
         ending: None,
         began: None,
+        preempted: 0,
+        yielding: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };
     let job = Job { id: JobId::job(id), owner, spec: Arc::new(spec(name, list)), life, elements: None };

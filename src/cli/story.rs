@@ -4,7 +4,8 @@ use super::place;
 use super::when;
 use crate::model::depend::{Edge, Kind};
 use crate::model::event::Event;
-use crate::model::job::{How, Outcome, Share, Usage};
+use crate::model::job::{How, JobId, Outcome, Share, Usage};
+use crate::model::preemption::{self, Action, Yielding, shown_some};
 use crate::model::promise::Cause;
 use crate::model::signal;
 use crate::model::state::State;
@@ -138,6 +139,8 @@ impl Teller<'_> {
                 self.asked("failed_rerun", "The elements that failed to be run again", by);
             }
             Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            Event::Preempted { to, cause, action, .. } => self.preempted(*to, *cause, *action),
+            Event::RoomMade { by } => self.room_made(by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
             Event::NodesReleased { by, division, .. } => {
@@ -163,6 +166,16 @@ impl Teller<'_> {
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
         }
+    }
+
+    fn preempted(&mut self, to: Option<JobId>, cause: preemption::Cause, action: Action) {
+        let told = Yielding { to, cause, action, at: Time(0) }.told(|job| job.full(&self.server.name));
+        self.say(Server, "sched", "preempted", format!("Job preempted: {told}"));
+    }
+
+    fn room_made(&mut self, by: &[JobId]) {
+        let jobs = shown_some(by, |job| job.full(&self.server.name));
+        self.say(Server, "sched", "room_made", format!("Room is made for it by {jobs}"));
     }
 
     fn tell_of_its_node(&mut self, event: &Event) {

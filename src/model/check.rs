@@ -2,6 +2,7 @@
 //! is wrong) and by the server.
 
 use super::job::Join;
+use super::signal;
 use super::state::Holds;
 use std::collections::BTreeSet;
 
@@ -177,6 +178,12 @@ pub fn array_list(text: &str) -> bool {
 /// `all`, `job_start` or `none`.
 pub fn tolerance(text: &str) -> bool {
     ["all", "job_start", "none"].contains(&text)
+}
+
+/// A signal that a program can trap.
+pub fn interruption(text: &str) -> bool {
+    const UNTRAPPABLE: [i32; 3] = [0, 9, 19];
+    signal::parse(text).is_some_and(|number| !UNTRAPPABLE.contains(&number))
 }
 
 /// `host:path`, the form in which the paths of output files are kept.

@@ -20,7 +20,7 @@ use super::hook::Hook;
 use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
-use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preset, Starvation};
+use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation};
 use super::pool::Pool;
 use super::quality::Qualities;
 use super::queue::Queue;
@@ -53,6 +53,8 @@ pub struct Config {
     pub backfill: Backfill,
     /// `[placement]`.
     pub placement: Placement,
+    /// `[preemption]`.
+    pub preemption: Preemption,
     /// `[order]`.
     pub precedence: Precedence,
     /// `[[qos]]`.
@@ -410,6 +412,7 @@ impl Config {
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
             limits: self.limits_with_exemptions(),
+            preemption: self.preemption.clone(),
             starvation: self.starvation.clone(),
         }
     }

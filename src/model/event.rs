@@ -3,6 +3,7 @@
 use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
+use super::preemption::{self, Action};
 use super::promise::Cause;
 use super::release::Division;
 use super::state::Holds;
@@ -134,6 +135,24 @@ pub enum Event {
     RerunWanted {
         /// Who wants it.
         by: String,
+    },
+    /// To make way, by the scheduler.
+    Preempted {
+        /// Of which attempt.
+        attempt: Attempt,
+        /// For which job; None where nobody gets what it had.
+        to: Option<JobId>,
+        /// Why.
+        cause: preemption::Cause,
+        /// How.
+        action: Action,
+        /// The scheduler, as `user@host`.
+        by: String,
+    },
+    /// Others make way for it.
+    RoomMade {
+        /// Which.
+        by: Vec<JobId>,
     },
     /// Bound to further jobs by `qalter`.
     Bound {

@@ -5,9 +5,11 @@ use super::array::{Elements, Indices};
 use super::bounds::Bound;
 use super::depend::Bars;
 use super::index_list::IndexList;
+use super::preemption::Yielding;
 use super::release::Released;
 use super::resource::Value;
 use super::select::Request;
+use super::signal;
 use super::state::{Holds, State};
 use super::task::Tasks;
 use super::text::Text;
@@ -161,6 +163,21 @@ impl Job {
 }
 
 impl Job {
+    /// Whether its owner wants it left alone by those who could have its place (Q9).
+    pub fn is_protected(&self) -> bool {
+        self.spec.other.get("no_preempt").is_some_and(|text| text == "True")
+    }
+
+    /// The signal on which it writes down how far it has come and ends, if it does (Y17).
+    pub fn interruption(&self) -> Option<i32> {
+        signal::parse(self.spec.other.get("interrupt")?)
+    }
+
+    /// Whether it can write down how far it has come, when told to.
+    pub fn can_checkpoint(&self) -> bool {
+        self.interruption().is_some()
+    }
+
     /// Its place among the jobs that wait, the lowest first; ties go by the id.
     pub fn rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
@@ -365,6 +382,12 @@ pub struct Life {
     /// What it accrues while it waits, and its eligible time so far.
     #[serde(default)]
     pub eligibility: Eligibility,
+    /// How often it has made way for others.
+    #[serde(default)]
+    pub preempted: u32,
+    /// For whom it made way last, and how.
+    #[serde(default)]
+    pub yielding: Option<Yielding>,
 }
 
 /// One attempt: where it runs and what is known of it.

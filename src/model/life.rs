@@ -8,6 +8,7 @@ use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
 use super::policy::Accrual;
+use super::preemption::{Action, Yielding};
 use super::release::Division;
 use super::response::Rules;
 use super::state::{Holds, State};
@@ -65,6 +66,8 @@ impl Life {
             began: None,
             highest: 0,
             eligibility: Default::default(),
+            preempted: 0,
+            yielding: None,
         }
     }
 
@@ -140,6 +143,10 @@ impl Job {
                     self.life.want = Want::Requeue(by.clone());
                 }
             }
+            Event::Preempted { attempt, to, cause, action, by } => {
+                let yielding = Yielding { to: *to, cause: *cause, action: *action, at: moment.now };
+                self.make_way(*attempt, yielding, by, moment);
+            }
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
@@ -156,6 +163,7 @@ impl Job {
             | Event::Reordered { .. }
             | Event::RunWanted { .. }
             | Event::Slipped { .. }
+            | Event::RoomMade { .. }
             | Event::Messaged { .. } => {}
         }
         self.accrue(moment);
@@ -176,6 +184,20 @@ impl Job {
     /// The open attempt, if it is this one and its script is not over.
     fn run(&mut self, attempt: Attempt) -> Option<&mut Run> {
         self.life.run.as_mut().filter(|run| run.has_script() && run.attempt == attempt)
+    }
+
+    /// Whoever ends anyway makes way so.
+    fn make_way(&mut self, attempt: Attempt, yielding: Yielding, by: &str, moment: Moment) {
+        if self.run(attempt).is_none() || self.life.want != Want::Run {
+            return;
+        }
+        self.life.preempted = self.life.preempted.saturating_add(1);
+        match yielding.action {
+            Action::Suspend | Action::Finish => {}
+            Action::Checkpoint | Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
+            Action::Delete => self.delete(by, false, moment),
+        }
+        self.life.yielding = Some(yielding);
     }
 
     fn bar(&mut self, event: &Event) {

@@ -77,6 +77,8 @@ pub mod life;
 #[macro_use]
 pub mod policy;
 
+pub mod preemption;
+
 pub mod quality;
 
 pub mod decay;

@@ -21,6 +21,8 @@ pub mod formula;
 mod order;
 mod own_say;
 
+pub mod preemption;
+
 mod preset;
 
 pub mod pool;
@@ -35,6 +37,7 @@ pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
 pub use pool::PoolTerms;
+pub use preemption::Preemption;
 pub use preset::Preset;
 pub use starvation::Starvation;
 pub use turns::{Tiers, Turns};
@@ -66,6 +69,9 @@ pub struct Policy {
     /// How much may run or wait on somebody's behalf.
     #[serde(default)]
     pub limits: Limits,
+    /// Who makes way for whom.
+    #[serde(default)]
+    pub preemption: Preemption,
     /// When who has less than its fair share makes others give way.
     #[serde(default)]
     pub starvation: Starvation,
@@ -83,6 +89,7 @@ impl Default for Policy {
             usage: UsageRules::default(),
             accrual: Accrual::default(),
             limits: Limits::default(),
+            preemption: Preemption::default(),
             starvation: Starvation::default(),
         }
     }

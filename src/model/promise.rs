@@ -14,6 +14,9 @@ pub struct Promise {
     pub first: Time,
     /// Where, chunk by chunk, as far as can be told.
     pub nodes: Vec<String>,
+    /// Others make way for it: until then at least the room is kept.
+    #[serde(default)]
+    pub earmark: Option<Time>,
 }
 
 /// Why a job is promised a later start than before.

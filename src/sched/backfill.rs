@@ -17,6 +17,7 @@ use super::resolution::Resolved;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::space::Space;
+use super::timeline::OVERDUE;
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
@@ -47,6 +48,7 @@ pub struct Promises<'s> {
     unvisited: usize,
     /// Whether jobs may start earlier than they were promised.
     is_loose: bool,
+    now: Time,
 }
 
 impl<'s> Promises<'s> {
@@ -65,8 +67,8 @@ impl<'s> Promises<'s> {
         let left = groups.chain(of_queues).chain([policy.depth]);
         let left = left.map(|depth| if policy.promises() { depth } else { 0 }).collect();
         let is_loose = state.standing.is_loose(now);
-        let mut promises = Promises { policy, state, left, queues, blocked: None, unvisited: 0, is_loose };
-        if policy.keeps() {
+        let mut promises = Promises { policy, state, left, queues, blocked: None, unvisited: 0, is_loose, now };
+        if policy.keeps() || state.standing.promises().any(|booking| booking.earmark.is_some()) {
             promises.renew(calendar, resolved, (space, windows), now, may_run);
         }
         promises
@@ -81,14 +83,17 @@ impl<'s> Promises<'s> {
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
-        let mut kept: Vec<&Booking> = state.standing.promises().collect();
+        let is_kept = |booking: &&Booking| self.policy.keeps() || state.standing.earmark(booking.job, now).is_some();
+        let mut kept: Vec<&Booking> = state.standing.promises().filter(is_kept).collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
             let class = state.waiting_class(booking.job).filter(|class| class.id == booking.class);
             // Who has had enough now would not start when it is due.
             let class = class.filter(|class| may_run(class));
             let is_good = class.map(|class| resolved.of(class)).is_some_and(|class| {
-                let at = booking.at.max(now);
+                // Who makes way has done so at the next moment at the soonest.
+                let soonest = if booking.earmark.is_some() { now + OVERDUE } else { now };
+                let at = booking.at.max(soonest);
                 let span = Span(booking.until.0.saturating_sub(booking.at.0));
                 let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };
                 calendar.renew(space, windows, booking.job, (class, promise))
@@ -131,7 +136,13 @@ impl<'s> Promises<'s> {
 
     /// Whether a job has been promised a start that is to be kept.
     pub fn had(&self, job: JobId) -> bool {
-        self.policy.keeps() && self.state.standing.promise(job).is_some()
+        let is_kept = self.policy.keeps() && self.state.standing.promise(job).is_some();
+        is_kept || self.is_earmarked(job)
+    }
+
+    /// Whether others make way for a job: it starts as soon as there is room.
+    pub fn is_earmarked(&self, job: JobId) -> bool {
+        self.state.standing.earmark(job, self.now).is_some()
     }
 
     /// Whether nobody is left that could be promised anything, or has a promise to be looked at.
@@ -162,7 +173,8 @@ pub fn booking(
     promise: &Promise,
     state: &State,
 ) -> Booking {
-    let before = state.standing.promise(job).filter(|before| before.at != promise.at);
+    let had = state.standing.promise(job);
+    let before = had.filter(|before| before.at != promise.at);
     Booking {
         job,
         class: class.id,
@@ -171,6 +183,7 @@ pub fn booking(
         nodes: promise.nodes.clone(),
         was: before.map(|before| before.at),
         cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, windows, class, before)),
+        earmark: state.standing.earmark(job, plan.now),
     }
 }
 

@@ -246,7 +246,7 @@ impl<'s> Calendar<'s> {
         for (&until, amounts) in &self.state.releases {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
         }
-        for running in self.state.standing.fillers().filter_map(|job| self.state.running.get(&job)) {
+        for running in self.state.standing.making_way().filter_map(|job| self.state.running.get(&job)) {
             tally.give(&measure.count(&running.taken), self.now + OVERDUE, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
@@ -262,7 +262,7 @@ impl<'s> Calendar<'s> {
         let over = at.max(self.now);
         let ends = self.state.ends.range(..=(over, LAST)).map(|&(_, job)| job);
         let stays = |job: &JobId| self.state.running.get(job).is_some_and(|running| running.until > over);
-        let give_way = self.state.standing.fillers().filter(stays);
+        let give_way = self.state.standing.making_way().filter(stays);
         for (job, running) in ends.chain(give_way).filter_map(|job| Some((job, self.state.running.get(&job)?))) {
             for &ix in &running.nodes {
                 let hold = space.cluster.node(ix).tenants.get(&job);

@@ -3,6 +3,7 @@
 
 use super::holdings::Claimant;
 use super::snapshot::{ClassId, State, Tenant};
+use super::tenure::Tenure;
 use super::usage::Usage;
 use crate::model::accrual::Eligibility;
 use crate::model::charge::Charge;
@@ -70,6 +71,9 @@ pub enum Change<'a> {
         /// Whose it is, and what it asked for, where limits count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         claimant: Option<Claimant>,
+        /// What counts where another could have its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenure: Option<Box<Tenure>>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -109,6 +113,7 @@ impl<'a> Change<'a> {
                 until: run.started + job.spec.walltime().unwrap_or(policy.default_walltime),
                 inside: None,
                 claimant: Some(Claimant::of(job)),
+                tenure: Tenure::of(job).map(Box::new),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -152,10 +157,11 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside, claimant } => {
+            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
                 claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
+                tenure.iter().for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
             }
             Change::Asked(class) => self.await_answer(*class),
@@ -296,6 +302,7 @@ mod tests {
                 tenant: Tenant::default(),
                 until: Time(60),
                 inside: None,
+                tenure: None,
                 claimant: None,
             };
             match held.inside(Some("R1".to_string()), closes.map(Time)) {
@@ -311,7 +318,7 @@ mod tests {
     fn a_change_is_the_same_after_it_was_written_down() {
         let scene = cluster("");
         let job = scene.job(7, "select=2:ncpus=1 array=0-9:3%2");
-        let promise = Promise { at: Time(9), first: Time(7), nodes: vec!["n1".into()] };
+        let promise = Promise { at: Time(9), first: Time(7), nodes: vec!["n1".into()], earmark: None };
         for change in [
             Change::of(job.id, Some(&job), &Policy::default()),
             Change::NoNode("n1".into()),

@@ -10,6 +10,7 @@ use super::pools::Pools;
 pub use super::room::{Condition, Room};
 use super::shape::Need;
 use super::tenant::{Bounds, Tenancy, Tenant, User};
+use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{JobId, Share};
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::resource::{ResourceList, Value};
@@ -164,6 +165,11 @@ impl Cluster {
     /// The kind with this index.
     pub fn kind(&self, ix: KindIx) -> &Kind {
         &self.kinds[ix.0 as usize]
+    }
+
+    /// Where a node stands in the tree of clusters; at the root if it is not set.
+    pub fn label(&self, ix: NodeIx) -> Option<&ClusterPath> {
+        self.node(ix).kind.map(|kind| &self.kind(kind).terms.cluster)
     }
 
     /// How many nodes have ever been named.

@@ -1,7 +1,8 @@
 //! One scheduling cycle, start to finish.
 //!
 //! Read it aloud: job by job in order of priority, screen for feasibility, throttle, match,
-//! allocate, distribute and launch -- or record why not, and promise the first blocked its start.
+//! allocate, distribute and launch -- or record why not, promise the first blocked its start, and tell
+//! those to make way that should.
 
 use super::ledger::{Ledger, Refused};
 use super::matching::Placement;
@@ -11,7 +12,7 @@ use super::priority::{self, Candidate, Ranking};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{eligible, feasibility, filling, launch, nearness, softly, threshold, throttling};
+use super::{eligible, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -58,6 +59,7 @@ pub(super) fn decide<'s>(
     }
     start_all(priority::rank(state, resolved), &mut ledger, memory);
     softly::start_over_soft(resolved, &mut ledger);
+    preemption::run(resolved, &mut ledger);
     ledger
 }
 

@@ -7,6 +7,7 @@ use super::shape::Shape;
 use super::snapshot::State;
 use super::space::Space;
 use crate::model::job::JobId;
+use crate::model::preemption::{Action, Cause};
 
 /// What is free once those have made way that are told to, in this cycle.
 pub struct Borrowed<'s> {
@@ -18,8 +19,14 @@ pub struct Borrowed<'s> {
 impl<'s> Borrowed<'s> {
     /// All fillers stay so far; the last to come is the first to go.
     pub fn new(state: &'s State, space: &Space<'s>) -> Borrowed<'s> {
-        let left = state.standing.fillers().filter(|job| state.running.contains_key(job)).collect();
-        Borrowed { state, space: space.clone(), left }
+        let is_there = |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
+        let left = state.standing.fillers().filter(is_there).collect();
+        let mut borrowed = Borrowed { state, space: space.clone(), left };
+        let leaving = state.standing.making_way().filter(|job| state.standing.is_leaving(*job));
+        let mut space = space.clone();
+        leaving.for_each(|job| borrowed.shift(&mut space, job, false));
+        borrowed.space = space;
+        borrowed
     }
 
     /// Who has to make way so that a request fits now; nobody when it fits without, or does not even
@@ -51,7 +58,8 @@ impl<'s> Borrowed<'s> {
             trial.claim(&allocation::claim(trial.cluster, shape, &placement));
         }
         self.space = trial;
-        gone.into_iter().map(|job| Preemption { job, by }).collect()
+        let way = |job| Preemption { job, by: Some(by), cause: Cause::Promise, action: Action::Requeue };
+        gone.into_iter().map(way).collect()
     }
 
     fn shift(&self, space: &mut Space<'s>, job: JobId, back: bool) {
@@ -91,7 +99,7 @@ mod tests {
 
     /// Who makes way for whom.
     fn preempted(scene: &Scene) -> Vec<(u64, u64)> {
-        scene.plan().preempts.iter().map(|preemption| (preemption.job.number, preemption.by.number)).collect()
+        scene.plan().preempts.iter().map(|preemption| (preemption.job.number, preemption.by.unwrap().number)).collect()
     }
 
     /// M34: what one of them gets is not there for the next.

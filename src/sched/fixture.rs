@@ -12,6 +12,7 @@
 use super::holdings::Claimant;
 use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State, Tenant};
+use super::tenure::Tenure;
 use super::{cycle, forced};
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
@@ -167,6 +168,21 @@ impl Scene {
         self
     }
 
+    /// What others ask of a running job who could have its place: since so many seconds, worth so much, and
+    /// what else is said.
+    pub fn tenured(mut self, id: JobId, started: i64, score: f64, also: impl FnOnce(&mut Tenure)) -> Scene {
+        let mut tenure = Tenure {
+            started: Time(started * 1000),
+            score: Some(score),
+            rerunnable: true,
+            processors: 1,
+            ..Tenure::default()
+        };
+        also(&mut tenure);
+        self.state.set_tenure(id, tenure);
+        self
+    }
+
     /// Elements of a waiting array, by position, have begun, wherever they run.
     pub fn begun(mut self, id: u64, first: u32, last: u32) -> Scene {
         self.begin(id, first, last);
@@ -212,7 +228,9 @@ impl Scene {
     pub fn apply(&mut self, plan: &Plan) {
         self.state.take_over(plan);
         for start in &plan.starts {
+            let tenure = self.state.tenure_to_be(&self.policy, start, plan.now);
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
+            tenure.into_iter().for_each(|tenure| self.state.set_tenure(start.job, tenure));
             let indices = self.arrays.get(&start.job.number).and_then(Job::indices);
             let position = indices.zip(start.job.index()).and_then(|(indices, index)| indices.position(index));
             position.into_iter().for_each(|position| self.begin(start.job.number, position, position));
@@ -259,6 +277,9 @@ impl Scene {
         }
         if let Some(amount) = words.remove("site_lic") {
             list.insert("site_lic".to_string(), Value::Long(amount.parse().expect("an amount")));
+        }
+        if let Some(targets) = words.remove("preempt_targets") {
+            list.insert("preempt_targets".to_string(), Value::String(targets.to_string()));
         }
         let mut wishes = Wishes::default();
         for name in wishes::ATTRIBUTES {
@@ -428,5 +449,7 @@ fn life() -> Life {
         began: None,
         highest: 0,
         eligibility: Eligibility { accrues: Accrues::Eligible, ..Eligibility::default() },
+        preempted: 0,
+        yielding: None,
     }
 }

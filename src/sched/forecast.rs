@@ -11,6 +11,7 @@ use crate::model::array::Standing;
 use crate::model::job::JobId;
 use crate::model::outlook::{Foreseen, Horizon, Prospect};
 use crate::model::policy::Policy;
+use crate::model::preemption::Action;
 use crate::model::reason::{self, Reason};
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +74,7 @@ fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: im
         course.state.prioritise_within(policy, at, Span(at.since(now).0 / 10));
         let plan = cycle::run_again(&course.state, policy, at, &mut memory);
         cycles += 1;
-        course.carry_out(&plan);
+        course.carry_out(policy, &plan);
         let next = course.next_moment(&plan);
         let is_seen = next.is_none() || course.state.is_idle() || plan.starts.iter().any(&is_last);
         let is_spent = cycles >= budget.cycles || course.starts.len() >= budget.starts || course.looks >= budget.looks;
@@ -98,17 +99,20 @@ struct Course {
 }
 
 impl Course {
-    fn carry_out(&mut self, plan: &Plan) {
+    fn carry_out(&mut self, policy: &Policy, plan: &Plan) {
         self.looks += plan.considered;
         self.state.take_over(plan);
-        for preemption in &plan.preempts {
-            self.make_way(preemption.job);
+        // Who may finish ends when it ends.
+        for way in plan.preempts.iter().filter(|way| way.action != Action::Finish) {
+            self.make_way(way.job);
         }
         for start in &plan.starts {
             if start.preemptible {
                 self.note_filler(start.job);
             }
+            let tenure = self.state.tenure_to_be(policy, start, plan.now);
             self.state.occupy(start.job, &start.shares, start.exclusive, start.until);
+            tenure.into_iter().for_each(|tenure| self.state.set_tenure(start.job, tenure));
             self.state.element_stands(start.job, Standing::Begun);
             let prospect = Prospect::Starts { at: plan.now, end: start.until, nodes: nodes_of(start) };
             self.starts.push(Foreseen { job: start.job, prospect });

@@ -2,6 +2,8 @@
 
 mod bounds;
 
+mod evictions;
+
 mod refusals;
 
 pub use refusals::Refused;
@@ -52,6 +54,8 @@ pub struct Ledger<'s> {
     /// The blocked job that nobody may pass, and when it can start.
     gate: Option<(JobId, Time)>,
     gaps: Gaps,
+    /// Whether others have made way for the job that is considered.
+    is_awaited: bool,
     /// Whether the job that is considered may have room on loan.
     may_borrow: bool,
     /// Whether the job that is about to start takes what others are promised.
@@ -101,6 +105,7 @@ impl<'s> Ledger<'s> {
             promises,
             gate: None,
             gaps: Gaps::default(),
+            is_awaited: false,
             may_borrow: false,
             borrows: false,
             borrowed: None,
@@ -156,6 +161,7 @@ impl<'s> Ledger<'s> {
     /// The same, whatever its quality of service says.
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
+        self.is_awaited = self.promises.is_earmarked(candidate.job);
         self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
         let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
         if self.promises.blocked.is_some() {
@@ -163,7 +169,7 @@ impl<'s> Ledger<'s> {
         }
         if let Some(at) = promised {
             self.promises.visit();
-            if self.promises.stands(at, self.now) {
+            if self.promises.stands(at, self.now) && !self.is_awaited {
                 return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
@@ -216,7 +222,7 @@ impl<'s> Ledger<'s> {
         if let Some(misfit) = matching::misfit(&self.space, shape) {
             return Err(self.refusals.refuse(shape, shortage::now(&self.space, shape, misfit)));
         }
-        if let Some((holder, at)) = self.gate {
+        if let Some((holder, at)) = self.gate.filter(|_| !self.is_awaited) {
             // Nothing starts any more: so it is for all of this shape.
             return Err(self.refusals.refuse(shape, Reason::WouldDelayBooking { holder, at }));
         }
@@ -387,7 +393,7 @@ impl<'s> Ledger<'s> {
         self.gaps.note_blocked(self.backfill(), self.processors(&candidate.class.shape));
         let is_first = self.promises.blocked.is_none();
         self.promises.blocked.get_or_insert(candidate.job);
-        if self.policy.backfill.policy == Filling::None {
+        if self.policy.backfill.policy == Filling::None && !self.promises.is_earmarked(candidate.job) {
             return if is_first { self.shut(candidate) } else { None };
         }
         let had = self.promises.had(candidate.job);

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What of the limits on one stage is used.
+#[derive(Clone)]
 pub(super) struct Books<'s> {
     state: &'s State,
     policy: &'s Policy,
@@ -50,6 +51,7 @@ pub(super) struct Bar {
 }
 
 /// What some use of a limit together.
+#[derive(Clone)]
 pub(super) struct Account<'s> {
     /// The limit's place among all.
     pub place: usize,

@@ -38,6 +38,8 @@ pub mod usage;
 
 mod charging;
 
+pub mod tenure;
+
 // What runs, and by whom?
 pub mod holdings;
 
@@ -180,6 +182,9 @@ mod admission;
 
 // Where a reservation could lie.
 pub mod window;
+
+// Who makes way for whom?
+mod preemption;
 
 // An operator's order to start one job now.
 pub mod forced;

@@ -21,7 +21,7 @@ pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved>
         return Vec::new();
     }
     let labels = labels(state);
-    let clusters: BTreeSet<ClusterPath> = state.classes.values().map(|class| cluster_of(&class.key)).collect();
+    let clusters: BTreeSet<ClusterPath> = state.classes.values().map(|class| class.key.cluster()).collect();
     let apart = |cluster: &ClusterPath| labels.keys().map(|label| distance(label, cluster)).collect::<Vec<_>>();
     let mut distances: BTreeSet<usize> = clusters.iter().flat_map(apart).collect();
     distances.pop_last();
@@ -30,7 +30,7 @@ pub fn passes(state: &State, policy: &Policy, whole: &Resolved) -> Vec<Resolved>
         let mut known: BTreeMap<ShapeId, Arc<Shape>> = BTreeMap::new();
         let narrow = |class: &ClassKey| {
             let shape = known.entry(class.shape.id).or_insert_with(|| {
-                let shape = Shape::clone(&class.shape).on(within(&labels, &cluster_of(class), farthest));
+                let shape = Shape::clone(&class.shape).on(within(&labels, &class.cluster(), farthest));
                 Arc::new(shape.renamed(&("near", farthest)))
             });
             ClassKey { shape: shape.clone(), ..class.clone() }
@@ -83,11 +83,6 @@ fn labels(state: &State) -> BTreeMap<&ClusterPath, Vec<KindIx>> {
 fn within(labels: &BTreeMap<&ClusterPath, Vec<KindIx>>, cluster: &ClusterPath, farthest: usize) -> BTreeSet<KindIx> {
     let near = labels.iter().filter(|(label, _)| distance(label, cluster) <= farthest);
     near.flat_map(|(_, kinds)| kinds.iter().copied()).collect()
-}
-
-/// Where the jobs of a class stand in the tree of clusters.
-fn cluster_of(class: &ClassKey) -> ClusterPath {
-    class.shape.screen.as_ref().map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::State;
 use crate::model::job::{JobId, Share};
+use crate::model::preemption::{self, Action};
 pub use crate::model::promise::Cause;
 use crate::model::reason::{self, Reason};
 use crate::model::select::Arrangement;
@@ -33,13 +34,17 @@ pub struct Start {
     pub preemptible: bool,
 }
 
-/// A job that is to be put back into the queue, for another.
+/// A running job that is to make way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preemption {
     /// Which.
     pub job: JobId,
-    /// For which.
-    pub by: JobId,
+    /// For which; None where nobody gets what it has.
+    pub by: Option<JobId>,
+    /// Why.
+    pub cause: preemption::Cause,
+    /// How.
+    pub action: Action,
 }
 
 /// The promise of a start.
@@ -59,6 +64,8 @@ pub struct Booking {
     pub was: Option<Time>,
     /// Why it is later than that.
     pub cause: Option<Cause>,
+    /// Others make way for it: until then at least the room is kept for it, whoever else wants it (G8).
+    pub earmark: Option<Time>,
 }
 
 impl Booking {
@@ -122,6 +129,15 @@ impl Plan {
         }
         let own = ClassId(reason::own_name(job));
         self.verdicts.iter().find(|(whom, _)| *whom == own).map(|(_, reason)| &**reason)
+    }
+
+    /// For whom others make way, an array for its elements, and who they are.
+    pub fn rooms_made(&self) -> BTreeMap<JobId, Vec<JobId>> {
+        let mut rooms: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
+        for (way, by) in self.preempts.iter().filter_map(|way| Some((way, way.by?))) {
+            rooms.entry(by.parent().unwrap_or(by)).or_default().push(way.job);
+        }
+        rooms
     }
 
     /// A further look at this moment could help.
@@ -221,8 +237,9 @@ impl fmt::Display for Plan {
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
         }
-        for Preemption { job, by } in &self.preempts {
-            writeln!(f, "put back  {job}  for {by}")?;
+        for Preemption { job, by, action, .. } in &self.preempts {
+            let whom = by.map_or("nobody".to_string(), |by| by.to_string());
+            writeln!(f, "{}  {job}  for {whom}", action.name())?;
         }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();

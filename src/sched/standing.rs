@@ -7,6 +7,7 @@ use super::plan::{Booking, Plan};
 use super::snapshot::State;
 use super::timeline::OVERDUE;
 use crate::model::job::JobId;
+use crate::model::preemption::{Action, Yielding};
 use crate::model::promise::Promise;
 use crate::model::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +22,16 @@ pub struct Standing {
     lasting: BTreeSet<JobId>,
     /// Running jobs that must make way when a promise is due (M34).
     fillers: BTreeSet<JobId>,
+    /// Waiting jobs that have made way: for whom, and when they were told.
+    made_way: BTreeMap<JobId, (JobId, Time)>,
+    /// Running jobs that have been told to make way, for whom, and how.
+    leaving: BTreeMap<JobId, (Option<JobId>, Action)>,
     /// When something ended last, as far as plans know.
     freed: Option<Time>,
 }
+
+/// How long room is kept for whom others have made way for, once they have.
+pub(super) const KEPT: Span = Span::seconds(60);
 
 impl Standing {
     /// The promises, by job.
@@ -67,6 +75,7 @@ impl Standing {
     /// A job is over that could have run until then.
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.fillers.remove(&job);
+        self.leaving.remove(&job);
         self.note_release(until);
     }
 
@@ -80,6 +89,55 @@ impl Standing {
         self.fillers.iter().copied()
     }
 
+    /// A running job was told to make way, or was not.
+    pub fn note_told(&mut self, job: JobId, told: Option<&Yielding>) {
+        match told {
+            Some(told) => drop(self.leaving.insert(job, (told.to, told.action))),
+            None => drop(self.leaving.remove(&job)),
+        }
+    }
+
+    /// A waiting job has made way for this one before, or for nobody.
+    pub fn note_made_way(&mut self, job: JobId, told: Option<&Yielding>) {
+        match told.and_then(|told| Some((told.to?, told.at))) {
+            Some(way) => drop(self.made_way.insert(job, way)),
+            None => drop(self.made_way.remove(&job)),
+        }
+    }
+
+    /// For whom a waiting job has made way last, and when it was told.
+    pub fn made_way(&self, job: JobId) -> Option<(JobId, Time)> {
+        self.made_way.get(&job).copied()
+    }
+
+    /// Whether a running job has been told to make way. One that may finish first stays if the other has
+    /// found room elsewhere, or wants it no more.
+    pub fn is_leaving(&self, job: JobId) -> bool {
+        self.leaving.get(&job).is_some_and(|way| self.is_awaited(*way))
+    }
+
+    fn is_awaited(&self, (to, action): (Option<JobId>, Action)) -> bool {
+        let waits = |to: JobId| self.promises.get(&to).is_some_and(|booking| booking.earmark.is_some());
+        action != Action::Finish || to.is_some_and(waits)
+    }
+
+    /// The running jobs whose room can be given to others at any moment: those that leave, and fillers.
+    pub fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
+        let leaving = self.leaving.iter().filter(|(job, way)| !self.fillers.contains(job) && self.is_awaited(**way));
+        self.fillers.iter().chain(leaving.map(|(job, _)| job)).copied()
+    }
+
+    /// Until when the room is kept at least that others make for a job that waits: as long as any of them has
+    /// not made way yet, and a while longer.
+    pub fn earmark(&self, job: JobId, now: Time) -> Option<Time> {
+        let until = self.promises.get(&job)?.earmark?;
+        let is_awaited = self.leaving.values().any(|(to, _)| *to == Some(job));
+        // Told anew only once half of it is over: it is written down.
+        let goes_on = is_awaited && until.since(now).0 < KEPT.0 / 2;
+        let until = if goes_on { now + KEPT } else { until };
+        (until > now).then_some(until)
+    }
+
     /// A job has what it was promised.
     pub fn redeem(&mut self, job: JobId) {
         self.promises.remove(&job);
@@ -91,7 +149,8 @@ impl State {
     /// its walltime ends at once but later than now, and a filler makes way at any moment.
     pub(super) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
-        if self.standing.fillers.contains(&job) { soonest } else { until.max(soonest) }
+        let makes_way = self.standing.fillers.contains(&job) || self.standing.is_leaving(job);
+        if makes_way { soonest } else { until.max(soonest) }
     }
 
     /// Takes note of what a plan promises. To be told of each plan before or after its starts are
@@ -100,6 +159,7 @@ impl State {
         self.count_bypasses(plan);
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
+        self.standing.leaving.extend(plan.preempts.iter().map(|way| (way.job, (way.by, way.action))));
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
     }
@@ -110,7 +170,8 @@ impl State {
         let Some(class) = self.class_of(job) else { return };
         self.edition += 1;
         let (at, nodes) = (promise.at, promise.nodes.as_slice().into());
-        let booking = Booking { job, class, at, until: at + span, nodes, was: None, cause: None };
+        let booking =
+            Booking { job, class, at, until: at + span, nodes, was: None, cause: None, earmark: promise.earmark };
         self.standing.promises.insert(job, booking);
         self.standing.note_release(at);
     }
@@ -137,7 +198,8 @@ mod tests {
             scene
         };
         let recalled = |mut scene: Scene| {
-            let promise = Promise { at: Time(600_000), first: Time(600_000), nodes: vec!["n1".to_string()] };
+            let promise =
+                Promise { at: Time(600_000), first: Time(600_000), nodes: vec!["n1".to_string()], earmark: None };
             scene.state.recall(JobId::job(2), &promise, Span::seconds(100));
             scene.state.recall(JobId::job(9), &promise, Span::seconds(100));
             scene

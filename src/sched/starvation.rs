@@ -50,3 +50,6 @@ pub struct Starving {
     /// The nodes on which others have made way, until when nobody else does (Y11).
     pub backoff: BTreeMap<String, Time>,
 }
+
+#[cfg(test)]
+mod tests;

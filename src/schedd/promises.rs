@@ -87,7 +87,8 @@ impl Promises {
 
     /// Takes in one promise.
     fn keep(&mut self, booking: &Booking, now: Time) -> Option<Span> {
-        let promise = |first| Promise { at: booking.at, first, nodes: booking.nodes.to_vec() };
+        let nodes = booking.nodes.to_vec();
+        let promise = |first| Promise { at: booking.at, first, nodes, earmark: booking.earmark };
         let Some(kept) = self.given.get_mut(&booking.job) else {
             self.given.insert(booking.job, Kept::new(promise(booking.at)));
             self.unwritten.insert(booking.job);
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     fn kept(at: i64) -> Kept {
-        Kept::new(Promise { at: Time(at * 1000), first: Time(at * 1000), nodes: vec![] })
+        Kept::new(Promise { at: Time(at * 1000), first: Time(at * 1000), nodes: vec![], earmark: None })
     }
 
     /// The slips told when a promise for 100 s moves there, one after the other, in seconds.
@@ -176,7 +177,7 @@ mod tests {
     fn booking(job: u64, at: i64) -> Booking {
         let (job, at) = (JobId::job(job), Time(at * 1000));
         let (class, nodes) = (crate::sched::snapshot::ClassId(0), [].into());
-        Booking { job, class, at, until: at + Span::seconds(60), nodes, was: None, cause: None }
+        Booking { job, class, at, until: at + Span::seconds(60), nodes, was: None, cause: None, earmark: None }
     }
 
     /// The row to write of job 1's promise: its start and what was promised first, in seconds.

@@ -316,13 +316,19 @@ impl Schedd {
         carried_out
     }
 
-    /// Puts jobs back into the queue that must make way; whether any was not on its way already.
+    /// Tells jobs to make way, and those for whom they do; whether there are any that were not told before.
     fn take_preempts(&mut self, plan: &Plan) -> bool {
-        let by = format!("Scheduler@{}", self.ledger.setup.host);
-        let runs = |job: &&Preemption| self.ledger.job(job.job).is_some_and(|job| job.life.want == Want::Run);
-        let jobs: Vec<JobId> = plan.preempts.iter().filter(runs).map(|preemption| preemption.job).collect();
-        jobs.iter().for_each(|&job| self.ledger.happen(job, Event::RerunWanted { by: by.clone() }));
-        !jobs.is_empty()
+        let host = format!("Scheduler@{}", self.ledger.setup.host);
+        let mut told = false;
+        for &Preemption { job, by: to, cause, action } in &plan.preempts {
+            let runs = self.ledger.job(job).filter(|job| job.life.want == Want::Run);
+            let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
+            self.ledger.happen(job, Event::Preempted { attempt, to, cause, action, by: host.clone() });
+            told = true;
+        }
+        let rooms = plan.rooms_made().into_iter().filter(|_| told);
+        rooms.for_each(|(job, by)| self.ledger.happen(job, Event::RoomMade { by }));
+        told
     }
 
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.

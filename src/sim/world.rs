@@ -38,6 +38,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
+use crate::model::preemption::Action;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::Reservation;
@@ -50,7 +51,7 @@ use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
 use crate::sched::memory::Memory;
 use crate::sched::nearest::Possible;
-use crate::sched::plan::{Booking, Plan};
+use crate::sched::plan::{Booking, Plan, Preemption};
 use crate::sched::snapshot::State;
 use crate::sched::usage::Usage as Used;
 pub use attempts::Past;
@@ -314,15 +315,21 @@ impl World {
         waiting.or_else(|| self.jobs.get(&id)?.life.run.as_ref()?.score)
     }
 
-    /// Puts jobs back into the queue that must make way (M34); whether there were any.
+    /// Tells jobs to make way; whether any is gone at once.
     fn preempt(&mut self, plan: &Plan) -> bool {
-        let runs = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.want == Want::Run);
-        let ids: Vec<JobId> = plan.preempts.iter().map(|preemption| preemption.job).filter(runs).collect();
-        for &id in &ids {
-            self.happen(id, Event::RerunWanted { by: "Scheduler@sim".to_string() });
-            self.end_unwanted(id);
+        let mut freed = false;
+        for way in &plan.preempts {
+            let run = self.jobs.get(&way.job).filter(|job| job.life.want == Want::Run);
+            let Some(attempt) = run.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
+            let &Preemption { job, by: to, cause, action } = way;
+            self.happen(job, Event::Preempted { attempt, to, cause, action, by: "Scheduler@sim".to_string() });
+            self.end_unwanted(job);
+            freed |= action != Action::Finish;
         }
-        !ids.is_empty()
+        for (job, by) in plan.rooms_made() {
+            self.happen(job, Event::RoomMade { by });
+        }
+        freed
     }
 
     /// Takes note of what happened to a job, and of what that means for those tied to it.

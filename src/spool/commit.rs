@@ -293,9 +293,10 @@ fn write_promise(transaction: &Transaction, job: JobId, promise: Option<&Promise
         transaction.prepare_cached("DELETE FROM promise WHERE job = ?1 AND idx = ?2")?.execute(key)?;
         return Ok(());
     };
-    let sql = "INSERT OR REPLACE INTO promise (job, idx, at, first, nodes) VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT OR REPLACE INTO promise (job, idx, at, first, nodes, earmark) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let (at, first, nodes) = (promise.at.0, promise.first.0, json(&promise.nodes)?);
-    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at, first, nodes])?;
+    let earmark = promise.earmark.map(|until| until.0);
+    transaction.prepare_cached(sql)?.execute(params![job.number, load::index(job), at, first, nodes, earmark])?;
     Ok(())
 }
 

@@ -84,13 +84,14 @@ impl Spool {
 
 /// The starts promised, each to a job or to an element of an array.
 pub(super) fn promises(connection: &Connection) -> Result<BTreeMap<JobId, Promise>, SpoolError> {
-    let mut statement = connection.prepare("SELECT job, idx, at, first, nodes FROM promise")?;
+    let mut statement = connection.prepare("SELECT job, idx, at, first, nodes, earmark FROM promise")?;
     let (mut rows, mut promises) = (statement.query([])?, BTreeMap::new());
     while let Some(row) = rows.next()? {
         let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
         let id = u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index));
         let nodes = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?)?;
-        promises.insert(id, Promise { at: Time(row.get(2)?), first: Time(row.get(3)?), nodes });
+        let earmark = row.get::<_, Option<i64>>(5)?.map(Time);
+        promises.insert(id, Promise { at: Time(row.get(2)?), first: Time(row.get(3)?), nodes, earmark });
     }
     Ok(promises)
 }

@@ -84,6 +84,8 @@ const STEPS: &[&str] = &[
     // Since when a verdict has been of its kind.
     "ALTER TABLE verdict ADD COLUMN since INTEGER NOT NULL DEFAULT 0;",
     super::charges::PARTS,
+    // Until when at least room is kept that others make.
+    "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -103,6 +103,8 @@ pub(super) const TABLE: &[Attribute] = &[
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
     row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
     row("topjob_ineligible", Who::Operator, true, Effect::Claim),
+    row("no_preempt", Who::Owner, true, Effect::Claim),
+    row("interrupt", Who::Owner, true, Effect::Kept(check::interruption)),
     row("release_nodes_on_stageout", Who::Owner, true, Effect::Claim),
     row("tolerate_node_failures", Who::Owner, true, Effect::Kept(check::tolerance)),
     row(Warning::ATTRIBUTE, Who::Owner, true, Effect::Kept(|text| Warning::parse(text).is_some())),

@@ -100,7 +100,22 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "placement",
         &["availability", "allocation", "rank", "program", "program_timeout", "distribution", "access", "sets", "veto"],
     ),
-    ("preemption", &["starvation"]),
+    (
+        "preemption",
+        &[
+            "triggers",
+            "repair",
+            "mode",
+            "no_agenda",
+            "victims",
+            "action",
+            "grace",
+            "exempt",
+            "levels",
+            "express",
+            "starvation",
+        ],
+    ),
     (
         "preemption.starvation",
         &[

@@ -13,6 +13,8 @@ mod objects;
 
 mod people;
 
+mod preempting;
+
 mod server;
 
 mod starvation;
@@ -74,7 +76,7 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 18] = [
+pub const SECTIONS: [&str; 19] = [
     "server",
     "launch",
     "cycle",
@@ -91,6 +93,7 @@ pub const SECTIONS: [&str; 18] = [
     "usage",
     "backfill",
     "placement",
+    "preemption",
     "preemption.starvation",
     "primetime",
 ];
@@ -175,6 +178,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "fairshare" => fair_share(&config.fair_share),
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
+        "preemption" => preempting::preemption(&config.preemption),
         "preemption.starvation" => starvation::starvation(&config.starvation),
         _ => placement(&config.placement),
     }

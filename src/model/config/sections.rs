@@ -6,6 +6,8 @@ mod components;
 
 mod launch;
 
+mod preempting;
+
 mod hooks;
 
 mod limits;
@@ -59,8 +61,9 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .collect::<Vec<_>>(),
     )?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, qualities, fair_share, usage, accrual, starvation, .. } =
-        preset.policy();
+    let Policy {
+        backfill, placement, precedence, qualities, fair_share, usage, accrual, preemption, starvation, ..
+    } = preset.policy();
     let mut config = Config {
         server: ServerConfig::default(),
         launch: match root.section("launch")? {
@@ -80,6 +83,11 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .map(|s| scheduling::placement(&s, &placement))
             .transpose()?
             .unwrap_or(placement),
+        preemption: root
+            .section("preemption")?
+            .map(|s| preempting::preemption(&s, &preemption))
+            .transpose()?
+            .unwrap_or(preemption),
         fair_share: sharing::fair_share(&root, fair_share)?,
         usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: Vec::new(),

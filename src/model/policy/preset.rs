@@ -4,9 +4,10 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
+use super::preemption::{Actions, Trigger};
 use super::{
     Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
-    Precedence, UserPriority,
+    Precedence, Preemption, UserPriority,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +53,19 @@ impl Preset {
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
         let (fair_share, accrual, precedence) = (FairShare::of(self), self.accrual(), self.precedence());
-        Policy { precedence, backfill, placement, fair_share, usage, accrual, ..Policy::default() }
+        let preemption = self.preemption();
+        Policy { precedence, backfill, placement, fair_share, usage, accrual, preemption, ..Policy::default() }
+    }
+
+    /// Who makes way for whom: by flags of qualities of service under Maui, for express queues at IT4I.
+    fn preemption(self) -> Preemption {
+        match self {
+            Preset::Qube => Preemption::by(Trigger::Qube),
+            Preset::Maui => Preemption::by(Trigger::Qos),
+            Preset::It4i => Preemption { actions: Actions::pbs(), ..Preemption::by(Trigger::Levels) },
+            Preset::Ytsaurus => Preemption::by(Trigger::Starvation),
+            Preset::Flux | Preset::Hybrid => Preemption::default(),
+        }
     }
 
     /// Who goes first.

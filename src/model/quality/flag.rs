@@ -16,6 +16,10 @@ pub enum Flag {
     NoReservation,
     /// Its jobs are promised a start when they are blocked, though all promises are given.
     ReserveAlways,
+    /// Its jobs may have the place of those that make way (M43).
+    Preemptor,
+    /// Its jobs make way (M43).
+    Preemptee,
     /// Its jobs run in this reservation and nowhere else.
     UseReserved(String),
     /// Its jobs heed no limit on this; None: on nothing.
@@ -38,7 +42,7 @@ const IGNORED: [(&str, &str); 7] = [
 
 impl Flag {
     /// What may be written.
-    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, USERESERVED:name, IGNALL, IGNMAXJOB, \
+    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, USERESERVED:name, IGNALL, IGNMAXJOB, \
                              IGNMAXNODE, IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
 
     /// Reads one of the names.
@@ -49,6 +53,8 @@ impl Flag {
             "NOBF" => Flag::NoBackfill,
             "NORESERVATION" => Flag::NoReservation,
             "RESERVEALWAYS" => Flag::ReserveAlways,
+            "PREEMPTOR" => Flag::Preemptor,
+            "PREEMPTEE" => Flag::Preemptee,
             "IGNALL" => Flag::Ignore(None),
             _ => match text.strip_prefix(USE_RESERVED).filter(|name| !name.is_empty()) {
                 Some(name) => Flag::UseReserved(name.to_string()),
@@ -73,6 +79,8 @@ impl fmt::Display for Flag {
             Flag::NoBackfill => "NOBF",
             Flag::NoReservation => "NORESERVATION",
             Flag::ReserveAlways => "RESERVEALWAYS",
+            Flag::Preemptor => "PREEMPTOR",
+            Flag::Preemptee => "PREEMPTEE",
             Flag::UseReserved(name) => return write!(f, "{USE_RESERVED}{name}"),
             Flag::Ignore(None) => "IGNALL",
             Flag::Ignore(Some(quantity)) => {
@@ -106,7 +114,7 @@ mod tests {
         for name in Flag::NAMES.split(", ") {
             assert_eq!(Flag::named(name).unwrap().to_string(), name);
         }
-        for name in ["PREEMPTEE", "USERESERVED:", "nobf", "IGNUSER", ""] {
+        for name in ["RESTARTPREEMPT", "USERESERVED:", "nobf", "IGNUSER", ""] {
             assert_eq!(Flag::named(name), None, "{name}");
         }
     }

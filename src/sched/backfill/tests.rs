@@ -2,6 +2,7 @@
 
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Chunk, FillOrder, Filling, Group, Keep, Metric};
+use crate::model::preemption;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -295,7 +296,15 @@ fn m34_a_filler_on_borrowed_room_makes_way() {
     assert_eq!((scene.plan().preempts, scene.booked()), (vec![], "2 at 3600 on n1".to_string()));
     [1, 4].into_iter().for_each(|job| scene.state.vacate(JobId::job(job)));
     let mut scene = scene.at(3600);
-    assert_eq!(scene.plan().preempts, [Preemption { job: JobId::job(3), by: JobId::job(2) }]);
+    assert_eq!(
+        scene.plan().preempts,
+        [Preemption {
+            job: JobId::job(3),
+            by: Some(JobId::job(2)),
+            cause: preemption::Cause::Promise,
+            action: preemption::Action::Requeue,
+        }]
+    );
     assert_eq!(scene.starts(), "");
     scene.state.vacate(JobId::job(3));
     let scene = scene.queued(3, "select=1:ncpus=1 walltime=4:00:00");

@@ -1,8 +1,10 @@
 //! Jobs that are alike: two of one class get the same verdict at the same moment.
 
 use super::{Shape, ShapeId, User, shape_key, stable_hash};
+use crate::model::cluster_path::ClusterPath;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
+use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::amounts::Catalog;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,14 @@ pub struct ClassKey {
     pub not_before: Option<Time>,
     /// Never promised a start, by an operator's word: others pass it, and it starts when there is room.
     pub unpromised: bool,
+    /// Whether their owner wants them left alone by those who could have their place (Q9).
+    pub protected: bool,
+    /// Whether they may be run again from the beginning.
+    pub rerunnable: bool,
+    /// Whether they can write down how far they have come, when told to.
+    pub checkpoints: bool,
+    /// Whose place alone they may have (`preempt_targets`).
+    pub targets: Option<Arc<str>>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
     pub at_once: Option<u32>,
 }
@@ -70,6 +80,11 @@ impl ClassKey {
     /// By what a verdict on its jobs may go: the class itself, then all that ask for the same.
     pub fn verdict_names(&self) -> [ClassId; 2] {
         [self.id, ClassId::of_shape(self.shape.id)]
+    }
+
+    /// Where they stand in the tree of clusters.
+    pub fn cluster(&self) -> ClusterPath {
+        self.shape.screen.as_ref().map_or_else(ClusterPath::root, |screen| screen.cluster.clone())
     }
 
     /// The class of a job.
@@ -86,6 +101,11 @@ impl ClassKey {
         let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
         let id =
             if spec.user_factor == 1.0 { id } else { ClassId(stable_hash(&(id, "user_factor", spec.user_factor))) };
+        let (targets, checkpoints) = (targets(job), job.can_checkpoint());
+        let id = match (job.is_protected(), checkpoints, targets) {
+            (false, false, None) => id,
+            making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
+        };
         let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
@@ -109,8 +129,20 @@ impl ClassKey {
             asks_for: job.spec.reservation.clone(),
             not_before: job.life.not_before,
             unpromised: is_unpromised(job),
+            protected: job.is_protected(),
+            rerunnable: job.spec.rerunnable,
+            checkpoints: job.can_checkpoint(),
+            targets: targets(job).map(Into::into),
             at_once: at_once(job),
         }
+    }
+}
+
+/// `preempt_targets`.
+fn targets(job: &Job) -> Option<&str> {
+    match job.spec.request.list.get("preempt_targets")? {
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 

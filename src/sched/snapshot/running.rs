@@ -8,6 +8,7 @@ use crate::sched::amounts::{Amounts, add, subtract};
 use crate::sched::cluster::{Hold, NodeIx};
 use crate::sched::holdings::Holder;
 use crate::sched::shape::{Tenancy, Tenant};
+use crate::sched::tenure::Tenure;
 use std::collections::BTreeMap;
 
 /// A job that has its allocation.
@@ -21,6 +22,8 @@ pub(in crate::sched) struct Running {
     pub alone: bool,
     /// Whose it is, where that is known.
     pub holder: Option<Holder>,
+    /// What counts where another could have its place, where that is known.
+    pub tenure: Option<Box<Tenure>>,
 }
 
 impl Running {
@@ -59,11 +62,16 @@ impl State {
             let released = self.releases.entry(until).or_insert_with(|| self.cluster.catalog.nothing());
             add(released, &taken);
         }
-        let running = Running { nodes, until, taken, alone, holder };
-        if let Some(before) = before.filter(|before| *before != running) {
-            self.standing.note_release(before.until);
+        let mut running = Running { nodes, until, taken, alone, holder, tenure: None };
+        if let Some(mut before) = before {
+            running.tenure = before.tenure.take();
+            let has_changed = Running { tenure: None, ..before } != Running { tenure: None, ..running.clone() };
+            if has_changed {
+                self.standing.note_release(before.until);
+            }
         }
         self.running.insert(id, running);
+        self.enroll(id);
     }
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
@@ -90,6 +98,7 @@ impl State {
 
     /// Takes a running job off its nodes, for good or to be put on them anew.
     fn take_off(&mut self, id: JobId) -> Option<Running> {
+        self.strike(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         let holder = running.holder.iter();

@@ -4,6 +4,7 @@ use crate::model::credentials::Credentials;
 use crate::model::job::JobId;
 use crate::model::time::Time;
 use crate::sched::amounts::{Amounts, add, subtract};
+use crate::sched::snapshot::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,5 +65,26 @@ impl Operations {
     /// All of them, by number.
     pub fn all(&self) -> impl Iterator<Item = (JobId, &Operation)> {
         self.0.iter().map(|(id, operation)| (*id, operation))
+    }
+}
+
+impl State {
+    /// Enters a running job among those of its operation, once it is known whose it is and since when it runs.
+    pub(in crate::sched) fn enroll(&mut self, id: JobId) {
+        let Some((age, who)) = self.enrolled(id) else { return };
+        let Some(running) = self.running.get(&id) else { return };
+        Arc::make_mut(&mut self.operations).enter(age, &who, &running.taken);
+    }
+
+    /// Takes a running job out of its operation, before anything of it changes.
+    pub(in crate::sched) fn strike(&mut self, id: JobId) {
+        let Some((age, _)) = self.enrolled(id) else { return };
+        let Some(running) = self.running.get(&id) else { return };
+        Arc::make_mut(&mut self.operations).leave(age, &running.taken);
+    }
+
+    fn enrolled(&self, id: JobId) -> Option<(Age, Arc<Credentials>)> {
+        let running = self.running.get(&id)?;
+        Some(((running.tenure.as_ref()?.started, id), running.holder.as_ref()?.who.clone()))
     }
 }

@@ -21,10 +21,7 @@ const A_TIME_ABOVE: &str = "a time above 0, as \"10s\"";
 /// `[preemption.starvation]`.
 pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) -> Result<Starvation, ConfigError> {
     let section = match root.section("preemption")? {
-        Some(section) => {
-            section.only(keys("preemption"))?;
-            section.section("starvation")?
-        }
+        Some(section) => section.section("starvation")?,
         None => None,
     };
     let Some(section) = section else { return Ok(preset.clone()) };

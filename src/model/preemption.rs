@@ -1,0 +1,147 @@
+//! A running job makes way: for whom, why, and how.
+
+use super::job::JobId;
+use super::time::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+named! {
+    /// How a job makes way (M45, X15).
+    Action {
+        /// Stopped where it is: it keeps its memory and goes on later.
+        Suspend = "suspend",
+        /// Told to write down how far it has come, ended, and put back into the queue.
+        Checkpoint = "checkpoint",
+        /// Ended, and put back into the queue.
+        Requeue = "requeue",
+        /// Ended for good.
+        Delete = "delete",
+        /// Left alone until it ends by itself; what it leaves is kept for the other (Q11).
+        Finish = "finish",
+    }
+}
+
+named! {
+    /// Why a job makes way (X12, Y8).
+    Cause {
+        /// Another goes before it by cluster and priority (Q8).
+        Rank = "qube",
+        /// Another's quality of service preempts its own (M43).
+        Quality = "qos",
+        /// Another is of a higher level (I20).
+        Level = "levels",
+        /// Another has been below its fair share for too long (Y2).
+        Starvation = "starvation",
+        /// It runs on room that was lent to it, which another is promised (M34).
+        Promise = "promise",
+        /// Its node has less than its jobs have (Y8).
+        Overcommit = "overcommit",
+        /// A limit has become lower than what runs (Y8, X16).
+        Limit = "limit",
+    }
+}
+
+impl Action {
+    /// Whether the job goes on, here or later, from where it is.
+    pub fn keeps_work(self) -> bool {
+        matches!(self, Action::Suspend | Action::Finish)
+    }
+
+    /// PBS's letter in `preempt_order`; None for what PBS has not.
+    pub fn letter(self) -> Option<char> {
+        match self {
+            Action::Suspend => Some('S'),
+            Action::Checkpoint => Some('C'),
+            Action::Requeue => Some('R'),
+            Action::Delete => Some('D'),
+            Action::Finish => None,
+        }
+    }
+
+    /// The one of this letter.
+    pub fn from_letter(letter: char) -> Option<Action> {
+        Action::ALL.iter().map(|(_, action)| *action).find(|action| action.letter() == Some(letter))
+    }
+}
+
+/// What a job was told to make way for last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yielding {
+    /// For which job; None where nobody gets what it had.
+    pub to: Option<JobId>,
+    /// Why.
+    pub cause: Cause,
+    /// How.
+    pub action: Action,
+    /// When it was told.
+    pub at: Time,
+}
+
+impl Yielding {
+    /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
+    pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
+        let how = match self.action {
+            Action::Suspend => "suspended",
+            Action::Checkpoint => "checkpointed and put back into the queue",
+            Action::Requeue => "put back into the queue",
+            Action::Delete => "deleted",
+            Action::Finish => "to be followed at its end",
+        };
+        match self.to {
+            Some(job) => format!("{how} for job {} ({})", id(job), self.cause),
+            None => format!("{how} ({})", self.cause),
+        }
+    }
+}
+
+/// Jobs by name, of many only the first.
+pub fn shown_some(jobs: &[JobId], id: impl Fn(JobId) -> String) -> String {
+    const MOST: usize = 10;
+    let named: Vec<String> = jobs.iter().take(MOST).map(|&job| id(job)).collect();
+    let more = jobs.len().saturating_sub(MOST);
+    let jobs = if jobs.len() == 1 { "job" } else { "jobs" };
+    match more {
+        0 => format!("{jobs} {}", named.join(", ")),
+        _ => format!("{jobs} {} and {more} more", named.join(", ")),
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Rank => "it goes before it by cluster and priority",
+            Cause::Quality => "its quality of service preempts",
+            Cause::Level => "it is of a higher preemption level",
+            Cause::Starvation => "it has been below its fair share for too long",
+            Cause::Promise => "it is promised that room",
+            Cause::Overcommit => "the node has less than its jobs have",
+            Cause::Limit => "a limit is lower than what runs",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_victim_is_told_for_whom_it_makes_way_and_why() {
+        let told = |to, cause, action| Yielding { to, cause, action, at: Time(0) }.told(|job| job.full("head"));
+        assert_eq!(
+            told(Some(JobId::job(7)), Cause::Level, Action::Suspend),
+            "suspended for job 7.head (it is of a higher preemption level)"
+        );
+        assert_eq!(
+            told(None, Cause::Overcommit, Action::Requeue),
+            "put back into the queue (the node has less than its jobs have)"
+        );
+    }
+
+    #[test]
+    fn letters_are_those_of_pbs() {
+        let letters: String = Action::ALL.iter().filter_map(|(_, action)| action.letter()).collect();
+        assert_eq!(letters, "SCRD");
+        assert_eq!(Action::from_letter('R'), Some(Action::Requeue));
+        assert_eq!(Action::from_letter('x'), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Who makes way: once all have started that find room, running jobs may give theirs to those that wait.
+//!
+//! One engine with four slots (X12): what triggers it ([`Trigger`]), who may be asked to leave
+//! (`candidates`), in which order (`victims`), and how they leave ([`Actions`]). Nobody is asked in vain:
+//! the smallest set is sought with which the other fits (`eviction`), and what they leave is kept for it
+//! (G8): a promise that stands before all else (`Booking::earmark`), until it starts.
+//!
+//! Example: 4 processors, and jobs 1, 2 and 3 run on 2, 1 and 1 of them. Job 4 goes before them all and
+//! wants 2. The newest are asked first: without 3 and 2 it fits. So it does without 1 alone, but that has
+//! run for longest.
+//!
+//! [`Trigger`]: crate::model::policy::preemption::Trigger
+//! [`Actions`]: crate::model::policy::preemption::Actions
+
+mod candidates;
+
+mod eviction;
+
+mod levels;
+
+mod repair;
+
+mod victims;
+
+use super::ledger::Ledger;
+use super::priority::{self, Candidate};
+use super::resolution::Resolved;
+use super::snapshot::State;
+use crate::model::policy::Preemption;
+use crate::model::policy::preemption::Trigger;
+use crate::model::reason::Reason;
+use candidates::Rivalry;
+use eviction::Stage;
+
+/// At most so many waiting jobs are tried in a cycle under one trigger: most that come after them want the
+/// same places.
+const MOST: usize = 100;
+
+/// Tells running jobs to make way, as far as the policy says.
+pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
+    let rule = ledger.preemption();
+    if !is_wanted(rule, ledger.state) {
+        return;
+    }
+    ledger.begin_again();
+    let mut stage = Stage::open(ledger);
+    if rule.repair {
+        repair::run(&mut stage, ledger);
+    }
+    for &trigger in &rule.triggers {
+        make_room(trigger, resolved, &mut stage, ledger);
+    }
+}
+
+/// Whether there is anything to be looked at.
+fn is_wanted(rule: &Preemption, state: &State) -> bool {
+    !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
+}
+
+/// Lets those that wait for room have that of others, the first in the order first.
+fn make_room<'s>(trigger: Trigger, resolved: &'s Resolved, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let Some(mut rivalry) = Rivalry::open(trigger, ledger) else { return };
+    let (mut ranking, mut left) = (priority::rank(ledger.state, resolved), MOST);
+    while left > 0
+        && let Some(job) = ranking.next()
+    {
+        if ledger.has_started(job.job) || stage.awaits_room(job.job) {
+            ranking.follow(job);
+            continue;
+        }
+        if !waits_for_room(job, ledger) || !rivalry.may_preempt(job, ledger) {
+            ranking.pass(job);
+            continue;
+        }
+        left -= 1;
+        match stage.evict(job, &mut rivalry, ledger) {
+            true => ranking.follow(job),
+            false => ranking.pass(job),
+        }
+    }
+}
+
+/// Whether room alone is what a job lacks, and not a promise to another that is in its way.
+fn waits_for_room(job: Candidate, ledger: &Ledger) -> bool {
+    let is_for_room = |reason: &Reason| {
+        let is_kept = matches!(reason, Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } | Reason::NoNodes);
+        reason.is_blocked() && !is_kept
+    };
+    job.class.asks_for.is_none() && ledger.verdict(job.class).is_some_and(is_for_room)
+}
+
+#[cfg(test)]
+mod tests;

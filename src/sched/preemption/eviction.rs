@@ -1,0 +1,289 @@
+//! Who must leave so that a job fits: the fewest that will do, the first in the order first.
+//!
+//! The trial is a space in which those that leave already are gone, and those for which they leave have
+//! their places. From there as many of the candidates are taken out, in their order, as are needed until
+//! the job fits, and put back whoever is not needed after all (Y12). Nobody leaves if that helps nobody.
+
+use super::candidates::Rivalry;
+use super::victims::Exposed;
+use crate::model::job::JobId;
+use crate::model::preemption::Action;
+use crate::sched::allocation;
+use crate::sched::amounts::{Amounts, add};
+use crate::sched::cluster::{Hold, NodeIx};
+use crate::sched::ledger::Ledger;
+use crate::sched::limits::Books;
+use crate::sched::matching::{self, Placement};
+use crate::sched::plan::{Booking, Preemption};
+use crate::sched::priority::Candidate;
+use crate::sched::snapshot::State;
+use crate::sched::snapshot::{Tenancy, Tenant};
+use crate::sched::space::{Claim, Space};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the next.
+const MOST: usize = 50_000;
+
+/// What will be free once all have made way that were told to.
+pub struct Stage<'s> {
+    state: &'s State,
+    trial: Space<'s>,
+    /// What limits leave to those for which others make way.
+    books: Option<Books<'s>>,
+    /// Those for which others make way.
+    awaiting: BTreeSet<JobId>,
+    left: usize,
+}
+
+/// Those that leave, and where that lets another start.
+struct Eviction {
+    gone: Vec<(JobId, Action)>,
+    placement: Placement,
+    claim: Claim,
+}
+
+impl<'s> Stage<'s> {
+    /// What earlier cycles have told them.
+    pub fn open(ledger: &Ledger<'s>) -> Stage<'s> {
+        let (state, trial) = (ledger.state, ledger.space.clone());
+        let books = ledger.books().cloned();
+        let mut stage = Stage { state, trial, books, awaiting: BTreeSet::new(), left: MOST };
+        let leaving: Vec<JobId> = state.standing.making_way().filter(|job| state.standing.is_leaving(*job)).collect();
+        leaving.into_iter().for_each(|job| take_out(state, &mut stage.trial, (job, Action::Requeue)));
+        let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
+        due.for_each(|booking| stage.keep_place(booking));
+        stage
+    }
+
+    /// Whether others make way for a job already.
+    pub fn awaits_room(&self, job: JobId) -> bool {
+        self.awaiting.contains(&job)
+    }
+
+    /// Has those leave that must so that a job can start; false if none do.
+    pub fn evict(&mut self, job: Candidate<'s>, rivalry: &mut Rivalry<'s>, ledger: &mut Ledger<'s>) -> bool {
+        if self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some()) {
+            return false;
+        }
+        let candidates = rivalry.yielding_to(job);
+        let steps = candidates.iter().map(|(_, actions)| actions.len()).max().unwrap_or(0);
+        let found = (0..steps).find_map(|step| {
+            let way =
+                |(one, actions): &(Exposed<'s>, Vec<Action>)| Some((one.job, *actions.get(step).or(actions.last())?));
+            let ways: Vec<(JobId, Action)> = candidates.iter().filter_map(way).collect();
+            self.search(job, &ways, ledger)
+        });
+        let Some(Eviction { gone, placement, claim }) = found else { return false };
+        gone.iter().for_each(|way| take_out(self.state, &mut self.trial, *way));
+        self.trial.claim(&claim);
+        self.awaiting.insert(job.job);
+        self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
+        let victims: Vec<JobId> = gone.iter().map(|(victim, _)| *victim).collect();
+        rivalry.forget(&victims);
+        let (by, cause) = (Some(job.job), rivalry.cause());
+        ledger.preempt(gone.into_iter().map(|(job, action)| Preemption { job, by, cause, action }));
+        ledger.earmark(job, &placement);
+        true
+    }
+
+    /// The resources of which a node would have too little still.
+    pub fn missing(&self, ix: NodeIx) -> Option<Vec<usize>> {
+        let free = &self.trial.room(ix).free;
+        let missing: Vec<usize> = (0..free.len()).filter(|&index| free[index] < 0).collect();
+        (!missing.is_empty()).then_some(missing)
+    }
+
+    /// A job makes way.
+    pub fn leaves(&mut self, job: JobId, action: Action) {
+        take_out(self.state, &mut self.trial, (job, action));
+    }
+
+    /// What others make for a job is not there for the next.
+    fn keep_place(&mut self, booking: &Booking) {
+        self.awaiting.insert(booking.job);
+        let Some(class) = self.state.waiting_class(booking.job) else { return };
+        if let Ok(placement) = matching::fit(&self.trial, &class.shape) {
+            self.trial.claim(&allocation::claim(self.trial.cluster, &class.shape, &placement));
+        }
+        self.books.iter_mut().for_each(|books| books.enter(class, booking.job));
+    }
+
+    /// The fewest of these without which a job fits, so that nobody who was promised a start ahead of it
+    /// starts later; None if it fits as it is, or does not fit though all leave.
+    fn search(&mut self, job: Candidate<'s>, ways: &[(JobId, Action)], ledger: &Ledger<'s>) -> Option<Eviction> {
+        let found = self.fewest(job, ways, &BTreeSet::new(), ledger)?;
+        let booked = self.booked_ahead(job, ledger);
+        if booked.is_empty() || self.is_covered(job, &found, ledger) {
+            return Some(found);
+        }
+        let is_apart = |found: &Eviction| !found.claim.holds.keys().any(|ix| booked.contains(ix));
+        if is_apart(&found) { Some(found) } else { self.fewest(job, ways, &booked, ledger) }
+    }
+
+    /// The fewest of these without which a job fits on other nodes than those closed.
+    fn fewest(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        closed: &BTreeSet<NodeIx>,
+        ledger: &Ledger<'s>,
+    ) -> Option<Eviction> {
+        let mut trial = Trial { state: self.state, space: self.trial.clone(), out: 0, ways, job, ledger };
+        closed.iter().for_each(|&ix| trial.space.close(ix));
+        if self.left < ways.len() || trial.fits() {
+            return None;
+        }
+        self.left -= ways.len();
+        trial.take_out(ways.len());
+        if !trial.fits() {
+            return None;
+        }
+        let count = trial.shortest();
+        let gone = trial.pruned(count);
+        let placement = trial.place()?;
+        let claim = allocation::claim(trial.space.cluster, &job.class.shape, &placement);
+        Some(Eviction { gone, placement, claim })
+    }
+
+    /// The nodes that those ahead of a job are promised before it would be over.
+    fn booked_ahead(&self, job: Candidate, ledger: &Ledger) -> BTreeSet<NodeIx> {
+        let until = ledger.end_of(job.class);
+        let ahead = ledger.bookings().iter().take_while(|booking| booking.job != job.job);
+        let ahead = ahead.filter(|booking| booking.earmark.is_none() && booking.at < until);
+        ahead.flat_map(|booking| &*booking.nodes).filter_map(|name| self.state.cluster.find(name)).collect()
+    }
+
+    /// Whether a job takes nothing but what those had that leave, and for no longer than they would have had
+    /// it: then it is in nobody's way.
+    fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &Ledger) -> bool {
+        let until = ledger.end_of(job.class);
+        let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
+        for (victim, _) in &found.gone {
+            let Some(running) = self.state.running.get(victim).filter(|running| running.until >= until) else {
+                continue;
+            };
+            for &ix in &running.nodes {
+                let hold = self.state.cluster.node(ix).tenants.get(victim);
+                let nothing = || self.state.cluster.catalog.nothing();
+                hold.into_iter().for_each(|hold| add(given.entry(ix).or_insert_with(nothing), &hold.taken));
+            }
+        }
+        let is_given = |(ix, taken): (&NodeIx, &Amounts)| {
+            given.get(ix).is_some_and(|given| taken.iter().zip(&**given).all(|(taken, given)| taken <= given))
+        };
+        found.claim.holds.iter().all(is_given)
+    }
+}
+
+/// Some of the candidates are out, the first of them.
+struct Trial<'t, 's> {
+    state: &'s State,
+    space: Space<'s>,
+    out: usize,
+    ways: &'t [(JobId, Action)],
+    job: Candidate<'s>,
+    ledger: &'t Ledger<'s>,
+}
+
+impl Trial<'_, '_> {
+    fn fits(&self) -> bool {
+        self.place().is_some()
+    }
+
+    /// Where the job fits now.
+    fn place(&self) -> Option<Placement> {
+        let class = self.job.class;
+        if self.state.windows.is_empty() {
+            return matching::fit(&self.space, &class.shape).ok();
+        }
+        let mut left = self.space.clone();
+        self.ledger.narrow(&mut left, class);
+        matching::fit(&left, &class.shape).ok()
+    }
+
+    /// The first so many are out, and no others.
+    fn take_out(&mut self, count: usize) {
+        while self.out < count {
+            take_out(self.state, &mut self.space, self.ways[self.out]);
+            self.out += 1;
+        }
+        while self.out > count {
+            self.out -= 1;
+            put_back(self.state, &mut self.space, self.ways[self.out]);
+        }
+    }
+
+    /// How many of the first must be out so that the job fits, which it does without them all.
+    fn shortest(&mut self) -> usize {
+        let (mut too_few, mut enough) = (0, self.ways.len());
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            self.take_out(middle);
+            match self.fits() {
+                true => enough = middle,
+                false => too_few = middle,
+            }
+        }
+        self.take_out(enough);
+        enough
+    }
+
+    /// Of the first so many those that are needed; the last of them is. Whoever is not where the job goes is
+    /// put back at once.
+    fn pruned(&mut self, count: usize) -> Vec<(JobId, Action)> {
+        let used = self.place().map(|placement| placement.picks.iter().map(|&(ix, _)| ix).collect::<BTreeSet<_>>());
+        let is_used = |job: JobId| {
+            let nodes = self.state.running.get(&job).map_or(&[][..], |running| &running.nodes);
+            used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
+        };
+        let (mut gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
+        others.iter().for_each(|way| put_back(self.state, &mut self.space, *way));
+        if !self.fits() {
+            // What the whole system has is given by anybody.
+            others.iter().for_each(|way| take_out(self.state, &mut self.space, *way));
+            gone = self.ways[..count].to_vec();
+        }
+        gone.retain(|way| {
+            put_back(self.state, &mut self.space, *way);
+            let is_needed = !self.fits();
+            if is_needed {
+                take_out(self.state, &mut self.space, *way);
+            }
+            is_needed
+        });
+        gone
+    }
+}
+
+/// A running job makes way like this: one that is only stopped gives back its processors alone.
+fn take_out(state: &State, space: &mut Space, (job, action): (JobId, Action)) {
+    each_hold(state, job, |ix, hold| {
+        space.dismiss(ix, &hold.taken, hold.tenant);
+        if action == Action::Suspend {
+            space.admit(ix, &suspended(state, &hold.taken), Tenant { tenancy: Tenancy::Shared, ..hold.tenant });
+        }
+    });
+}
+
+/// It does not after all.
+fn put_back(state: &State, space: &mut Space, (job, action): (JobId, Action)) {
+    each_hold(state, job, |ix, hold| {
+        if action == Action::Suspend {
+            space.dismiss(ix, &suspended(state, &hold.taken), Tenant { tenancy: Tenancy::Shared, ..hold.tenant });
+        }
+        space.admit(ix, &hold.taken, hold.tenant);
+    });
+}
+
+fn each_hold(state: &State, job: JobId, mut each: impl FnMut(NodeIx, &Hold)) {
+    for &ix in state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
+        state.cluster.node(ix).tenants.get(&job).into_iter().for_each(|hold| each(ix, hold));
+    }
+}
+
+/// What a suspended job keeps of what it has (M45).
+fn suspended(state: &State, taken: &Amounts) -> Amounts {
+    let mut kept = taken.clone();
+    state.cluster.catalog.index("ncpus").into_iter().for_each(|index| kept[index] = 0);
+    kept
+}

@@ -1,0 +1,314 @@
+use crate::model::job::JobId;
+use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
+use crate::model::policy::{Filling, Order, Precedence};
+use crate::model::preemption::{Action, Cause, Yielding};
+use crate::model::quality::{Flag, Qualities, Quality};
+use crate::model::time::{Span, Time};
+use crate::sched::fixture::{Scene, cluster, queue};
+use crate::sched::plan::Plan;
+use crate::sched::tenure::Tenure;
+
+/// Highest `-p` first; who goes before others has their places.
+fn scene(nodes: &str, trigger: Trigger) -> Scene {
+    let mut scene = cluster(nodes);
+    scene.policy.precedence = Precedence { order: Order::Priority, ..Precedence::default() };
+    scene.policy.backfill.policy = Filling::Skip;
+    scene.policy.preemption = Preemption { mode: Mode::Aggressive, ..Preemption::by(trigger) };
+    scene
+}
+
+/// A job that runs since then, worth so much.
+fn runs(scene: Scene, id: u64, request: &str, node: &str, (since, score): (i64, f64)) -> Scene {
+    scene.running(id, request, node, 10_000).tenured(JobId::job(id), since, score, |_| ())
+}
+
+fn also(scene: Scene, id: u64, change: impl FnOnce(&mut Tenure)) -> Scene {
+    let mut tenure = scene.state.running[&JobId::job(id)].tenure.as_deref().unwrap().clone();
+    change(&mut tenure);
+    let mut scene = scene;
+    scene.state.set_tenure(JobId::job(id), tenure);
+    scene
+}
+
+/// `3 for 4; 2 for 4`.
+fn told(plan: &Plan) -> String {
+    let one = |way: &crate::sched::plan::Preemption| {
+        let by = way.by.map_or("nobody".to_string(), |by| by.to_string());
+        format!("{} for {by}", way.job)
+    };
+    plan.preempts.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+fn preempts(scene: &Scene) -> String {
+    told(&scene.plan())
+}
+
+/// Carries out a plan: those that make way are gone.
+fn make_way(scene: &mut Scene, plan: &Plan) {
+    scene.apply(plan);
+    plan.preempts.iter().for_each(|way| scene.state.vacate(way.job));
+}
+
+#[test]
+fn the_fewest_make_way_the_newest_first() {
+    let scene = scene("1 x ncpus=4", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    assert_eq!(preempts(&scene.clone().queued(4, "select=1:ncpus=1")), "3 for 4");
+    assert_eq!(preempts(&scene.clone().queued(4, "select=1:ncpus=2")), "3 for 4; 2 for 4");
+    assert_eq!(preempts(&scene.clone().queued(4, "select=1:ncpus=4")), "3 for 4; 2 for 4; 1 for 4");
+    assert_eq!(preempts(&scene.queued(4, "select=1:ncpus=5")), "", "nobody leaves in vain (G8)");
+}
+
+/// Y12: whoever is not needed after all stays.
+#[test]
+fn of_the_newest_those_stay_that_do_not_help() {
+    let scene = scene("1 x ncpus=6", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=4", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n1", (2, -9.0)).at(100);
+    assert_eq!(preempts(&scene.queued(4, "select=1:ncpus=4")), "1 for 4");
+}
+
+/// Q8, Q9.
+#[test]
+fn who_is_worth_as_much_or_wants_to_be_left_alone_stays() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 0.0)).at(100).queued(2, "select=1:ncpus=1");
+    assert_eq!(preempts(&scene), "", "equal is not strict");
+    let less = also(scene, 1, |tenure| tenure.score = Some(-1.0));
+    assert_eq!(preempts(&less), "1 for 2");
+    assert_eq!(preempts(&also(less, 1, |tenure| tenure.protected = true)), "");
+}
+
+/// Q7: idle places first; Q10: only where the job can run.
+#[test]
+fn nobody_leaves_where_there_is_room_or_where_the_job_cannot_run() {
+    let scene = scene("1 x ncpus=1, 1 x ncpus=1:ngpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (5, -90.0));
+    let free = scene.clone().at(100).queued(3, "select=1:ncpus=1");
+    assert_eq!((free.starts().as_str(), preempts(&free).as_str()), ("3 on n2", ""));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (0, -50.0)).at(100);
+    assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1:ngpus=1")), "2 for 3", "though 1 is worth less");
+}
+
+/// G8: what is freed for a job is kept for it, also from who goes before it; it starts when all are gone.
+#[test]
+fn what_is_freed_for_a_job_is_kept_for_it() {
+    for policy in [Filling::Skip, Filling::FirstFit, Filling::None] {
+        let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+        scene.policy.backfill.policy = policy;
+        scene.policy.backfill.depth = 0;
+        let scene = runs(scene, 1, "select=1:ncpus=1 walltime=50", "n1", (0, -9.0));
+        let mut scene = runs(scene, 2, "select=1:ncpus=1 walltime=50", "n1", (1, -9.0)).at(100);
+        scene = scene.queued(4, "select=1:ncpus=2 walltime=100");
+        let plan = scene.plan();
+        assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
+        scene.apply(&plan);
+        scene.state.vacate(JobId::job(2));
+        let waiting = scene.clone().queued(3, "select=1:ncpus=1 walltime=60 rank=1").plan();
+        assert_eq!((waiting.starts.len(), told(&waiting).as_str()), (0, ""), "{policy:?}: half of it is free");
+        assert!(waiting.bookings.iter().any(|booking| booking.job == JobId::job(4) && booking.earmark.is_some()));
+        scene.apply(&waiting);
+        scene.state.vacate(JobId::job(1));
+        let scene = scene.queued(3, "select=1:ncpus=1 walltime=60 rank=1");
+        assert_eq!(scene.starts(), "4 on n1", "{policy:?}");
+    }
+}
+
+/// What is kept for somebody who does not come is free again.
+#[test]
+fn room_is_not_kept_for_ever() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100).queued(2, "select=1:ncpus=1");
+    let plan = scene.plan();
+    make_way(&mut scene, &plan);
+    scene.state.set_queue(&queue("workq", false));
+    scene.state.set_queue(&queue("other", true));
+    let later = |seconds: i64| scene.clone().at(100 + seconds).queued(3, "select=1:ncpus=1 queue=other");
+    assert_eq!(later(10).starts(), "");
+    assert_eq!(later(61).starts(), "3 on n1");
+}
+
+/// One place is given once.
+#[test]
+fn who_makes_way_does_so_for_one() {
+    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100);
+    let mut scene = scene.queued(2, "select=1:ncpus=1").queued(3, "select=1:ncpus=1").queued(4, "select=1:ncpus=1");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "1 for 2");
+    scene.apply(&plan);
+    assert_eq!(preempts(&scene), "", "it leaves already");
+    scene.state.vacate(JobId::job(1));
+    assert_eq!(scene.starts(), "2 on n1; 3 on n1");
+}
+
+/// Q11 to Q13.
+#[test]
+fn elements_may_finish_where_preemption_is_passive() {
+    let element = JobId::element(1, 3);
+    let scene = |mode, left: i64| {
+        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        scene.policy.preemption.mode = mode;
+        let scene = scene.running(9, "select=1:ncpus=1", "n1", 10_000);
+        let mut scene = scene;
+        scene.state.vacate(JobId::job(9));
+        let shares = cluster("1 x ncpus=1").queued(9, "select=1:ncpus=1").plan().starts[0].shares.clone();
+        scene.state.occupy(element, &shares, false, Time(10_000_000));
+        let walltime = Some(Span::seconds(100));
+        let scene = scene.tenured(element, 100 - (100 - left), -9.0, |tenure| tenure.walltime = walltime);
+        scene.at(100).queued(2, "select=1:ncpus=1 walltime=10")
+    };
+    let actions = |mode, left| scene(mode, left).plan().preempts.iter().map(|way| way.action).collect::<Vec<_>>();
+    assert_eq!(actions(Mode::Passive, 90), [Action::Finish]);
+    assert_eq!(actions(Mode::Aggressive, 10), [Action::Requeue]);
+    assert_eq!(actions(Mode::Mixed, 10), [Action::Finish], "most of it is done");
+    assert_eq!(actions(Mode::Mixed, 90), [Action::Requeue]);
+    assert_eq!(actions(Mode::Disabled, 90), []);
+    let mut passive = scene(Mode::Passive, 90);
+    let plan = passive.plan();
+    passive.apply(&plan);
+    assert_eq!(preempts(&passive), "", "once is enough");
+    passive.state.vacate(element);
+    assert_eq!(passive.starts(), "2 on n1");
+}
+
+/// Q13.
+#[test]
+fn a_job_without_elements_makes_way_at_once_or_stays_as_the_site_says() {
+    let passive = |no_agenda| {
+        let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+        (scene.policy.preemption.mode, scene.policy.preemption.no_agenda) = (Mode::Passive, no_agenda);
+        let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+        preempts(&scene.at(100).queued(2, "select=1:ncpus=1"))
+    };
+    assert_eq!((passive(NoAgenda::Now).as_str(), passive(NoAgenda::Wait).as_str()), ("1 for 2", ""));
+}
+
+fn quality(name: &str, flag: Flag) -> Quality {
+    Quality { flags: vec![flag], ..Quality::new(name, 0.5) }
+}
+
+/// M43: all three are needed.
+#[test]
+fn qualities_of_service_preempt_whom_they_may() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+    scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::Preemptor), quality("lo", Flag::Preemptee)]);
+    let lo = runs(scene.clone(), 1, "select=1:ncpus=2 qos=lo", "n1", (0, -20.0)).at(100);
+    assert_eq!(preempts(&lo.clone().queued(2, "select=1:ncpus=1 qos=hi")), "1 for 2");
+    assert_eq!(preempts(&lo.clone().queued(2, "select=1:ncpus=1")), "", "no preemptor");
+    let worth_more = also(lo, 1, |tenure| tenure.score = Some(20.0));
+    assert_eq!(preempts(&worth_more.queued(2, "select=1:ncpus=1 qos=hi")), "", "worth less");
+    let normal = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    assert_eq!(preempts(&normal.queued(2, "select=1:ncpus=1 qos=hi")), "", "no preemptee");
+}
+
+/// I20.
+#[test]
+fn express_queues_preempt_the_newest_of_others() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Levels);
+    scene.state.set_queue(&crate::model::queue::Queue { priority: 150, ..queue("express", true) });
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 50.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (9, 50.0)).at(100);
+    assert_eq!(preempts(&scene.clone().queued(3, "select=1:ncpus=1 queue=express")), "2 for 3");
+    assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1")), "");
+}
+
+/// M44, M20.
+#[test]
+fn who_makes_way_first_is_the_sites_to_say() {
+    let scene = |victims, need: u32| {
+        let mut scene = scene("1 x ncpus=5", Trigger::Qos);
+        scene.policy.preemption.victims = victims;
+        scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::Preemptor), quality("lo", Flag::Preemptee)]);
+        let scene = runs(scene, 1, "select=1:ncpus=4 qos=lo", "n1", (0, -100.0));
+        let scene = also(scene, 1, |tenure| (tenure.processors, tenure.score) = (4, Some(-100.0)));
+        let scene = runs(scene, 2, "select=1:ncpus=1 qos=lo", "n1", (9, -60.0)).at(100);
+        preempts(&scene.queued(3, &format!("select=1:ncpus={need} qos=hi")))
+    };
+    assert_eq!(scene(Victims::Newest, 1), "2 for 3");
+    assert_eq!(scene(Victims::Worst, 1), "1 for 3");
+    assert_eq!(scene(Victims::Cheapest, 1), "2 for 3", "-60 for a processor is less than -25");
+    assert_eq!(scene(Victims::Cheapest, 4), "1 for 3");
+}
+
+/// G9.
+#[test]
+fn who_has_just_started_or_made_way_is_left_alone_for_a_while() {
+    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    scene.policy.preemption.exempt = Span::seconds(60);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (50, -9.0)).queued(2, "select=1:ncpus=1");
+    let young = scene.clone().at(100).plan();
+    assert_eq!((told(&young).as_str(), young.next), ("", Some(Time(110_000))));
+    assert_eq!(preempts(&scene.clone().at(110)), "1 for 2");
+    let mut scene = scene.at(120);
+    let way = Yielding { to: Some(JobId::job(1)), cause: Cause::Rank, action: Action::Requeue, at: Time(100_000) };
+    scene.state.standing.note_made_way(JobId::job(2), Some(&way));
+    assert_eq!(preempts(&scene), "", "2 made way for 1 twenty seconds ago");
+    assert_eq!(preempts(&scene.at(160)), "1 for 2");
+}
+
+/// M45, X15: what is only stopped keeps its memory; where that is in the way, the next is tried.
+#[test]
+fn how_a_job_makes_way_is_tried_in_turn() {
+    let scene = |memory: &str| {
+        let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+        scene.policy.preemption.actions = "SR".parse().unwrap();
+        let scene = runs(scene, 1, "select=1:ncpus=2:mem=3gb", "n1", (0, -9.0)).at(100);
+        let plan = scene.queued(2, &format!("select=1:ncpus=1:mem={memory}")).plan();
+        plan.preempts.iter().map(|way| way.action).collect::<Vec<_>>()
+    };
+    assert_eq!(scene("1gb"), [Action::Suspend]);
+    assert_eq!(scene("2gb"), [Action::Requeue]);
+    let mut lasting = self::scene("1 x ncpus=2", Trigger::Qube);
+    lasting.policy.preemption.actions = vec![Action::Requeue].into();
+    let lasting = runs(lasting, 1, "select=1:ncpus=2", "n1", (0, -9.0)).at(100).queued(2, "select=1:ncpus=1");
+    assert_eq!(preempts(&also(lasting, 1, |tenure| tenure.rerunnable = false)), "", "it cannot be run again");
+}
+
+/// Nobody is delayed who was promised a start ahead.
+#[test]
+fn who_is_promised_a_start_ahead_is_not_delayed() {
+    let scene = |walltime: u32| {
+        let mut scene = scene("1 x ncpus=4", Trigger::Qos);
+        scene.policy.backfill.policy = Filling::FirstFit;
+        scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::Preemptor), quality("lo", Flag::Preemptee)]);
+        let scene = scene.running(1, "select=1:ncpus=2 qos=lo walltime=400", "n1", 400);
+        let scene = scene.tenured(JobId::job(1), 0, -9.0, |_| ()).running(9, "select=1:ncpus=2", "n1", 400).at(10);
+        // Job 2 is promised 400.
+        let scene = scene.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
+        preempts(&scene.queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}")))
+    };
+    assert_eq!(scene(300), "1 for 3");
+    assert_eq!(scene(1000), "");
+}
+
+/// Y8: for nobody, until the node has enough again.
+#[test]
+fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
+    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
+    scene.policy.preemption.triggers.clear();
+    for id in 1..=6 {
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+    }
+    let shrunk = scene.at(100).node("n1", "ncpus=4", true);
+    assert_eq!(preempts(&shrunk), "");
+    let mut repaired = shrunk;
+    repaired.policy.preemption.repair = true;
+    assert_eq!(preempts(&repaired), "6 for nobody; 5 for nobody");
+}
+
+/// `preempt_targets`.
+#[test]
+fn a_job_may_say_whose_place_it_wants() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qube);
+    scene.state.set_queue(&queue("other", true));
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1 queue=other", "n1", (9, -9.0)).at(100);
+    assert_eq!(preempts(&scene.clone().queued(3, "select=1:ncpus=1")), "2 for 3");
+    let wants =
+        |targets: &str| preempts(&scene.clone().queued(3, &format!("select=1:ncpus=1 preempt_targets={targets}")));
+    assert_eq!((wants("Queue=workq").as_str(), wants("None").as_str()), ("1 for 3", ""));
+}

@@ -1,0 +1,115 @@
+//! What of a running job others ask who could have its place: since when it runs, what it was worth, how
+//! it could make way, and whether it has been told to.
+
+use super::components::usage::Course;
+use super::plan::Start;
+use super::snapshot::State;
+use crate::model::charge::Held;
+use crate::model::cluster_path::ClusterPath;
+use crate::model::job::{Job, JobId};
+use crate::model::policy::{Components, Policy};
+use crate::model::preemption::{Action, Yielding};
+use crate::model::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+/// Of a running job, what counts where another could have its place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tenure {
+    /// Since when it runs.
+    pub started: Time,
+    /// What it was worth then (F9); None for one that was started out of turn.
+    pub score: Option<f64>,
+    /// Where it stands in the tree of clusters.
+    pub cluster: ClusterPath,
+    /// Whether its owner wants it left alone (Q9).
+    pub protected: bool,
+    /// Whether it may be run again from the beginning.
+    pub rerunnable: bool,
+    /// Whether it can write down how far it has come, when told to.
+    pub checkpoints: bool,
+    /// Its eligible time.
+    pub waited: Span,
+    /// How long it may run.
+    pub walltime: Option<Span>,
+    /// How many processors it has.
+    pub processors: u32,
+    /// What it was told in this attempt.
+    pub told: Option<Yielding>,
+}
+
+impl Tenure {
+    /// That of a job's attempt that runs; None for a job of which none does.
+    pub fn of(job: &Job) -> Option<Tenure> {
+        let run = job.life.open_run()?;
+        Some(Tenure {
+            started: run.started,
+            score: run.score,
+            cluster: job.spec.wishes.cluster.clone().unwrap_or_default(),
+            protected: job.is_protected(),
+            rerunnable: job.spec.rerunnable,
+            checkpoints: job.can_checkpoint(),
+            waited: job.life.eligibility.at(run.started),
+            walltime: job.spec.walltime(),
+            processors: Held::of(&run.shares).cores,
+            told: job.life.yielding.clone().filter(|told| told.at >= run.started),
+        })
+    }
+
+    /// How far it has come.
+    pub fn course(&self, now: Time) -> Course {
+        Course { ran: Span(now.since(self.started).0.max(0)), walltime: self.walltime, processors: self.processors }
+    }
+
+    /// What it is worth beside others that run: what it was worth when it started, and what it has used
+    /// since (M20).
+    pub fn worth(&self, rule: &Components, now: Time) -> f64 {
+        self.score.unwrap_or(f64::MAX) + self.course(now).score(rule)
+    }
+
+    /// How many percent of its walltime it has left; None for one without an end.
+    pub fn left(&self, now: Time) -> Option<f64> {
+        let walltime = self.walltime.filter(|walltime| walltime.0 > 0)?;
+        let ran = now.since(self.started).0.clamp(0, walltime.0);
+        Some(100.0 * (walltime.0 - ran) as f64 / walltime.0 as f64)
+    }
+
+    /// Whether it can make way like this.
+    pub fn can(&self, action: Action) -> bool {
+        match action {
+            Action::Suspend | Action::Delete | Action::Finish => true,
+            Action::Checkpoint => self.checkpoints && self.rerunnable,
+            Action::Requeue => self.rerunnable,
+        }
+    }
+}
+
+impl State {
+    /// What others will ask of a candidate that starts now, once it runs.
+    pub fn tenure_to_be(&self, policy: &Policy, start: &Start, now: Time) -> Option<Tenure> {
+        let (class, waiting) = (self.waiting_class(start.job)?, self.waiting(start.job)?);
+        Some(Tenure {
+            started: now,
+            score: self.score(policy, start.job),
+            cluster: class.cluster(),
+            protected: class.protected,
+            rerunnable: class.rerunnable,
+            checkpoints: class.checkpoints,
+            waited: waiting.wait.eligibility.at(now),
+            walltime: class.walltime,
+            processors: Held::of(&start.shares).cores,
+            told: None,
+        })
+    }
+
+    /// Says what of a running job others ask who could have its place.
+    pub fn set_tenure(&mut self, id: JobId, tenure: Tenure) {
+        if self.running.get(&id).is_none_or(|running| running.tenure.as_deref() == Some(&tenure)) {
+            return;
+        }
+        self.strike(id);
+        self.standing.note_told(id, tenure.told.as_ref());
+        self.running.entry(id).and_modify(|running| running.tenure = Some(Box::new(tenure)));
+        self.enroll(id);
+        self.edition += 1;
+    }
+}
