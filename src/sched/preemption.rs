@@ -20,6 +20,8 @@ mod levels;
 
 mod repair;
 
+mod starving;
+
 mod victims;
 
 use super::ledger::Ledger;
@@ -39,6 +41,9 @@ const MOST: usize = 100;
 /// Tells running jobs to make way, as far as the policy says.
 pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let rule = ledger.preemption();
+    if rule.has(Trigger::Starvation) {
+        starving::watch(ledger);
+    }
     if !is_wanted(rule, ledger.state) {
         return;
     }
@@ -48,7 +53,10 @@ pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
         repair::run(&mut stage, ledger);
     }
     for &trigger in &rule.triggers {
-        make_room(trigger, resolved, &mut stage, ledger);
+        match trigger {
+            Trigger::Starvation => starving::run(resolved, &mut stage, ledger),
+            _ => make_room(trigger, resolved, &mut stage, ledger),
+        }
     }
 }
 

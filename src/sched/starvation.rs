@@ -13,7 +13,7 @@
 // What runs, by operation.
 mod operations;
 
-pub use operations::{Operation, Operations, operation_of};
+pub use operations::{Age, Operation, Operations, operation_of};
 
 // Who shares, what do they want, and what have they?
 mod wishes;
@@ -23,7 +23,7 @@ pub use wishes::Ahead;
 // What is everybody owed?
 mod fair;
 
-pub use fair::{Entitled, FairShares, Held, Party};
+pub use fair::{Entitled, FairShares, Held, Party, amounts_of, is_of_pools};
 
 // Since when has somebody less?
 mod fasting;
@@ -35,6 +35,8 @@ pub mod groups;
 
 // Who is left alone?
 mod shield;
+
+pub use shield::{Exposure, Shield};
 
 use crate::model::time::Time;
 use std::collections::BTreeMap;

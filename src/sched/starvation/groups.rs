@@ -3,7 +3,7 @@
 
 use super::operations::Age;
 use crate::model::policy::starvation::Boundary;
-use crate::sched::amounts::{Amounts, add};
+use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::shares::Whole;
 use std::fmt;
 
@@ -63,53 +63,29 @@ impl Thresholds {
     }
 }
 
-/// An operation's allocations, divided: each group begins where the one before it ends.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Division {
-    aggressively_from: Option<Age>,
-    preemptible_from: Option<Age>,
-}
-
-impl Division {
-    /// Divides allocations that are given oldest first, each with what it has.
-    pub fn of<'a>(
-        allocations: impl Iterator<Item = (Age, &'a Amounts)>,
-        whole: &Whole,
-        thresholds: &Thresholds,
-    ) -> Division {
-        let mut division = Division::default();
-        let mut sum: Option<Amounts> = None;
-        for (age, taken) in allocations {
-            let before = sum.as_deref().map_or(0.0, |sum| whole.part(sum));
-            let sum = sum.get_or_insert_with(|| vec![0; taken.len()].into());
-            add(sum, taken);
-            match thresholds.group(before, sum, whole) {
-                Group::Kept => (),
-                Group::Aggressively => drop(division.aggressively_from.get_or_insert(age)),
-                Group::Preemptible => {
-                    division.aggressively_from.get_or_insert(age);
-                    division.preemptible_from = Some(age);
-                    break;
-                }
-            }
+/// Divides an operation's allocations, which are given newest first, each with what it has, and have so much
+/// together. As many are told of as are of no later group than asked for.
+pub fn divide<'a>(
+    newest_first: impl Iterator<Item = (Age, &'a Amounts)>,
+    together: &Amounts,
+    whole: &Whole,
+    thresholds: &Thresholds,
+    last: Group,
+) -> Vec<(Group, Age)> {
+    let mut with = together.clone();
+    let mut divided = Vec::new();
+    for (age, taken) in newest_first {
+        let mut before = with.clone();
+        subtract(&mut before, taken);
+        // Who is older is of no earlier group.
+        let group = thresholds.group(whole.part(&before), &with, whole);
+        if group > last {
+            break;
         }
-        division
+        divided.push((group, age));
+        with = before;
     }
-
-    /// The group of one of them.
-    pub fn group(&self, age: Age) -> Group {
-        let is_from = |from: Option<Age>| from.is_some_and(|from| age >= from);
-        match () {
-            () if is_from(self.preemptible_from) => Group::Preemptible,
-            () if is_from(self.aggressively_from) => Group::Aggressively,
-            () => Group::Kept,
-        }
-    }
-
-    /// Whether it loses none of them to anybody.
-    pub fn keeps_all(&self) -> bool {
-        self.aggressively_from.is_none()
-    }
+    divided
 }
 
 #[cfg(test)]
@@ -126,13 +102,18 @@ mod tests {
         allow_aggressive: true,
     };
 
-    /// Allocations of so many of ten processors each, oldest first.
+    /// Allocations of so many of ten processors each, oldest first; told oldest first.
     fn divided(sizes: &[i64], thresholds: &Thresholds) -> String {
         let age = |place: usize| (Time(place as i64), JobId::element(1, place as u32));
         let taken: Vec<Amounts> = sizes.iter().map(|size| vec![*size].into()).collect();
-        let allocations = taken.iter().enumerate().map(|(place, taken)| (age(place), taken));
-        let division = Division::of(allocations, &Whole::new(&[10]), thresholds);
-        (0..sizes.len()).map(|place| division.group(age(place)).to_string()).collect()
+        let newest_first = taken.iter().enumerate().map(|(place, taken)| (age(place), taken)).rev();
+        let together: Amounts = vec![sizes.iter().sum()].into();
+        let whole = Whole::new(&[10]);
+        let all = divide(newest_first.clone(), &together, &whole, thresholds, Group::Kept);
+        assert!(all.iter().map(|(_, age)| *age).eq((0..sizes.len()).rev().map(age)));
+        let few = divide(newest_first, &together, &whole, thresholds, Group::Preemptible);
+        assert!(few.iter().eq(all.iter().filter(|(group, _)| *group == Group::Preemptible)));
+        all.iter().rev().map(|(group, _)| group.to_string()).collect()
     }
 
     /// Y6: a fair share of .5, thresholds of .5 and 1.

@@ -164,8 +164,8 @@ fn what_is_as_good_as_happened_counts() {
     let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
     let scene = scene.queued(3, "select=1:ncpus=1").queued(4, "select=1:ncpus=1");
     let ahead = Ahead {
-        coming: vec![JobId::element(2, 2), JobId::job(3)],
-        leaving: vec![JobId::element(1, 7), JobId::element(1, 6)],
+        coming: [JobId::element(2, 2), JobId::job(3)].into(),
+        leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
     };
     let shares = FairShares::of(&scene.state, &scene.policy, &ahead, scene.now);
     let used = |party| rounded(shares.entitled(party).unwrap().used);
@@ -198,7 +198,7 @@ fn lets(scene: &Scene, victim: u64, newcomer: u64, threshold: f64, starving: &[S
     let fasting = Fasting::default().renewed(starving.iter().cloned(), Time(-1_000_000));
     let shield = Shield { shares: &shares, fasting: &fasting, threshold, now: scene.now };
     let party = |id| shares.party(JobId::array(id), None).unwrap();
-    shield.lets(party(victim), party(newcomer))
+    victim != newcomer && shield.of(party(victim)).is_to(shares.line(party(newcomer)))
 }
 
 /// Y27: operations 1 and 2 are in prod, 3 in dev.

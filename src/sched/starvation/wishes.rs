@@ -12,15 +12,15 @@ use crate::sched::amounts::{Amounts, add, multiple, subtract};
 use crate::sched::class::{Class, Waiting};
 use crate::sched::snapshot::State;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is as good as happened, though the state does not say so yet.
 #[derive(Clone, Debug, Default)]
 pub struct Ahead {
     /// Waiting jobs that start, or for which others make way.
-    pub coming: Vec<JobId>,
+    pub coming: BTreeSet<JobId>,
     /// Running jobs that make way.
-    pub leaving: Vec<JobId>,
+    pub leaving: BTreeSet<JobId>,
 }
 
 /// An operation, or operations alike.
