@@ -47,6 +47,7 @@ mod overrun;
 mod personal;
 mod placement;
 mod placement_search;
+mod preemption;
 mod priorities;
 mod promised_rooms;
 mod qmgr;

@@ -168,6 +168,11 @@ impl Job {
         self.spec.other.get("no_preempt").is_some_and(|text| text == "True")
     }
 
+    /// Whether it was told in this attempt to make way.
+    pub fn makes_way(&self, run: &Run) -> bool {
+        self.life.yielding.as_ref().is_some_and(|told| told.at >= run.started)
+    }
+
     /// The signal on which it writes down how far it has come and ends, if it does (Y17).
     pub fn interruption(&self) -> Option<i32> {
         signal::parse(self.spec.other.get("interrupt")?)

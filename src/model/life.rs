@@ -273,6 +273,8 @@ impl Job {
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.start_failed(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
+            // Y17: what has come to its end in time is done.
+            (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => self.finish(0, false, moment),
             (_, Want::Requeue(_)) => {
                 self.life.failed_starts = 0;
                 self.requeue(moment);
@@ -287,6 +289,11 @@ impl Job {
             }
             (_, Want::Run | Want::Anew) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
         }
+    }
+
+    /// Whether its latest attempt was told to write down how far it has come.
+    fn was_interrupted(&self) -> bool {
+        self.interruption().is_some() && self.life.run.as_ref().is_some_and(|run| self.makes_way(run))
     }
 
     /// One that failed is run again as often as its owner said; one that was over a limit would be so

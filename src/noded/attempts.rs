@@ -113,7 +113,7 @@ impl Attempts {
             match self.entries.get(&name) {
                 None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0))),
+                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0)), None),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -152,7 +152,7 @@ impl Attempts {
     }
 
     /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
-    pub fn cancel(&mut self, name: Name, grace: Span) {
+    pub fn cancel(&mut self, name: Name, grace: Span, signal: Option<i32>) {
         match self.entries.get(&name).map(Entry::over) {
             Some(true) => return self.report(name),
             None if self.above(name).is_some() => {
@@ -172,7 +172,7 @@ impl Attempts {
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
             return self.end(name, never(How::Cancelled));
         }
-        self.tell(name, Control::Cancel(grace));
+        self.tell(name, Control::Cancel(grace, signal));
     }
 
     /// Hands an order on to the shepherd of an attempt that is not over.

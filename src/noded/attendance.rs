@@ -233,7 +233,7 @@ impl Orders<'_> {
     fn cancel(&mut self) -> bool {
         let bare = bare_cancel(&self.signals);
         let before = self.seen;
-        let cancelled = self.folder.orders(&mut self.seen).iter().any(|order| matches!(order, Control::Cancel(_)));
+        let cancelled = self.folder.orders(&mut self.seen).iter().any(|order| matches!(order, Control::Cancel(..)));
         self.is_ordered |= self.seen > before;
         bare || cancelled
     }

@@ -7,8 +7,8 @@ use crate::model::time::Span;
 /// An order to a shepherd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// TERM, then KILL after this grace.
-    Cancel(Span),
+    /// TERM, then KILL after this grace; or first another signal.
+    Cancel(Span, Option<i32>),
     /// Send this signal.
     Signal(i32),
     /// New limits on its time.
@@ -28,7 +28,8 @@ impl Control {
     /// The line.
     pub fn line(&self) -> String {
         match self {
-            Control::Cancel(grace) => format!("cancel {}", grace.0),
+            Control::Cancel(grace, None) => format!("cancel {}", grace.0),
+            Control::Cancel(grace, Some(signal)) => format!("cancel {} {signal}", grace.0),
             Control::Signal(number) => format!("signal {number}"),
             Control::Times(Times { walltime, cput, warning }) => {
                 let span = |span: Option<Span>| span.map_or("none".to_string(), |span| span.0.to_string());
@@ -47,7 +48,10 @@ impl Control {
     /// Reads a line; None for one of a version to come.
     pub fn parse(line: &str) -> Option<Control> {
         match line.split_once(' ')? {
-            ("cancel", grace) => Some(Control::Cancel(Span(grace.parse().ok()?))),
+            ("cancel", words) => match words.split_once(' ') {
+                None => Some(Control::Cancel(Span(words.parse().ok()?), None)),
+                Some((grace, signal)) => Some(Control::Cancel(Span(grace.parse().ok()?), Some(signal.parse().ok()?))),
+            },
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
             ("times", times) => parse_times(times).map(Control::Times),
             ("message", rest) => {
@@ -90,7 +94,8 @@ mod tests {
     #[test]
     fn an_order_survives_its_line() {
         for order in [
-            Control::Cancel(Span(10_000)),
+            Control::Cancel(Span(10_000), None),
+            Control::Cancel(Span(10_000), Some(2)),
             Control::Signal(10),
             Control::Times(Times::default()),
             Control::Times(Times { walltime: Some(Span(1)), ..Times::default() }),

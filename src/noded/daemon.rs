@@ -243,7 +243,9 @@ impl Daemon {
         match order {
             Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel { job, attempt, task, grace } => attempts.cancel(Name { job, attempt, task }, grace),
+            Order::Cancel { job, attempt, task, grace, signal } => {
+                attempts.cancel(Name { job, attempt, task }, grace, signal);
+            }
             Order::Signal { job, attempt, task, signal } => {
                 attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
             }

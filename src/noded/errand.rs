@@ -127,7 +127,7 @@ impl Errand<'_> {
     }
 
     fn is_cancelled(&self, seen: &mut u64) -> bool {
-        self.folder.orders(seen).iter().any(|order| matches!(order, Control::Cancel(_)))
+        self.folder.orders(seen).iter().any(|order| matches!(order, Control::Cancel(..)))
     }
 }
 

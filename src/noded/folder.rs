@@ -248,7 +248,7 @@ impl Folder {
         }
         match (self.append(order), order) {
             (Ok(()), _) => process::send_to(&shepherd, Signal::SIGUSR1),
-            (Err(_), Control::Cancel(_)) => process::send_to(&shepherd, Signal::SIGUSR2),
+            (Err(_), Control::Cancel(..)) => process::send_to(&shepherd, Signal::SIGUSR2),
             (Err(e), _) => Err(e),
         }
     }

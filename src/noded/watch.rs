@@ -251,7 +251,7 @@ impl<'a> Watch<'a> {
             seen = Some(self.orders_seen);
             for order in self.built.folder.orders(&mut self.orders_seen) {
                 match order {
-                    Control::Cancel(grace) => self.end(cgroup, grace, None),
+                    Control::Cancel(grace, signal) => self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Times(times) => self.bound(times),
                     Control::Message { output, errors, text } => self.pass_on(output, errors, &text),
@@ -274,12 +274,17 @@ impl<'a> Watch<'a> {
 
     /// TERM now, KILL after `grace`. Telling it twice changes nothing.
     fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, overran: Option<How>) {
+        self.end_by(cgroup, SIGTERM, grace, overran);
+    }
+
+    /// The same with another signal.
+    fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, overran: Option<How>) {
         if self.ending.is_some() {
             return;
         }
-        self.sent = Some(SIGTERM);
+        self.sent = Some(signal);
         self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
-        sweep::signal(cgroup, SIGTERM);
+        sweep::signal(cgroup, signal);
         if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
             // A shell that talks to a person ignores TERM.
             process::send_signal(self.session.as_raw(), SIGHUP);

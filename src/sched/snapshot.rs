@@ -271,9 +271,9 @@ impl State {
         self.user(&job.owner.user);
         let since = job.life.etime.unwrap_or(job.life.qtime);
         let wait = Wait { since, eligibility: job.life.eligibility, bypassed };
-        self.file((job.rank(), job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| {
-            state.class_key(job)
-        });
+        // An element that has begun before comes before those of its array that have not (X25).
+        let rank = job.rank().saturating_sub(u64::from(job.id.index().is_some()));
+        self.file((rank, job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| state.class_key(job));
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
         self.standing.note_made_way(job.id, job.life.yielding.as_ref());

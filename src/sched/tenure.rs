@@ -33,6 +33,9 @@ pub struct Tenure {
     pub walltime: Option<Span>,
     /// How many processors it has.
     pub processors: u32,
+    /// How often it has made way before.
+    #[serde(default)]
+    pub preempted: u32,
     /// What it was told in this attempt.
     pub told: Option<Yielding>,
 }
@@ -51,6 +54,7 @@ impl Tenure {
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
+            preempted: job.life.preempted,
             told: job.life.yielding.clone().filter(|told| told.at >= run.started),
         })
     }
@@ -97,6 +101,8 @@ impl State {
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
             processors: Held::of(&start.shares).cores,
+            // Known once it has started.
+            preempted: 0,
             told: None,
         })
     }

@@ -12,6 +12,7 @@ use crate::model::job::{Job, Program, Run, Want};
 use crate::model::placeholder;
 use crate::model::staging::Files;
 use crate::model::text::Text;
+use crate::model::time::Span;
 use crate::shown::data;
 use crate::spool::{Spool, SpoolError};
 use crate::wire::message::Payload;
@@ -26,9 +27,25 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
         (Want::Run, None) => Order::Start(Box::new(launch(ledger, spool, job, run)?)),
-        _ => Order::Cancel { job: id, attempt, task: 0, grace: ledger.setup.config.launch.grace },
+        _ => {
+            let (grace, signal) = farewell(&ledger.setup, job, run);
+            Order::Cancel { job: id, attempt, task: 0, grace, signal }
+        }
     };
     Ok(Some((node.to_string(), order)))
+}
+
+/// How long a job that ends has, and what it is told first: one that makes way for others may know how to
+/// write down how far it has come (Y17).
+fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
+    let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
+    if !job.makes_way(run) {
+        return (usual, None);
+    }
+    match job.interruption() {
+        Some(signal) => (rule.interruption, Some(signal)),
+        None => (rule.grace.unwrap_or(usual), None),
+    }
 }
 
 /// The limits on the time of a running job, told anew: they may have been altered.

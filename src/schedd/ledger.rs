@@ -299,7 +299,7 @@ impl Ledger {
         } else if was != State::Finished && is_forced {
             self.tick.end_by_force(&desk, job);
         }
-        if let Some(comment) = remarks::comment(job, &event, |time| self.clock.wall(time)) {
+        if let Some(comment) = remarks::comment(job, &event, &self.setup.name, |time| self.clock.wall(time)) {
             job.life.comment = comment;
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, job, Some(&event)));

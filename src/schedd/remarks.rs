@@ -3,12 +3,13 @@
 
 use crate::model::event::Event;
 use crate::model::job::{How, Job};
+use crate::model::preemption::shown_some;
 use crate::model::state::{Holds, State};
 use crate::model::time::{Time, Wall};
 use chrono::{DateTime, Local};
 
-/// The comment after `event`: Some(None) clears it, None leaves it.
-pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<Option<String>> {
+/// The comment after `event`: Some(None) clears it, None leaves it. `server` is the name of the server.
+pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wall) -> Option<Option<String>> {
     let now = || shown(wall(job.life.mtime));
     match event {
         Event::Held { by, .. } => {
@@ -23,11 +24,27 @@ pub fn comment(job: &Job, event: &Event, wall: impl Fn(Time) -> Wall) -> Option<
         Event::StartTimedOut { after, .. } => {
             Some(Some(format!("Job start not confirmed within {} s, being cancelled", after.as_seconds())))
         }
+        Event::Preempted { .. } => made_way(job, "Job is preempted", server).map(Some),
+        Event::RoomMade { by } => {
+            let jobs = shown_some(by, |job| job.full(server));
+            Some(Some(format!("Not Running: Waits for {jobs} to make way")))
+        }
+        Event::Ended { .. }
+            if job.life.state == State::Queued && job.life.run.as_ref().is_some_and(|run| job.makes_way(run)) =>
+        {
+            Some(made_way(job, "Not Running: Job was preempted", server))
+        }
         Event::Ended { outcome, .. } => Some(after_end(job, &outcome.how, &wall)),
         Event::DependencyBroken { why, .. } => Some(Some(why.clone())),
         Event::Vanished { why, .. } => Some(lost(job, why)),
         _ => None,
     }
+}
+
+/// For whom a job makes way, or has, and why.
+fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
+    let told = job.life.yielding.as_ref()?;
+    Some(format!("{what}: {}", told.told(|job| job.full(server))))
 }
 
 /// What the comment of a job begins with whose start a hook has refused, as in PBS.

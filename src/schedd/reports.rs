@@ -101,7 +101,7 @@ pub fn attempt_stands(
         // An attempt we know nothing of, or have given up: it must not run on.
         (_, None) => {
             let grace = ledger.setup.config.launch.grace;
-            orders.push(Order::Cancel { job: id, attempt, task: 0, grace });
+            orders.push(Order::Cancel { job: id, attempt, task: 0, grace, signal: None });
         }
         (Standing::Running(_), Some(run)) => {
             if run.silent {

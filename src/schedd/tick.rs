@@ -19,7 +19,7 @@ use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::sched::cycle;
-use crate::sched::plan::{Plan, Preemption};
+use crate::sched::plan::{Plan, Preemption, Start};
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
 use crate::sys::clock::monotonic;
@@ -333,10 +333,12 @@ impl Schedd {
 
     /// Of several jobs of one `runone` set only the first starts: its start bars the others.
     fn take_starts(&mut self, plan: &Plan) {
-        for start in &plan.starts {
+        // An array is rated anew once one of its elements has begun.
+        let score = |start: &Start| self.ledger.cluster().score(&self.ledger.setup.policy, start.job);
+        let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
+        for (start, score) in plan.starts.iter().zip(scores) {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let (shares, score) =
-                (start.shares.clone(), self.ledger.cluster().score(&self.ledger.setup.policy, start.job));
+            let shares = start.shares.clone();
             self.ledger.happen(start.job, Event::Started { attempt, shares, score });
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);

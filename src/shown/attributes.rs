@@ -350,6 +350,9 @@ impl<'a> View<'a> {
         if life.run_count > 0 {
             self.out.number("run_count", life.run_count);
         }
+        if life.preempted > 0 {
+            self.out.number("preempted", life.preempted);
+        }
         self.out.text("eligible_time", life.eligibility.at(self.server.now).to_string());
         if self.server.privileged {
             self.out.number("accrue_type", life.eligibility.accrues.number());

@@ -3,7 +3,8 @@
 use super::scenario::values;
 use super::world::{Past, World};
 use crate::model::config::table::{ConfigError, Section, Value};
-use crate::model::job::{JobId, Share};
+use crate::model::job::{Job, JobId, Share};
+use crate::model::preemption::Action;
 use crate::model::reason::{self, Stage};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
@@ -36,6 +37,9 @@ const KEYS: &[&str] = &[
     "cycles",
     "running",
     "usage",
+    "preempted",
+    "made_way_for",
+    "made_way_by",
 ];
 
 /// What is claimed of a moment, not of the whole course.
@@ -89,6 +93,12 @@ pub enum Claim {
     EligibleTime(Span),
     /// What it is worth under the order while it waits, to as many digits as are given.
     Score(String),
+    /// How often it has made way.
+    Preempted(u32),
+    /// For which job it made way last; None for nobody.
+    MadeWayFor(Option<JobId>),
+    /// How it did.
+    MadeWayBy(Action),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -178,6 +188,9 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "refused" => (|v| values::words(v).map(Claim::Refused), "a part of what qsub says"),
         "warned" => (warned, "a part of what qsub or qalter says, or false for nothing"),
         "order" => (|v| values::list(values::job)(v).map(Claim::Order), "a list of jobs, as [2, 1, 3]"),
+        "preempted" => (|v| values::whole(v).map(Claim::Preempted), "a number of times, as 1"),
+        "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
+        "made_way_by" => (|v| Action::named(v.as_str()?).map(Claim::MadeWayBy), "\"requeue\", \"finish\", ..."),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
         "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
         _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
@@ -234,6 +247,13 @@ fn start_or_none(value: &DeValue) -> Option<Option<Span>> {
         Some(false) => Some(None),
         Some(true) => None,
         None => values::moment(value).map(Some),
+    }
+}
+
+fn made_way_for(value: &DeValue) -> Option<Claim> {
+    match value.as_bool() {
+        Some(false) => Some(Claim::MadeWayFor(None)),
+        _ => values::job(value).map(|job| Claim::MadeWayFor(Some(job))),
     }
 }
 
@@ -294,6 +314,17 @@ impl Course<'_> {
             }
             Claim::Score(score) => ("score", score.clone(), self.score(id, score, at.unwrap_or_default())),
             Claim::Never => ("start", never(), self.starts(id).first().copied().map(seconds).unwrap_or_else(never)),
+            Claim::Preempted(times) => {
+                ("times it has made way", times.to_string(), self.job(id, |job| Some(job.life.preempted)))
+            }
+            Claim::MadeWayFor(to) => {
+                let found = self.job(id, |job| job.life.yielding.as_ref()?.to);
+                ("job it made way for", to.map_or_else(none, |to| to.to_string()), found)
+            }
+            Claim::MadeWayBy(action) => {
+                let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.action.name()));
+                ("way it made way", action.name().to_string(), found)
+            }
             Claim::Filler(filler) => {
                 ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))
             }
@@ -313,6 +344,11 @@ impl Course<'_> {
 
     fn past(&self, id: JobId) -> Vec<&Past> {
         self.world.past().iter().filter(|past| past.job == id).collect()
+    }
+
+    /// Something of a job, in words.
+    fn job<T: ToString>(&self, id: JobId, of: impl Fn(&Job) -> Option<T>) -> String {
+        self.world.find(id).and_then(of).map_or_else(none, |found| found.to_string())
     }
 
     fn since(&self, time: Time) -> Span {

@@ -284,8 +284,11 @@ impl World {
     /// True if a start has failed, or others have made way.
     fn carry_out(&mut self, plan: &Plan) -> bool {
         let mut freed = self.preempt(plan);
-        for start in &plan.starts {
-            freed |= self.start(start);
+        // An array is rated anew once one of its elements has begun.
+        let scores: Vec<Option<f64>> =
+            plan.starts.iter().map(|start| self.state.score(&self.policy, start.job)).collect();
+        for (start, score) in plan.starts.iter().zip(scores) {
+            freed |= self.start(start, score);
         }
         freed
     }

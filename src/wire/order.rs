@@ -47,6 +47,8 @@ pub enum Order {
         task: TaskNumber,
         /// How long TERM may take.
         grace: Span,
+        /// What it is told first instead of TERM, if it knows what to do then.
+        signal: Option<i32>,
     },
     /// Send a signal to an attempt's processes.
     Signal {

@@ -86,7 +86,8 @@ pub(super) const WORLD: Extra = Extra {
             "[[job]]",
             "A submission. id: its number, from 1 on. qsub: what stands behind qsub on a command line, without a script. \
              at: when (0). runs: how long it really runs (if not given, for its walltime). user (\"ann\") and group \
-             (\"users\"); where config says server = { shared = true }, they are no operators unless it names them. exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. \
+             (\"users\"); where config says server = { shared = true }, they are no operators unless it names them. exit: its exit code (0). fails = N: its first N starts fail by a fault of the node. stops: how long it takes to end once it was told \
+             to make way (0). \
              exceeds: over which limit it goes, from when to when, { mem = [600, 700] }, or from when on, { mem = 600 }. count = N: N \
              jobs alike, numbered on. An array (-J) has the id N[], its subjobs N[1], N[2].",
         ),
@@ -127,6 +128,11 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("start, end", "When the job first starts and last ends."),
         Term("starts", "All its starts: [0, 3600]."),
         Term("never = true", "It never starts."),
+        Term(
+            "preempted, made_way_for, made_way_by",
+            "How often it has made way; for which job it did so last (false for nobody), and how: \"requeue\", \"suspend\", \
+             \"finish\" (its own end), \"checkpoint\" or \"delete\".",
+        ),
         Term(
             "nodes",
             "Its nodes, chunk by chunk, [\"n1\", \"n1\", \"n2\"], or how many chunks on which, { n1 = 2, n2 = 1 }.",

@@ -69,7 +69,7 @@ named! {
         QueueSoftLimits = "queue_softlimits",
         /// It is over a soft limit of the server.
         ServerSoftLimits = "server_softlimits",
-        /// Any job.
+        /// None of the others that the levels name.
         Normal = "normal_jobs",
     }
 }
@@ -92,6 +92,8 @@ pub struct Preemption {
     pub actions: Actions,
     /// How long one that is ended is given; None for as long as others that are ended.
     pub grace: Option<Span>,
+    /// How long one has that is told by a signal of its own to write down how far it has come (Y17).
+    pub interruption: Span,
     /// How long a job is left alone once it has started; nor does it preempt for so long whom it made way for.
     pub exempt: Span,
     /// The levels, the highest first.
@@ -110,6 +112,7 @@ impl Default for Preemption {
             victims: Victims::Newest,
             actions: Actions::from(vec![Action::Requeue]),
             grace: None,
+            interruption: Span::seconds(10),
             exempt: Span(0),
             levels: vec![vec![Condition::Express], vec![Condition::Normal]],
             express: 150,

@@ -24,10 +24,6 @@ pub struct Starvation {
     pub backoff: Span,
     /// How long fair shares are held still, unless who shares has changed.
     pub update_period: Span,
-    /// How long a job is given that is told to make way (Y17).
-    pub allocation_preemption_timeout: Span,
-    /// The same for one that says how it wants to be told.
-    pub graceful_preemption_timeout: Span,
 }
 
 impl Default for Starvation {
@@ -40,8 +36,6 @@ impl Default for Starvation {
             non_preemptible_threshold: ResourceList::new(),
             backoff: Span::seconds(5),
             update_period: Span::seconds(1),
-            allocation_preemption_timeout: Span::seconds(10),
-            graceful_preemption_timeout: Span::seconds(60),
         }
     }
 }

@@ -25,6 +25,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// In a cycle at most so many times somebody is taken out on trial: what is left is tried in the next.
 const MOST: usize = 50_000;
 
+/// More than so many are not each put back on trial.
+const MANY: usize = 100;
+
 /// What will be free once all have made way that were told to.
 pub struct Stage<'s> {
     state: &'s State,
@@ -268,21 +271,10 @@ impl Trial<'_, '_> {
         enough
     }
 
-    /// Of the first so many those that are needed; the last of them is. Whoever is not where the job goes is
-    /// put back at once.
+    /// Of the first so many those that are needed; the last of them is. Who is asked last is spared first.
     fn pruned(&mut self, count: usize) -> Vec<(JobId, Action)> {
-        let used = self.place().map(|placement| placement.picks.iter().map(|&(ix, _)| ix).collect::<BTreeSet<_>>());
-        let is_used = |job: JobId| {
-            let nodes = self.state.running.get(&job).map_or(&[][..], |running| &running.nodes);
-            used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
-        };
-        let (mut gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
-        others.iter().for_each(|way| put_back(self.state, &mut self.space, *way));
-        if !self.fits() {
-            // What the whole system has is given by anybody.
-            others.iter().for_each(|way| take_out(self.state, &mut self.space, *way));
-            gone = self.ways[..count].to_vec();
-        }
+        let mut gone = if count > MANY { self.of_use(count) } else { self.ways[..count].to_vec() };
+        gone.reverse();
         gone.retain(|way| {
             put_back(self.state, &mut self.space, *way);
             let is_needed = !self.fits();
@@ -291,6 +283,24 @@ impl Trial<'_, '_> {
             }
             is_needed
         });
+        gone.reverse();
+        gone
+    }
+
+    /// Of the first so many those that are where the job could go: the others are put back without a trial.
+    fn of_use(&mut self, count: usize) -> Vec<(JobId, Action)> {
+        let used = self.place().map(|placement| placement.picks.iter().map(|&(ix, _)| ix).collect::<BTreeSet<_>>());
+        let is_used = |job: JobId| {
+            let nodes = self.state.running.get(&job).map_or(&[][..], |running| &running.nodes);
+            used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
+        };
+        let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
+        others.iter().for_each(|way| put_back(self.state, &mut self.space, *way));
+        if !self.fits() {
+            // What the whole system has is given by anybody.
+            others.iter().for_each(|way| take_out(self.state, &mut self.space, *way));
+            return self.ways[..count].to_vec();
+        }
         gone
     }
 }

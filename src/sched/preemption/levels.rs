@@ -55,7 +55,11 @@ impl<'s> Levels<'s> {
 
     fn holds(&mut self, condition: Condition, who: &Arc<Credentials>, waited: Span) -> bool {
         match condition {
-            Condition::Normal => true,
+            // Whom nothing else puts into a level.
+            Condition::Normal => {
+                let others: BTreeSet<Condition> = self.policy.preemption.levels.iter().flatten().copied().collect();
+                others.into_iter().all(|other| other == Condition::Normal || !self.holds(other, who, waited))
+            }
             Condition::Express => {
                 let queue = self.state.queues.get(&who.queue);
                 queue.is_some_and(|queue| queue.priority >= self.policy.preemption.express)

@@ -9,13 +9,13 @@ use super::waits_for_room;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::preemption::{Action, Cause};
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::sched::amounts::subtract;
 use crate::sched::cluster::NodeIx;
 use crate::sched::ledger::Ledger;
 use crate::sched::priority::{self, Candidate};
 use crate::sched::resolution::Resolved;
-use crate::sched::snapshot::State;
+use crate::sched::snapshot::{Running, State};
 use crate::sched::starvation::groups::{Group, Thresholds, divide};
 use crate::sched::starvation::{
     Age, Ahead, Exposure, FairShares, Hunger, Operation, Party, Shield, Starving, Subject, amounts_of, operation_of,
@@ -81,7 +81,7 @@ fn shares(ledger: &Ledger) -> FairShares {
 
 /// Has others make way for those that starve.
 pub fn run<'s>(resolved: &'s Resolved, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
-    let mut relief = Relief { shares: shares(ledger), resolved, visited: BTreeSet::new() };
+    let mut relief = Relief { shares: shares(ledger), resolved, visited: BTreeSet::new(), later: None };
     if !relief.is_anybody_starving(ledger) {
         return;
     }
@@ -97,6 +97,8 @@ struct Relief<'s> {
     resolved: &'s Resolved,
     /// The nodes on which somebody has made way in this cycle.
     visited: BTreeSet<NodeIx>,
+    /// When somebody can be told to make way who has not run for long enough.
+    later: Option<Time>,
 }
 
 /// A running job that may be told to make way.
@@ -183,7 +185,7 @@ impl<'s> Relief<'s> {
     }
 
     /// The running jobs that may be told to make way, by node; of each node the first to go first.
-    fn exposed(&self, level: Level, ledger: &Ledger) -> BTreeMap<NodeIx, Vec<Exposed>> {
+    fn exposed(&mut self, level: Level, ledger: &Ledger) -> BTreeMap<NodeIx, Vec<Exposed>> {
         let (state, policy) = (ledger.state, ledger.policy());
         let threshold = match level {
             Level::Preemptive => policy.starvation.preemption_threshold,
@@ -202,6 +204,11 @@ impl<'s> Relief<'s> {
             let thresholds = thresholds(policy, &self.shares, party, &spared);
             for (group, age) in groups(state, operation, &self.shares, &thresholds, level.takes(), &leaving) {
                 let Some(action) = action(state, policy, age.1, ledger.now) else { continue };
+                let settled = settled(policy, &state.running[&age.1], self.shares.patience(party).timeout);
+                if settled > ledger.now {
+                    self.later = Some(self.later.map_or(settled, |later| later.min(settled)));
+                    continue;
+                }
                 for &ix in &state.running[&age.1].nodes {
                     let one = Exposed { group, age, party, to: to.clone(), action };
                     by_node.entry(ix).or_default().push(one);
@@ -230,7 +237,9 @@ impl<'s> Relief<'s> {
     ) -> bool {
         let line = self.shares.line(party);
         for (&ix, all) in exposed {
-            let few = all.iter().filter(|one| one.party != party && one.to.is_to(line));
+            let few = all
+                .iter()
+                .filter(|one| one.party != party && one.to.is_to(line) && is_free_to_leave(one.age.1, job.job, ledger));
             let ways: Vec<(JobId, Action)> = few.map(|one| (one.age.1, one.action)).collect();
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
                 continue;
@@ -249,9 +258,15 @@ impl<'s> Relief<'s> {
     fn wait(&self, ledger: &mut Ledger) {
         let next = ledger.starving().backoff.values().copied().filter(|until| *until > ledger.now).min();
         if self.is_anybody_starving(ledger) {
-            next.into_iter().for_each(|moment| ledger.look_again_at(moment));
+            next.into_iter().chain(self.later).for_each(|moment| ledger.look_again_at(moment));
         }
     }
+}
+
+/// G9: who made way for a job that runs now does not drive it out at once.
+fn is_free_to_leave(victim: JobId, newcomer: JobId, ledger: &Ledger) -> bool {
+    let way = ledger.state.standing.made_way(newcomer);
+    way.is_none_or(|(to, at)| to != victim || ledger.now >= at + ledger.preemption().exempt)
 }
 
 fn is_alike(party: Party) -> bool {
@@ -306,12 +321,22 @@ fn groups(
     divide(newest_first, &together, &shares.whole, thresholds, last)
 }
 
-/// How a job makes way, if it may be asked at all: not if its owner wants it left alone, it has run for too
-/// short a time, or has what a reservation set aside.
+/// From when on a job may be told to make way. One that has made way before is left alone for longer each time:
+/// so however often others starve, it is done in the end.
+fn settled(policy: &Policy, running: &Running, timeout: Span) -> Time {
+    let Some(tenure) = running.tenure.as_deref() else { return Time::NEVER };
+    let again = match tenure.preempted {
+        0 => Span(0),
+        times => Span(timeout.0.max(1000).saturating_mul(1 << times.min(30))),
+    };
+    tenure.started + again.max(policy.preemption.exempt)
+}
+
+/// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it has what a
+/// reservation set aside.
 fn action(state: &State, policy: &Policy, job: JobId, now: Time) -> Option<Action> {
     let tenure = state.running.get(&job)?.tenure.as_deref()?;
-    let has_settled = now >= tenure.started + policy.preemption.exempt;
-    if tenure.protected || !has_settled || state.insiders.contains_key(&job) {
+    if tenure.protected || state.insiders.contains_key(&job) {
         return None;
     }
     let actions = policy.preemption.actions.of(tenure.left(now));

@@ -134,12 +134,14 @@ impl Finder<'_> {
         let mut alike = 0;
         for ((_, id), waiting) in class.jobs() {
             match &waiting.array {
-                None if !is_in_line => alike += 1,
-                _ => self.enter_one(class, line, id, waiting),
+                // What has run before belongs to its array still.
+                None if !is_in_line && id.parent().is_none() => alike += 1,
+                _ => self.enter_one(class, line, operation_of(id), waiting),
             }
         }
         if alike > 0 {
-            let first = class.jobs().map(|(_, waiting)| waiting.wait.since).next().unwrap_or(Time(0));
+            let jobs = class.jobs().filter(|((_, id), _)| id.parent().is_none());
+            let first = jobs.map(|(_, waiting)| waiting.wait.since).next().unwrap_or(Time(0));
             let wish = self.blank(Party::Alike(class.key.id), class, line, first);
             let wish = Wish { number: alike, wants: class.key.shape.total.clone(), pending: 1, ..wish };
             self.found.insert(wish.party, wish);
@@ -151,7 +153,8 @@ impl Finder<'_> {
         let wish = self.found.entry(blank.party).or_insert(blank);
         let slots = class.key.at_once.map_or(u64::MAX, |most| u64::from(most.saturating_sub(class.begun())));
         add(&mut wish.wants, &multiple(&class.key.shape.total, waiting.count().min(slots)));
-        (wish.priority, wish.pending) = (class.key.priority, waiting.count());
+        wish.priority = class.key.priority;
+        wish.pending += waiting.count();
     }
 
     fn blank(&self, party: Party, class: &Class, line: usize, since: Time) -> Wish {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// The keys of a `[[job]]`.
-const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds"];
+const KEYS: &[&str] = &["id", "at", "runs", "qsub", "user", "group", "count", "exit", "fails", "exceeds", "stops"];
 
 /// The most jobs of a scenario.
 const MOST: u64 = 1_000_000;
@@ -98,6 +98,7 @@ impl Reader<'_, '_> {
             runs: runs.ok_or_else(|| section.wrong(missing.to_string()))?,
             code: section.read("exit", "an exit code, 0 to 255", code)?.unwrap_or(0),
             excess: section.read("exceeds", AN_EXCESS, excess)?,
+            stops: section.read("stops", values::A_MOMENT, values::moment)?.unwrap_or_default(),
             failures: section.read("fails", "how many of its starts fail", values::whole)?.unwrap_or(0),
         })
     }

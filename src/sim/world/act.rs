@@ -185,7 +185,8 @@ impl World {
         let start =
             forced::start(&self.state, &self.policy, &job, on, self.now).map_err(|reason| reason.to_string())?;
         self.happen(id, Event::RunWanted { by: OPERATOR.to_string() });
-        self.begin(&start, job.life.attempt + 1);
+        let score = self.state.score(&self.policy, job.id);
+        self.begin(&start, job.life.attempt + 1, score);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::World;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
-use crate::model::time::Time;
+use crate::model::time::{Span, Time};
 use crate::sched::plan::Start;
 
 /// One attempt, for the record.
@@ -22,19 +22,16 @@ pub struct Past {
 }
 
 impl World {
-    pub(super) fn start(&mut self, start: &Start) -> bool {
+    pub(super) fn start(&mut self, start: &Start, score: Option<f64>) -> bool {
         // Of several jobs of one `runone` set only the first starts: its start bars the others.
         let attempt = self.next_attempt(start.job);
-        attempt.is_some_and(|attempt| self.begin(start, attempt))
+        attempt.is_some_and(|attempt| self.begin(start, attempt, score))
     }
 
     /// An attempt begins, or is refused by its node: then true.
-    pub(super) fn begin(&mut self, start: &Start, attempt: Attempt) -> bool {
-        self.happen(
-            start.job,
-            Event::Started { attempt, shares: start.shares.clone(), score: self.state.score(&self.policy, start.job) },
-        );
+    pub(super) fn begin(&mut self, start: &Start, attempt: Attempt, score: Option<f64>) -> bool {
         let shares = start.shares.clone();
+        self.happen(start.job, Event::Started { attempt, shares: shares.clone(), score });
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
             Some(fate) => {
@@ -61,13 +58,25 @@ impl World {
     pub(super) fn end_of(&self, job: &Job) -> Option<(Time, How)> {
         let run = job.life.open_run().filter(|run| !run.silent)?;
         let fate = self.fates.get(&job.id.number)?;
-        let over = || How::Signaled(nix::libc::SIGTERM);
         if job.life.want != Want::Run {
-            return Some((self.now, over()));
+            return Some(self.end_of_unwanted(job, run, fate.stops));
         }
         let launch = &self.config.launch;
         let (lasts, how) = fate.end(job.spec.walltime(), launch.overrun, &launch.rules.limits);
         Some((run.started + lasts, how))
+    }
+
+    /// One that makes way may take its time, and then be done if it knows how to (Y17); others end at once.
+    fn end_of_unwanted(&self, job: &Job, run: &Run, stops: Span) -> (Time, How) {
+        let (launch, rule) = (&self.config.launch, &self.policy.preemption);
+        let told = job.life.yielding.as_ref().filter(|_| job.makes_way(run));
+        let Some(told) = told else { return (self.now, How::Signaled(nix::libc::SIGTERM)) };
+        let (patience, how) = match job.interruption() {
+            Some(_) => (rule.interruption, How::Exited(0)),
+            None => (rule.grace.unwrap_or(launch.grace), How::Signaled(nix::libc::SIGTERM)),
+        };
+        let how = if stops > patience { How::Signaled(nix::libc::SIGKILL) } else { how };
+        (told.at + stops.min(patience), how)
     }
 
     pub(super) fn end(&mut self, id: JobId, how: How) {
@@ -85,7 +94,10 @@ impl World {
         let range = if id.is_array() { id..=last } else { id..=id };
         let unwanted = |job: &&Job| job.life.open_run().is_some_and(|run| !run.silent) && job.life.want != Want::Run;
         let ids: Vec<JobId> = self.jobs.range(range).map(|(_, job)| job).filter(unwanted).map(|job| job.id).collect();
-        ids.into_iter().for_each(|id| self.end(id, How::Signaled(nix::libc::SIGTERM)));
+        for id in ids {
+            let end = self.jobs.get(&id).and_then(|job| self.end_of(job)).filter(|(end, _)| *end <= self.now);
+            end.into_iter().for_each(|(_, how)| self.end(id, how));
+        }
     }
 
     pub(super) fn close(&mut self, id: JobId) {

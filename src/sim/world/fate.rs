@@ -16,6 +16,8 @@ pub struct Fate {
     pub failures: u32,
     /// It goes over a limit.
     pub excess: Option<Excess>,
+    /// How long it takes to end once it was told to.
+    pub stops: Span,
 }
 
 /// A while in which a job is over a limit.
@@ -58,7 +60,7 @@ mod tests {
     /// minute's patience.
     fn ends(from: i64, to: Option<i64>, walltime: i64) -> i64 {
         let excess = Excess { bound: Bound::Mem, from: Span::seconds(from), to: to.map(Span::seconds) };
-        let fate = Fate { runs: Span::seconds(1000), code: 0, failures: 0, excess: Some(excess) };
+        let fate = Fate { runs: Span::seconds(1000), code: 0, failures: 0, excess: Some(excess), stops: Span(0) };
         let mem = Response { action: Action::Cancel, after: Span::seconds(60) };
         let limits = Responses { mem, ..Responses::default() };
         fate.end(Some(Span::seconds(walltime)), Span(0), &limits).0.as_seconds()

@@ -17,6 +17,7 @@ pub(super) fn preemption(rule: &Preemption) -> Vec<Known> {
         ("victims", Some(rule.victims.name().into())),
         ("action", Some(rule.actions.to_string().into())),
         ("grace", rule.grace.map(span)),
+        ("interruption", Some(span(rule.interruption))),
         ("exempt", Some(span(rule.exempt))),
         ("levels", Some(levels.into())),
         ("express", Some(i64::from(rule.express).into())),

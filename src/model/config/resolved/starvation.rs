@@ -19,8 +19,6 @@ pub(super) fn starvation(rule: &Starvation) -> Vec<Known> {
         ("non_preemptible_threshold", amounts(&rule.non_preemptible_threshold)),
         ("backoff", Some(span(rule.backoff))),
         ("update_period", Some(span(rule.update_period))),
-        ("allocation_preemption_timeout", Some(span(rule.allocation_preemption_timeout))),
-        ("graceful_preemption_timeout", Some(span(rule.graceful_preemption_timeout))),
     ]
 }
 

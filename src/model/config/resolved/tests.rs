@@ -168,8 +168,6 @@ const ALL_KEYS: &str = r#"
     non_preemptible_threshold = { ncpus = 2 }
     backoff = "3s"
     update_period = "2s"
-    allocation_preemption_timeout = "15s"
-    graceful_preemption_timeout = "50s"
     [[reservation]]
     name = "office"
     nodes = ["n1"]

@@ -2,7 +2,7 @@
 
 use super::precedence::{from_0_to_1, number};
 use super::scheduling::named;
-use super::{BOOLEAN, boolean, by_name, keys, list, one_of, queue, span, span_above_zero};
+use super::{BOOLEAN, boolean, by_name, keys, list, one_of, queue, span};
 use crate::model::account::Account;
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
@@ -16,7 +16,6 @@ const A_PART: &str = "a number from 0 to 1";
 const A_SHARE: &str = "a part of the cluster, above 0 and at most 1";
 const A_THRESHOLD: &str = "a number from 0 on";
 const A_TIME: &str = "a time, as \"30s\"";
-const A_TIME_ABOVE: &str = "a time above 0, as \"10s\"";
 
 /// `[preemption.starvation]`.
 pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) -> Result<Starvation, ConfigError> {
@@ -33,7 +32,6 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
         enable_aggressive: section.read("enable_aggressive", BOOLEAN, boolean)?,
         allow_aggressive: section.read("allow_aggressive", BOOLEAN, boolean)?,
     };
-    let time = |key, usual| Ok(section.read(key, A_TIME_ABOVE, span_above_zero)?.unwrap_or(usual));
     let threshold = |key, usual| Ok(section.read(key, A_THRESHOLD, from_zero)?.unwrap_or(usual));
     let spared = queue::amounts(&section, "non_preemptible_threshold", resources)?;
     let rule = Starvation {
@@ -44,8 +42,6 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
         non_preemptible_threshold: if spared.is_empty() { preset.non_preemptible_threshold.clone() } else { spared },
         backoff: section.read("backoff", A_TIME, span)?.unwrap_or(preset.backoff),
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
-        allocation_preemption_timeout: time("allocation_preemption_timeout", preset.allocation_preemption_timeout)?,
-        graceful_preemption_timeout: time("graceful_preemption_timeout", preset.graceful_preemption_timeout)?,
     };
     check_thresholds(&section, &rule)?;
     check_patience(&section, ["timeout", "aggressive_timeout"], rule.patience)?;
@@ -159,8 +155,6 @@ mod tests {
             non_preemptible_threshold = { ncpus = 3 }
             backoff = "0s"
             update_period = "500ms"
-            allocation_preemption_timeout = "20s"
-            graceful_preemption_timeout = "2m"
         "#;
         let rule = Config::parse(text).unwrap().policy().starvation;
         let patience = Patience {
@@ -178,8 +172,6 @@ mod tests {
             non_preemptible_threshold: [("ncpus".to_string(), Value::Long(3))].into(),
             backoff: Span(0),
             update_period: Span(500),
-            allocation_preemption_timeout: Span::seconds(20),
-            graceful_preemption_timeout: Span::seconds(120),
         };
         assert_eq!(rule, expected);
         assert_eq!(Config::parse("").unwrap().policy().starvation, Starvation::default());
@@ -262,6 +254,5 @@ mod tests {
         ] {
             assert!(refusal(&format!("[[account]]\nname = \"a\"\n{wrong}")).starts_with("line 3: "), "{wrong}");
         }
-        assert!(refusal("[preemption.starvation]\nallocation_preemption_timeout = \"0s\"").contains("a time above 0"));
     }
 }

@@ -1,0 +1,142 @@
+//! Running jobs make way for others, with real processes: how soon, with what left of their work, and who is
+//! told what.
+
+use crate::support::sandbox::Sandbox;
+use std::time::{Duration, Instant};
+
+/// A node of its own with one processor; who goes before others has their places.
+fn sandbox(preemption: &str) -> Sandbox {
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    Sandbox::configured(&format!(
+        "preset = \"qube\"\n[order]\nby = \"priority\"\nuser_priority = \"free\"\nlowest_is_best = false\n\
+         [preemption]\n{preemption}\n[[node]]\nname = \"{node}\"\nncpus = 1\n"
+    ))
+}
+
+/// A job of one processor that goes before those of lower priority.
+fn submit(sandbox: &Sandbox, priority: i32, more: &[&str], script: &str) -> String {
+    let priority = priority.to_string();
+    let arguments = [&["-l", "ncpus=1", "-p", &priority], more].concat();
+    sandbox.submit(&arguments, script)
+}
+
+/// Until a job has begun its script, which writes its name there.
+fn begun(sandbox: &Sandbox, name: &str) {
+    sandbox.until(name, || sandbox.work().join(name).exists().then_some(()));
+}
+
+const LOW: &str = "echo >low\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+const HIGH: &str = "echo >high\n";
+
+#[test]
+fn a_job_that_dies_on_term_makes_way_within_a_second_and_both_are_told() {
+    let sandbox = sandbox("mode = \"aggressive\"");
+    let low = submit(&sandbox, 0, &[], LOW);
+    begun(&sandbox, "low");
+    let submitted = Instant::now();
+    let high = submit(&sandbox, 10, &[], "echo >high\nsleep 1\n");
+    begun(&sandbox, "high");
+    let took = submitted.elapsed();
+    println!("preempted and started within {} ms", took.as_millis());
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let job = sandbox.job(&low);
+    assert_eq!((job["job_state"].as_str(), &job["preempted"]), (Some("Q"), &1.into()));
+    let comment = job["comment"].as_str().unwrap().to_string();
+    let wanted = format!("Not Running: Job was preempted: put back into the queue for job {high} (");
+    assert!(comment.starts_with(&wanted), "{comment}");
+    let told = |id: &str| sandbox.run("tracejob", &[id]).ok();
+    assert!(told(&low).contains(&format!("Job preempted: put back into the queue for job {high}")), "{}", told(&low));
+    assert!(told(&high).contains(&format!("Room is made for it by job {low}")), "{}", told(&high));
+    sandbox.ended(&high);
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    let ended = sandbox.ended(&low);
+    assert_eq!((&ended["Exit_status"], &ended["run_count"]), (&0.into(), &2.into()));
+}
+
+#[test]
+fn a_job_that_ignores_term_makes_way_after_the_grace() {
+    let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"1s\"");
+    submit(&sandbox, 0, &[], "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n");
+    begun(&sandbox, "low");
+    let submitted = Instant::now();
+    submit(&sandbox, 10, &[], HIGH);
+    begun(&sandbox, "high");
+    let took = submitted.elapsed();
+    println!("preempted and started within {} ms, of which 1000 are the grace", took.as_millis());
+    assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(2), "{took:?}");
+}
+
+/// Q11: what an element has begun it ends, and the array goes on afterwards.
+#[test]
+fn an_element_ends_by_itself_where_preemption_is_passive() {
+    let sandbox = sandbox("mode = \"passive\"");
+    let script = "echo $PBS_ARRAY_INDEX >>begun\nsleep 0.7\necho $PBS_ARRAY_INDEX >>done\n";
+    let low = submit(&sandbox, 0, &["-J", "1-3"], script);
+    begun(&sandbox, "begun");
+    let high = submit(&sandbox, 10, &[], "echo H >>done\n");
+    sandbox.ended(&high);
+    sandbox.ended(&low);
+    assert_eq!(sandbox.read("done"), "1\nH\n2\n3\n");
+    assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
+}
+
+/// Y17: who writes down how far it has come when told so, and ends well, is done.
+#[test]
+fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
+    let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"5s\"");
+    let script = "trap 'echo saved >saved; exit 0' USR1\necho >low\nwhile true; do sleep 0.05; done\n";
+    let low = submit(&sandbox, 0, &["-W", "interrupt=USR1"], script);
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], HIGH);
+    let ended = sandbox.ended(&low);
+    assert_eq!((ended["job_state"].as_str(), &ended["Exit_status"]), (Some("F"), &0.into()));
+    assert_eq!((sandbox.read("saved").as_str(), &ended["run_count"]), ("saved\n", &1.into()));
+    sandbox.ended(&high);
+}
+
+/// Y17: one that does not come to its end in time is run again.
+#[test]
+fn a_job_that_is_not_done_in_time_is_run_again() {
+    let sandbox = sandbox("mode = \"aggressive\"\ninterruption = \"500ms\"");
+    let script = "trap 'echo told >told' USR1\necho >low\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+    let low = submit(&sandbox, 0, &["-W", "interrupt=USR1"], script);
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], HIGH);
+    sandbox.ended(&high);
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    let ended = sandbox.ended(&low);
+    assert_eq!((sandbox.read("told").as_str(), &ended["run_count"]), ("told\n", &2.into()));
+}
+
+/// G8: a schedd that is killed in between keeps the room for whom it was made.
+#[test]
+fn what_is_freed_for_a_job_is_kept_for_it_though_schedd_is_killed() {
+    let sandbox = sandbox("mode = \"aggressive\"\ngrace = \"2s\"");
+    submit(&sandbox, 0, &[], "trap '' TERM\necho >low\nwhile true; do sleep 0.05; done\n");
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], "echo >high\nsleep 0.5\n");
+    sandbox.until("the victim to be told", || {
+        sandbox.job(&high)["comment"].as_str().is_some_and(|comment| comment.contains("make way")).then_some(())
+    });
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    let higher = submit(&sandbox, 500, &[], "ls high >higher\n");
+    sandbox.ended(&high);
+    sandbox.ended(&higher);
+    assert_eq!(sandbox.read("higher"), "high\n", "who came later started later");
+}
+
+/// Q9.
+#[test]
+fn a_job_whose_owner_wants_it_left_alone_stays() {
+    let sandbox = sandbox("mode = \"aggressive\"");
+    submit(&sandbox, 0, &["-W", "no_preempt=true"], LOW);
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], HIGH);
+    sandbox.until("the verdict", || (sandbox.state(&high) == "Q").then_some(()));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!sandbox.work().join("high").exists());
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&high);
+}
