@@ -64,6 +64,7 @@ mod scenarios;
 mod sched_properties;
 mod shared;
 mod site_scripts;
+mod starvation_properties;
 mod support;
 mod system_priority;
 mod torture;

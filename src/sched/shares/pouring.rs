@@ -184,7 +184,6 @@ fn level(mut left: f64, claims: &[Claim]) -> f64 {
 mod tests {
     use super::*;
     use crate::model::account::Account;
-    use proptest::prelude::*;
 
     fn rounded(parts: Vec<f64>) -> Vec<f64> {
         parts.into_iter().map(|part| (part * 1e6).round() / 1e6).collect()
@@ -274,48 +273,5 @@ mod tests {
         let all = [("b", 0.1), ("b", 0.1), ("b", 0.1), ("c", 1.0)];
         assert_eq!(poured(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
         assert_eq!(poured(&all, |_| UNBOUNDED, "").1, [0.083333, 0.083333, 0.083333, 0.75]);
-    }
-
-    fn a_claim() -> impl Strategy<Value = Claim> {
-        (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Claim { weight, least, most })
-    }
-
-    proptest! {
-        /// Y20: nobody has more than they want, or less than is theirs; all together have what there is, or all they
-        /// want; and those who want more have the same by weight, or what is theirs in any case.
-        #[test]
-        fn those_who_want_more_have_the_same_by_weight(all in prop::collection::vec(a_claim(), 1..12)) {
-            let parts = split(1.0, &all);
-            let least = |claim: &Claim| claim.least.min(claim.most);
-            let all_least: f64 = all.iter().map(least).sum();
-            let wanted: f64 = all.iter().map(|claim| claim.most).sum();
-            prop_assert!((parts.iter().sum::<f64>() - wanted.min(1.0)).abs() < 1e-9);
-            let is_short = all_least > 1.0;
-            let level = |(part, claim): (&f64, &Claim)| if *part > least(claim) + 1e-12 { part / claim.weight } else { 0.0 };
-            let highest = parts.iter().zip(&all).map(level).fold(0.0, f64::max);
-            for (part, claim) in parts.iter().zip(&all) {
-                prop_assert!(*part <= claim.most + 1e-12);
-                prop_assert!(is_short || *part + 1e-9 >= least(claim));
-                let is_full = part + 1e-9 >= claim.most;
-                prop_assert!(is_short || is_full || part / claim.weight + 1e-6 >= highest, "{parts:?}");
-            }
-        }
-
-        /// Y20: who counts for more has no less.
-        #[test]
-        fn who_counts_for_more_has_no_less(all in prop::collection::vec(a_claim(), 2..12), more in 0.0f64..5.0) {
-            let mut heavier = all.clone();
-            heavier[0].weight += more;
-            prop_assert!(split(1.0, &heavier)[0] + 1e-9 >= split(1.0, &all)[0]);
-        }
-
-        /// Some alike have together what one has that claims as much as all.
-        #[test]
-        fn some_alike_may_claim_together(one in a_claim(), others in prop::collection::vec(a_claim(), 0..6), number in 1u64..9) {
-            let each: Vec<Claim> = (0..number).map(|_| one).chain(others.clone()).collect();
-            let together: Vec<Claim> = std::iter::once(one.times(number)).chain(others).collect();
-            let (each, together) = (split(1.0, &each)[0] * number as f64, split(1.0, &together)[0]);
-            prop_assert!((each - together).abs() < 1e-9, "{each} {together}");
-        }
     }
 }
