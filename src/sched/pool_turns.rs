@@ -32,15 +32,15 @@ impl PoolTurns {
         classes: impl Iterator<Item = &'c Class> + Clone,
         now: Time,
     ) -> PoolTurns {
-        let shares = FairShares::among(state, classes.clone(), policy, &Ahead::default(), now);
+        let shares =
+            FairShares::among(state.starvation.held.as_ref(), state, classes.clone(), policy, &Ahead::default(), now);
         let whole = Whole::new(state.cluster.capacity());
         let mut pools =
             PoolTurns { tree: Tree::of(&policy.fair_share.accounts), whole, served: BTreeMap::new(), shares };
         let nothing = || state.cluster.catalog.nothing();
-        for (job, running) in &state.running {
-            let Some(charge) = state.usage().open(*job) else { continue };
-            let pool = pools.tree.named(&charge.member).account;
-            add(pools.served.entry(pool).or_insert_with(nothing), &running.taken);
+        for (_, operation) in state.operations.all() {
+            let pool = pools.tree.member(&operation.who.user, operation.who.account.as_deref()).account;
+            add(pools.served.entry(pool).or_insert_with(nothing), &operation.taken);
         }
         for class in classes {
             pools.served.entry(pools.pool_of(&class.key)).or_insert_with(nothing);

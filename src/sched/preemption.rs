@@ -41,9 +41,7 @@ const MOST: usize = 100;
 /// Tells running jobs to make way, as far as the policy says.
 pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let rule = ledger.preemption();
-    if rule.has(Trigger::Starvation) {
-        starving::watch(ledger);
-    }
+    let mut watched = rule.has(Trigger::Starvation).then(|| starving::watch(ledger));
     if !is_wanted(rule, ledger.state) {
         return;
     }
@@ -54,7 +52,9 @@ pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     }
     for &trigger in &rule.triggers {
         match trigger {
-            Trigger::Starvation => starving::run(resolved, &mut stage, ledger),
+            Trigger::Starvation => {
+                watched.take().into_iter().for_each(|shares| starving::run(shares, resolved, &mut stage, ledger));
+            }
             _ => make_room(trigger, resolved, &mut stage, ledger),
         }
     }

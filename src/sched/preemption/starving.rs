@@ -59,7 +59,7 @@ impl Level {
 }
 
 /// Who is below its fair share now, and since when.
-pub fn watch(ledger: &mut Ledger) {
+pub fn watch(ledger: &mut Ledger) -> FairShares {
     let shares = shares(ledger);
     let (before, now) = (&ledger.state.starvation, ledger.now);
     let fasting = before.fasting.renewed(shares.below(), now);
@@ -67,7 +67,8 @@ pub fn watch(ledger: &mut Ledger) {
         before.backoff.iter().filter(|(_, until)| **until > now).map(|(node, until)| (node.clone(), *until)).collect();
     let next = fasting.all().filter_map(|(subject, since)| Hunger::next(since, &shares.patience_of(subject), now));
     next.min().into_iter().for_each(|moment| ledger.look_again_at(moment));
-    ledger.starve(Starving { fasting, held: Some(shares.held), backoff });
+    ledger.starve(Starving { fasting, held: Some(shares.held.clone()), backoff });
+    shares
 }
 
 /// What everybody is owed, and has with what this cycle has decided.
@@ -76,12 +77,14 @@ fn shares(ledger: &Ledger) -> FairShares {
     let coming = ledger.starts().map(|start| start.job).chain(awaited).collect();
     // Who starts has been awaited, perhaps.
     let ahead = Ahead { coming, leaving: leaving(ledger) };
-    FairShares::of(ledger.state, ledger.policy(), &ahead, ledger.now)
+    FairShares::after(ledger.starving().held.as_ref(), ledger.state, ledger.policy(), &ahead, ledger.now)
 }
 
 /// Has others make way for those that starve.
-pub fn run<'s>(resolved: &'s Resolved, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
-    let mut relief = Relief { shares: shares(ledger), resolved, visited: BTreeSet::new(), later: None };
+pub fn run<'s>(watched: FairShares, resolved: &'s Resolved, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    // Others may have been told to make way since.
+    let shares = if ledger.leaving().next().is_none() { watched } else { shares(ledger) };
+    let mut relief = Relief { shares, resolved, visited: BTreeSet::new(), later: None };
     if !relief.is_anybody_starving(ledger) {
         return;
     }

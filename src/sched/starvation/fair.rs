@@ -112,11 +112,23 @@ pub struct FairShares {
 impl FairShares {
     /// Those of a state at a moment, of which some things are as good as happened.
     pub fn of(state: &State, policy: &Policy, ahead: &Ahead, now: Time) -> FairShares {
-        FairShares::among(state, state.classes.values().map(|class| &**class), policy, ahead, now)
+        FairShares::after(state.starvation.held.as_ref(), state, policy, ahead, now)
+    }
+
+    /// The same where they were poured out so before.
+    pub(in crate::sched) fn after(
+        before: Option<&Arc<Held>>,
+        state: &State,
+        policy: &Policy,
+        ahead: &Ahead,
+        now: Time,
+    ) -> FairShares {
+        FairShares::among(before, state, state.classes.values().map(|class| &**class), policy, ahead, now)
     }
 
     /// The same where these classes wait.
     pub(in crate::sched) fn among<'s>(
+        before: Option<&Arc<Held>>,
         state: &'s State,
         classes: impl Iterator<Item = &'s Class>,
         policy: &'s Policy,
@@ -125,7 +137,6 @@ impl FairShares {
     ) -> FairShares {
         let wishes = Wishes::of(state, classes, &policy.fair_share, ahead, now);
         let whole = Whole::new(state.cluster.capacity());
-        let before = state.starvation.held.as_ref();
         let held = before.filter(|held| held.holds(&wishes, policy, &whole, now)).cloned();
         let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
         let used = used(&wishes, &state.cluster.catalog);

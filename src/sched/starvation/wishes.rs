@@ -94,14 +94,14 @@ struct Finder<'s> {
     lineages: Lineages<'s>,
     terms: BTreeMap<&'s str, &'s PoolTerms>,
     /// The lines found so far, by user and account.
-    known: BTreeMap<(String, Option<String>), usize>,
+    known: BTreeMap<(&'s str, Option<&'s str>), usize>,
     lines: Vec<Vec<String>>,
     found: BTreeMap<Party, Wish>,
 }
 
-impl Finder<'_> {
-    fn line(&mut self, who: &Credentials) -> usize {
-        let key = (who.user.clone(), who.account.clone());
+impl<'s> Finder<'s> {
+    fn line(&mut self, who: &'s Credentials) -> usize {
+        let key = (who.user.as_str(), who.account.as_deref());
         if let Some(&known) = self.known.get(&key) {
             return known;
         }
@@ -128,7 +128,7 @@ impl Finder<'_> {
         }
     }
 
-    fn enter_waiting(&mut self, class: &Class) {
+    fn enter_waiting(&mut self, class: &'s Class) {
         let line = self.line(&class.key.who);
         let is_in_line = self.mode(line) == Mode::Fifo;
         let mut alike = 0;
@@ -148,7 +148,7 @@ impl Finder<'_> {
         }
     }
 
-    fn enter_one(&mut self, class: &Class, line: usize, id: JobId, waiting: &Waiting) {
+    fn enter_one(&mut self, class: &'s Class, line: usize, id: JobId, waiting: &Waiting) {
         let blank = self.blank(Party::Operation(id), class, line, waiting.wait.since);
         let wish = self.found.entry(blank.party).or_insert(blank);
         let slots = class.key.at_once.map_or(u64::MAX, |most| u64::from(most.saturating_sub(class.begun())));
