@@ -63,6 +63,7 @@ fn commands() -> Vec<Request> {
         Request::Delete { job: array, only, force: false, purge: false },
         Request::Rerun { job: array, only, force: false },
         Request::RerunFailed(array),
+        Request::Retry { job: array, only },
         Request::Signal { job: array, only, signal: "TERM".into() },
         Request::Move(job, "workq".into()),
         Request::Swap(job, array),
@@ -224,6 +225,6 @@ fn a_range_that_is_none_ends_its_conversation_and_nothing_else() {
             sent += 1;
         }
     }
-    assert_eq!(sent, 16);
+    assert_eq!(sent, 20);
     assert!(sandbox.run("schedd", &["--status"]).ok().contains(&format!("process {pid}")), "{}", sandbox.log());
 }

@@ -33,3 +33,5 @@ complete -c qstat -l usage -d 'What has been used, by account and user, and what
 complete -c qstat -l priority -d 'What each of these jobs is worth, why, and whose turn is before and after its own; without jobs the queue in its order; with -F json too'
 complete -c qstat -l shares -d 'Who owns which share of the machine, and has had how much of it; with -F json too'
 complete -c qstat -l limits -d 'Every limit in force: whose, on what, how much of it is used, by which jobs, and how many wait because of it; with -u those that concern these users; with -F json too'
+complete -c qstat -l resources -d 'What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in use, free, on which hosts, who said so and when; with -F json too'
+complete -c qstat -l cycles -d 'The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked at, started and preempted, how long it took; for operators; with -F json too'

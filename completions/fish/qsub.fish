@@ -11,12 +11,15 @@ complete -c qsub -s N -d 'Name of the job: up to 230 letters, digits and - _ + '
 complete -c qsub -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
 complete -c qsub -s p -d 'Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best. How good owners may make it is for the site to say' -r
 complete -c qsub -l user-factor -d 'What to leave of the job\'s priority, 0 to 1, where the order is a sum of factors: 1, as if it were not said, leaves all of it' -r
+complete -c qsub -l group -d 'Process group, in which its label counts and those it waits for; up to 230 letters, digits and - _ + ' -r
+complete -c qsub -l label -d 'Label, by which other jobs of its process group may wait for it before it is there: see DEPENDENCIES' -r
+complete -c qsub -l expand -d 'Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that nobody else wants; -1 or unlimited for any number, 0 for no more than the limit' -r
 complete -c qsub -s P -d 'Project' -r
 complete -c qsub -s r -d 'Whether the job may be started again from the beginning' -r
 complete -c qsub -s R -d 'Output to remove if the job ends with status 0: letters of o e' -r
 complete -c qsub -s S -d 'Shell to run the script: path[@host],...' -r
 complete -c qsub -s u -d 'Users to run as: user[@host],...; only the owner is accepted' -r
-complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob\'s index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
+complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES), group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over), stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob\'s index), sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), notify=PATH (a program of yours that reads as JSON when the job begins, ends or goes wrong), those of WHERE IT RUNS, or any attribute by name' -r
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
 complete -c qsub -s F -d 'What the script is given, in quotes; what stands behind the script on the command line is the same' -r

@@ -23,11 +23,17 @@ use clap::Args;
 use std::ffi::OsString;
 use std::io::Write;
 
+mod columns;
+
+mod cycles;
+
 mod holes;
 
 mod limits;
 
 mod priority;
+
+mod resources;
 
 mod shares;
 
@@ -68,6 +74,14 @@ pub struct Options {
     /// it; with -u those that concern these users; with -F json too
     #[arg(id = "in_force", long = "limits")]
     limits: bool,
+    /// What the whole system has, as licenses: how much, of which kind, by jobs and elsewhere in use, free, on
+    /// which hosts, who said so and when; with -F json too
+    #[arg(id = "of_the_system", long = "resources")]
+    pools: bool,
+    /// The last 1000 looks of the scheduler: when, why (the triggers), how many jobs were looked at, started and
+    /// preempted, how long it took; for operators; with -F json too
+    #[arg(long)]
+    cycles: bool,
     /// With --holes: for how many of these, select=..., place=... as qsub has them; else for processors. Before
     /// job ids as in TORQUE: no id is cut, which none is anyway
     #[arg(short = 'l', value_name = "resource_list")]
@@ -87,8 +101,10 @@ impl Options {
         if are_ids { std::mem::take(&mut self.resources) } else { Vec::new() }
     }
 
-    fn views(&self) -> [bool; 7] {
-        [self.start, self.holes, self.why, self.usage, self.priority, self.shares, self.limits]
+    fn views(&self) -> [bool; 9] {
+        let (of_jobs, of_all) = ([self.start, self.why, self.priority], [self.holes, self.usage, self.shares]);
+        let others = [self.limits, self.cycles, self.pools];
+        std::array::from_fn(|place| [of_jobs, of_all, others][place / 3][place % 3])
     }
 
     /// Whether they exclude each other.
@@ -110,10 +126,19 @@ impl Options {
         json: bool,
         out: &mut dyn Write,
     ) -> Result<Vec<Failure>, Failure> {
-        let lone =
-            [(self.holes, "--holes"), (self.usage, "--usage"), (self.shares, "--shares"), (self.limits, "--limits")];
+        let lone = [
+            (self.holes, "--holes"),
+            (self.usage, "--usage"),
+            (self.shares, "--shares"),
+            (self.limits, "--limits"),
+            (self.cycles, "--cycles"),
+            (self.pools, "--resources"),
+        ];
         if let Some((_, option)) = lone.iter().find(|(given, _)| *given && !operands.is_empty()) {
             return Err(Failure::usage(format!("{option} takes no operands")));
+        }
+        if self.cycles {
+            return written(out, cycles::shown(json)?, Vec::new());
         }
         let mut inquiry = Inquiry::open()?;
         if self.usage {
@@ -124,6 +149,9 @@ impl Options {
         }
         if self.limits {
             return written(out, limits::shown(&mut inquiry, users, json)?, Vec::new());
+        }
+        if self.pools {
+            return written(out, resources::shown(&mut inquiry, json)?, Vec::new());
         }
         if self.priority && operands.is_empty() {
             return priority::queue(&mut inquiry, json, out).map(|()| Vec::new());

@@ -56,6 +56,8 @@ fn spec(name: &str, list: &str) -> Spec {
     Spec {
         name: name.into(),
         queue: "workq".into(),
+        label: None,
+        process_group: None,
         account: None,
         project: "_pbs_project_default".into(),
         priority: 0,
@@ -72,6 +74,7 @@ fn spec(name: &str, list: &str) -> Spec {
         array: None,
         array_list: None,
         max_run_subjobs: None,
+        expand: 0,
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
@@ -114,6 +117,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         eligibility: Default::default(),
         obittime: None,
         bars: Default::default(),
+        awaits: Vec::new(),
         ending: None,
         began: None,
         preempted: 0,
@@ -157,6 +161,7 @@ pub fn running(mut record: Record, shares: Vec<Share>) -> Record {
         silent: false,
         tasks: None,
         released: vec![],
+        extra: false,
     };
     life.run = Some(run);
     life.used = Usage { walltime: Span::seconds(301), cput: Span::seconds(295), mem_kb: 5952, vmem_kb: 9032, ncpus };
@@ -238,7 +243,7 @@ impl System {
             Question::Nodes => answers.nodes = self.nodes.clone(),
             Question::Trace(id) => tell(&mut answers, Detail::Whole, self.named(*id).into_iter()),
             Question::Server | Question::Reservations | Question::Ahead(_) | Question::Objects => {}
-            Question::Accounts(..) | Question::Entries(..) => {}
+            Question::Accounts(..) | Question::Entries(..) | Question::Cycles => {}
         }
         answers
     }

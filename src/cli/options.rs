@@ -63,6 +63,16 @@ pub struct JobOptions {
     /// not said, leaves all of it
     #[arg(long, value_name = "factor")]
     pub user_factor: Option<OsString>,
+    /// Process group, in which its label counts and those it waits for; up to 230 letters, digits and - _ + .
+    #[arg(long, value_name = "group")]
+    pub group: Option<OsString>,
+    /// Label, by which other jobs of its process group may wait for it before it is there: see DEPENDENCIES
+    #[arg(long, value_name = "label")]
+    pub label: Option<OsString>,
+    /// Of an array that limits its subjobs (-J X-Y%N): so many at most where there is room that nobody else
+    /// wants; -1 or unlimited for any number, 0 for no more than the limit
+    #[arg(long, value_name = "most")]
+    pub expand: Option<OsString>,
     /// Project
     #[arg(short = 'P', value_name = "project")]
     pub project: Option<OsString>,
@@ -81,7 +91,7 @@ pub struct JobOptions {
     /// Other attributes, joined by commas: umask=OCTAL, run_count=N, depend=afterok:ID (see DEPENDENCIES),
     /// group_list=GROUP[@HOST], warn=SIGNAL@TIME (so long before the walltime is over),
     /// stagein=LOCAL@HOST:REMOTE, stageout= likewise (^array_index^ in both is a subjob's index),
-    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), notify=PATH (a program of yours that reads
+    /// sandbox=PRIVATE, retry=N (run it again so often if it fails), retry_delay=HH:MM:SS, max_run_subjobs=N (as -J %N), expand=N (as --expand), notify=PATH (a program of yours that reads
     /// as JSON when the job begins, ends or goes wrong), those of
     /// WHERE IT RUNS, or any attribute by name
     #[arg(short = 'W', value_name = "attribute=value")]
@@ -162,7 +172,14 @@ impl JobOptions {
         if let Some(name) = &self.name {
             settings.push(Setting::new("Job_Name", script::job_name(name)?));
         }
-        let given = [("Account_Name", &self.account), ("project", &self.project), ("user_factor", &self.user_factor)];
+        let given = [
+            ("Account_Name", &self.account),
+            ("project", &self.project),
+            ("user_factor", &self.user_factor),
+            ("expand", &self.expand),
+            ("process_group", &self.group),
+            ("label", &self.label),
+        ];
         for (attribute, value) in given {
             settings.extend(value.iter().map(|value| Setting::new(attribute, text(value))));
         }
@@ -326,6 +343,9 @@ mod tests {
             (&["-u", "alice@head"], &["User_List=alice@head"]),
             (&["--user-factor", ".2"], &["user_factor=.2"]),
             (&["--user-factor=0"], &["user_factor=0"]),
+            (&["--expand", "-1", "--label=sim"], &["expand=-1", "label=sim"]),
+            (&["--group", "show1"], &["process_group=show1"]),
+            (&["-W", "depend=done-job-sim"], &["depend=done-job-sim"]),
         ] {
             assert_eq!(settings(words).unwrap(), expected, "{words:?}");
         }

@@ -26,6 +26,15 @@ pub struct Args {
     /// Before all jobs without one, and before those with a lower one: 0 to 1000000, or none; for operators
     #[arg(long, value_name = "number", require_equals = true)]
     pub system_priority: Option<OsString>,
+    /// Run jobs once more that have failed or were deleted: each comes back into its queue under its id, an
+    /// array with those of its subjobs that did, a subjob or a range of them (12[3], 12[1-9]) alone. Stands
+    /// without other options
+    #[arg(long)]
+    pub retry: bool,
+    /// Have the scheduler look at these jobs now: one that was put off after a failed start, or for its
+    /// retry_delay, may start at once. A hold or a begin time stays. Other changes are made first
+    #[arg(long)]
+    pub shove: bool,
     /// Jobs, by id: 12, 12.server; 12[] for an array
     #[arg(value_name = "job_identifier", required = true)]
     pub jobs: Vec<OsString>,
@@ -48,8 +57,19 @@ fn run() -> Result<u8, Failure> {
     let host = names.nodename().to_string_lossy();
     let settings =
         settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall(), knows_host: paths::knows_host })?;
+    if args.retry {
+        let request = |job, only| Request::Retry { job, only };
+        return each::act("qalter", command, &args.jobs, &mut Schedd::find()?, request);
+    }
     let request = |job| Request::Alter(job, settings.clone());
-    each::act("qalter", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
+    let server = &mut Schedd::find()?;
+    if !args.shove || !settings.is_empty() {
+        let code = each::act("qalter", command, &args.jobs, server, each::whole(request))?;
+        if !args.shove || code != 0 {
+            return Ok(code);
+        }
+    }
+    each::act("qalter", command, &args.jobs, server, each::whole(Request::Shove))
 }
 
 /// What the options ask for.
@@ -62,7 +82,12 @@ pub(super) fn settings(args: &Args, place: &Place) -> Result<Vec<Setting>, Failu
     if let Some(number) = &args.system_priority {
         settings.push(Setting::new("system_priority", system_priority(&number.to_string_lossy())?));
     }
-    Ok(settings)
+    match args.retry && !settings.is_empty() {
+        true => {
+            Err(Failure::usage("--retry stands without other options: change the job once it is back in its queue"))
+        }
+        false => Ok(settings),
+    }
 }
 
 /// As the attribute has it: nothing for none.

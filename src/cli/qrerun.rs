@@ -12,6 +12,10 @@ use std::process::ExitCode;
 ///
 /// With --failed, let the subjobs of job arrays that have failed run once more, also when the array is
 /// over; those that ended well or were deleted stay as they are. The owner may do that.
+///
+/// Who knows Qube: its interrupt and its migrate of an instance are qrerun of a subjob, which starts wherever
+/// there is room; its kill is qdel, its retry of what failed or was killed qalter --retry, its retry of a frame
+/// qalter --retry of a subjob, its block and unblock are qhold and qrls.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qrerun")]
 pub struct Args {

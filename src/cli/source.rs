@@ -8,6 +8,7 @@ use crate::model::event::Event;
 use crate::model::job::JobId;
 use crate::model::reservation::Reservation;
 use crate::model::time::{ClockTable, Time};
+use crate::model::trigger::CycleRecord;
 use crate::spool::query::Viewer;
 use crate::spool::{self, Reader, SpoolError};
 use crate::sys::home::Home;
@@ -65,14 +66,30 @@ pub struct Answers {
     pub ahead: Vec<Told>,
     /// For a question about what is configured.
     pub objects: Vec<Described>,
+    /// For a question about the looks of the scheduler.
+    pub cycles: Vec<CycleRecord>,
 }
 
 impl From<ServerFacts> for Answers {
     fn from(server: ServerFacts) -> Answers {
         let (rows, jobs, queues, nodes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (reservations, events, tallies, entries) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (longest, ahead, objects) = (None, Vec::new(), Vec::new());
-        Answers { server, rows, jobs, queues, nodes, reservations, events, longest, tallies, entries, ahead, objects }
+        let (longest, ahead, objects, cycles) = (None, Vec::new(), Vec::new(), Vec::new());
+        Answers {
+            server,
+            rows,
+            jobs,
+            queues,
+            nodes,
+            reservations,
+            events,
+            longest,
+            tallies,
+            entries,
+            ahead,
+            objects,
+            cycles,
+        }
     }
 }
 
@@ -208,7 +225,7 @@ fn last_id(part: &Answer) -> Option<JobId> {
         Answer::Jobs(jobs) => jobs.last().map(|record| record.job.id),
         Answer::Queues(_) | Answer::Nodes(_) | Answer::Events(_) | Answer::Reservations(_) => None,
         Answer::Server(_) | Answer::Longest(_) | Answer::Ahead(_) | Answer::Objects(_) => None,
-        Answer::Tallies(_) | Answer::Entries(_) => None,
+        Answer::Tallies(_) | Answer::Entries(_) | Answer::Cycles(_) => None,
     }
 }
 
@@ -284,6 +301,7 @@ impl Answers {
             Answer::Entries(entries) => self.entries.extend(entries),
             Answer::Ahead(told) => self.ahead.push(told),
             Answer::Objects(objects) => self.objects.extend(objects),
+            Answer::Cycles(cycles) => self.cycles.extend(cycles),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::when;
 use crate::model::depend::{Edge, Kind};
 use crate::model::event::Event;
 use crate::model::job::{How, JobId, Outcome, Share, Usage};
+use crate::model::label::Awaited;
 use crate::model::preemption::{self, Action, Yielding, shown_some};
 use crate::model::promise::Cause;
 use crate::model::signal;
@@ -119,6 +120,7 @@ impl Teller<'_> {
                 let other = with.full(&self.server.name);
                 self.asked("reordered", format!("Place in the order changed for that of {other}"), by);
             }
+            Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
             Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
             Event::Messaged { by, output, errors } => {
                 let files = [(*output, "standard output"), (*errors, "standard error")];
@@ -135,10 +137,9 @@ impl Teller<'_> {
             Event::ElementsDeleted { by, indices } => {
                 self.asked("elements_deleted", format!("Elements {indices} that had not started deleted"), by);
             }
-            Event::FailedRerun { by, .. } => {
-                self.asked("failed_rerun", "The elements that failed to be run again", by);
+            Event::FailedRerun { .. } | Event::Retried { .. } | Event::RerunWanted { .. } => {
+                self.tell_of_another_run(event);
             }
-            Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
             Event::Preempted { to, cause, action, .. } => self.preempted(*to, *cause, *action),
             Event::RoomMade { by } => self.room_made(by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
@@ -162,6 +163,7 @@ impl Teller<'_> {
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
             | Event::DependencyBroken { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
@@ -176,6 +178,20 @@ impl Teller<'_> {
     fn room_made(&mut self, by: &[JobId]) {
         let jobs = shown_some(by, |job| job.full(&self.server.name));
         self.say(Server, "sched", "room_made", format!("Room is made for it by {jobs}"));
+    }
+
+    fn tell_of_another_run(&mut self, event: &Event) {
+        match event {
+            Event::FailedRerun { by, .. } => {
+                self.asked("failed_rerun", "The elements that failed to be run again", by);
+            }
+            Event::Retried { by, only: None, .. } => self.asked("retried", "Job to be run once more", by),
+            Event::Retried { by, only: Some(only), .. } => {
+                self.asked("retried", format!("Elements {only} to be run once more"), by);
+            }
+            Event::RerunWanted { by } => self.asked("rerun_wanted", "Job to be queued again", by),
+            _ => {}
+        }
     }
 
     fn tell_of_its_node(&mut self, event: &Event) {
@@ -206,6 +222,11 @@ impl Teller<'_> {
             Event::Named { by, condition } => {
                 let edge = Edge { kind: Kind::After(*condition), job: *by };
                 self.depends("named", "Waits for one more job:", edge);
+            }
+            Event::LabelMet { condition, label, by } => {
+                let awaited = Awaited { condition: *condition, label: label.clone() };
+                let what = format!("Dependency met: {awaited}, by {}", by.full(&self.server.name));
+                self.say(Server, "job", "label_met", what);
             }
             Event::DependencyMet { edge } => self.depends("dependency_met", "Dependency met:", *edge),
             Event::DependencyBroken { why, .. } => self.say(Server, "job", "dependency_broken", why.as_str()),

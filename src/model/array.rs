@@ -2,9 +2,8 @@
 //! that stand alike cost no more than one.
 
 use super::accrual::Accrues;
-use super::depend::Bars;
 pub use super::indices::{Indices, NotIndices};
-use super::job::{Attempt, Exit, Job, JobId, Life, Want};
+use super::job::{Exit, Job, JobId, Life, Want};
 use super::life::{DELETED, Moment};
 use super::spans::Spans;
 use super::state::State;
@@ -139,8 +138,11 @@ impl Elements {
     }
 
     /// Those that ended otherwise than well, but for those that were deleted.
-    pub fn failed(&self) -> impl Iterator<Item = &Spans> {
-        self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED)).map(|(_, set)| set)
+    pub fn failed(&self) -> Spans {
+        let mut failed = Spans::default();
+        let sets = self.ended.iter().filter(|(status, _)| !matches!(**status, 0 | DELETED));
+        sets.flat_map(|(_, set)| set.iter()).for_each(|(first, last)| failed.insert(first, last));
+        failed
     }
 
     /// Whether all were deleted.
@@ -264,21 +266,6 @@ impl Job {
             Some(exit) if self.life.state == State::Finished => Standing::Ended(exit.status),
             _ => Standing::Begun,
         }
-    }
-
-    /// Those of its elements that have failed wait again; their next attempt is above any before.
-    pub fn run_failed_again(&mut self, highest: Attempt, moment: Moment) {
-        let Some(elements) = self.elements.as_mut().map(Arc::make_mut) else { return };
-        let failed: Vec<(u32, u32)> = elements.failed().flat_map(Spans::iter).collect();
-        failed.into_iter().for_each(|(first, last)| elements.mark(first, last, Standing::Waiting));
-        let life = &mut self.life;
-        if life.state == State::Finished {
-            // What it waited for is decided, one way or the other.
-            life.bars = Bars::default();
-        }
-        (life.attempt, life.state, life.want) = (life.attempt.max(highest), State::Begun, Want::Run);
-        (life.exit, life.obittime, life.mtime) = (None, None, moment.now);
-        self.settle(moment);
     }
 
     fn conclude(&mut self, moment: Moment) {

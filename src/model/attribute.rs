@@ -200,7 +200,7 @@ fn suits_geometry(spec: &Spec) -> Result<(), Refusal> {
 fn suits_array(spec: &Spec) -> Result<(), Refusal> {
     let is_range = |name: &str| spec.request.list.contains_key(name);
     match spec.array {
-        None if spec.max_run_subjobs.is_some() => Err(Refusal::not_an_array()),
+        None if spec.max_run_subjobs.is_some() || spec.expand > 0 => Err(Refusal::not_an_array()),
         Some(_) if is_range("min_walltime") || is_range("max_walltime") => Err(Refusal::walltime_range_of_array()),
         _ => Ok(()),
     }
@@ -257,6 +257,8 @@ fn blank(origin: Origin, priority: i32) -> Draft {
     let spec = Spec {
         name: "STDIN".into(),
         queue: String::new(),
+        label: None,
+        process_group: None,
         account: None,
         project: DEFAULT_PROJECT.into(),
         priority,
@@ -273,6 +275,7 @@ fn blank(origin: Origin, priority: i32) -> Draft {
         array: None,
         array_list: None,
         max_run_subjobs: None,
+        expand: 0,
         retry: 0,
         retry_delay: Span(0),
         interactive: false,

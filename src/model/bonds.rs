@@ -7,6 +7,7 @@
 use super::depend::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, fate, judge};
 use super::event::Event;
 use super::job::{Job, JobId};
+use super::label::Awaited;
 use super::state::State;
 use super::ties::{Ties, Turn};
 
@@ -50,12 +51,19 @@ pub struct Bonds {
     pub mates: Vec<JobId>,
     /// The member of its set that has begun.
     pub rival: Option<JobId>,
+    /// What is waited for by label, and not decided yet.
+    pub labels: Vec<Awaited>,
 }
 
 impl Bonds {
     /// What they bar a new job by.
     pub fn bars(&self) -> Bars {
-        Bars { unmet: self.conditions.len() as u32, on: self.on, rival: self.rival, broken: false }
+        Bars {
+            unmet: (self.conditions.len() + self.labels.len()) as u32,
+            on: self.on,
+            rival: self.rival,
+            broken: false,
+        }
     }
 }
 
@@ -77,6 +85,23 @@ fn began(jobs: &mut impl Tied, id: JobId) {
         }
     }
     each_rival(jobs, id, |job| Event::RivalBegan { job });
+    answer_label(jobs, id);
+}
+
+/// Lets those go on that wait for the label of a job that has come so far.
+fn answer_label(jobs: &mut impl Tied, id: JobId) {
+    let Some(job) = jobs.job(id) else { return };
+    let progress = Progress::of(job);
+    for (waiting, condition) in jobs.ties().awaiting(job) {
+        if is_live(jobs, waiting) && judge(condition, progress) == Verdict::Met {
+            jobs.ties_mut().stirred = true;
+            jobs.note(waiting, Event::LabelMet { condition, by: id, label: label_of(jobs, id) });
+        }
+    }
+}
+
+fn label_of(jobs: &impl Tied, id: JobId) -> String {
+    jobs.job(id).and_then(|job| job.spec.label.clone()).unwrap_or_default()
 }
 
 fn each_rival(jobs: &mut impl Tied, id: JobId, event: fn(JobId) -> Event) {
@@ -109,6 +134,7 @@ fn over(jobs: &mut impl Tied, id: JobId) {
         jobs.keep(tie, Standing::Met);
     }
     jobs.ties_mut().forget(id);
+    answer_label(jobs, id);
 }
 
 /// Lets a job go on from a condition that is met.
@@ -148,7 +174,7 @@ pub fn bind(jobs: &mut impl Tied, id: JobId, bonds: &Bonds, altered: bool) {
     }
     if altered {
         let Bars { unmet, on, rival, .. } = bonds.bars();
-        happen(jobs, id, Event::Bound { unmet, on, rival });
+        happen(jobs, id, Event::Bound { unmet, on, rival, labels: bonds.labels.clone() });
     }
     join(jobs, id, &bonds.mates);
     if let Some(rival) = bonds.rival {

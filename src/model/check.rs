@@ -126,6 +126,15 @@ pub fn run_count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
+/// How many elements of an array run at most where there is room (Q15): a number, 0 for none beyond its limit,
+/// -1 or `unlimited` for any number, which is the largest there is.
+pub fn expand(text: &str) -> Option<u32> {
+    match text {
+        "-1" | "unlimited" => Some(u32::MAX),
+        number => run_count(number),
+    }
+}
+
 /// `y` or `n`, `True` or `False`.
 pub fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

@@ -21,7 +21,7 @@ use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
 use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation};
-use super::pool::Pool;
+use super::pool::{Meter, Pool};
 use super::quality::Qualities;
 use super::queue::Queue;
 use super::recurrence::Standing;
@@ -85,6 +85,8 @@ pub struct Config {
     pub(super) resources: Vec<(String, Definition)>,
     /// What the whole system has of some of these.
     pub pools: Vec<(String, Pool)>,
+    /// How it is found out of some of these what there is.
+    pub meters: Vec<(String, Meter)>,
     /// What `qmgr` has said besides, which is shown and has no effect.
     pub(super) kept: BTreeMap<(Target, Key), String>,
 }

@@ -3,6 +3,7 @@
 
 use super::attribute::same_server;
 use super::job::{Job, JobId, Life};
+use super::label::{Awaited, is_label};
 use super::life::{LOST, OVER_WALLTIME};
 use super::state::State;
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,8 @@ pub struct Wish {
     pub on: u32,
     /// Bonds to other jobs, each once, in the order given.
     pub edges: Vec<Edge>,
+    /// What is waited for by label, likewise.
+    pub labels: Vec<Awaited>,
 }
 
 /// What is wrong with a value of `depend`.
@@ -139,7 +142,12 @@ impl Wish {
     pub fn parse(text: &str, server: Option<&str>) -> Result<Wish, Fault> {
         let mut wish = Wish::default();
         for clause in text.split(',') {
-            let (word, operands) = clause.trim_start().split_once(':').ok_or(Fault::Malformed)?;
+            let clause = clause.trim_start();
+            if let Some(awaited) = callback(clause) {
+                wish.labels.push(awaited);
+                continue;
+            }
+            let (word, operands) = clause.split_once(':').ok_or(Fault::Malformed)?;
             match word {
                 _ if operands.is_empty() => return Err(Fault::Malformed),
                 "on" => wish.add_count(operands)?,
@@ -153,6 +161,8 @@ impl Wish {
     fn each_once(mut self) -> Wish {
         let mut seen = BTreeSet::new();
         self.edges.retain(|&edge| seen.insert(edge));
+        let mut seen = BTreeSet::new();
+        self.labels.retain(|awaited| seen.insert(awaited.clone()));
         self
     }
 
@@ -164,8 +174,16 @@ impl Wish {
 
     fn add_edges(&mut self, word: &str, operands: &str, server: Option<&str>) -> Result<(), Fault> {
         let (kind, of_arrays) = kind_of(word).ok_or(Fault::Malformed)?;
-        for operand in operands.split(':') {
-            let job = job_of(operand.trim_start(), server)?;
+        for operand in operands.split(':').map(str::trim_start) {
+            match (operand.strip_prefix('@'), kind) {
+                (None, _) => {}
+                (Some(label), Kind::After(condition)) if !of_arrays && is_label(label) => {
+                    self.labels.push(Awaited { condition, label: label.to_string() });
+                    continue;
+                }
+                (Some(_), _) => return Err(Fault::Malformed),
+            }
+            let job = job_of(operand, server)?;
             if of_arrays && !job.is_array() {
                 return Err(Fault::Malformed);
             }
@@ -178,13 +196,26 @@ impl Wish {
     pub fn with(mut self, more: Wish) -> Wish {
         self.on = self.on.saturating_add(more.on);
         self.edges.extend(more.edges);
+        self.labels.extend(more.labels);
         self.each_once()
     }
 
     /// Whether nothing is asked for.
     pub fn is_empty(&self) -> bool {
-        self.on == 0 && self.edges.is_empty()
+        self.on == 0 && self.edges.is_empty() && self.labels.is_empty()
     }
+}
+
+/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`.
+fn callback(clause: &str) -> Option<Awaited> {
+    const WORDS: [(&str, Condition); 3] = [
+        ("done-job-", Condition::EndedOk),
+        ("failed-job-", Condition::EndedNotOk),
+        ("complete-job-", Condition::Ended),
+    ];
+    let label = |(word, condition)| Some((clause.strip_prefix(word)?, condition));
+    let (label, condition) = WORDS.into_iter().find_map(label)?;
+    is_label(label).then(|| Awaited { condition, label: label.to_string() })
 }
 
 /// A kind by its name, or by TORQUE's for arrays alone: `afterokarray`, `afterstartarray`.
@@ -227,9 +258,9 @@ fn split_server(text: &str, separator: char) -> Result<(&str, Option<&str>), Fau
     }
 }
 
-/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head`, as `qstat -f` shows it; None
-/// when there is nothing to show.
-pub fn shown(on: u32, edges: &[Edge], server: &str) -> Option<String> {
+/// `on:1,afterok:12.head@head:13.head@head,beforeany:14.head@head,afterok:@sim`, as `qstat -f` shows it;
+/// None when there is nothing to show.
+pub fn shown(on: u32, edges: &[Edge], labels: &[Awaited], server: &str) -> Option<String> {
     let mut kinds: Vec<Kind> = Vec::new();
     edges.iter().for_each(|edge| {
         if !kinds.contains(&edge.kind) {
@@ -243,6 +274,10 @@ pub fn shown(on: u32, edges: &[Edge], server: &str) -> Option<String> {
         for edge in edges.iter().filter(|edge| edge.kind == kind) {
             let _ = write!(text, ":{}@{server}", edge.job.full(server));
         }
+    }
+    for awaited in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{awaited}");
     }
     Some(text).filter(|text| !text.is_empty())
 }
@@ -348,6 +383,38 @@ mod tests {
         assert_eq!(Wish::parse("on:2,afterok:1", None).map(|wish| (wish.on, wish.edges.len())), Ok((2, 1)));
     }
 
+    /// Q29.
+    #[test]
+    fn labels_stand_where_jobs_do_or_in_the_words_of_callbacks() {
+        let labels = |text: &str| {
+            let wish = Wish::parse(text, None)?;
+            Ok(wish.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        };
+        for (text, expected) in [
+            ("afterok:@sim", "afterok:@sim"),
+            ("afterok:1:@sim:@comp,after:@sim", "afterok:@sim,afterok:@comp,after:@sim"),
+            ("done-job-sim,failed-job-sim, complete-job-a.b", "afterok:@sim,afternotok:@sim,afterany:@a.b"),
+            ("done-job-sim,afterok:@sim", "afterok:@sim"),
+        ] {
+            assert_eq!(labels(text).as_deref(), Ok(expected), "{text}");
+        }
+        for text in [
+            "afterok:@",
+            "before:@sim",
+            "runone:@sim",
+            "afterok:@a b",
+            "done-job-",
+            "gone-job-sim",
+            "afterokarray:@sim",
+        ] {
+            assert_eq!(labels(text), Err(Fault::Malformed), "{text}");
+        }
+        let wish = Wish::parse("on:1,afterok:1,done-job-sim", None).unwrap();
+        let text = shown(wish.on, &wish.edges, &wish.labels, "head").unwrap();
+        assert_eq!(text, "on:1,afterok:1.head@head,afterok:@sim");
+        assert_eq!(Wish::parse(&text, Some("head")), Ok(wish), "what is shown can be given back");
+    }
+
     #[test]
     fn what_is_no_dependency_is_told_apart_from_what_nobody_supports() {
         for text in [
@@ -385,11 +452,11 @@ mod tests {
     #[test]
     fn dependencies_are_shown_kind_by_kind() {
         let wish = Wish::parse("on:1,afterok:1,afterany:2,afterok:3[]", None).unwrap();
-        let text = shown(wish.on, &wish.edges, "head").unwrap();
+        let text = shown(wish.on, &wish.edges, &[], "head").unwrap();
         assert_eq!(text, "on:1,afterok:1.head@head:3[].head@head,afterany:2.head@head");
         let again = Wish::parse(&text, Some("head")).unwrap();
-        assert_eq!(shown(again.on, &again.edges, "head"), Some(text), "what is shown can be given back");
-        assert_eq!(shown(0, &[], "head"), None);
+        assert_eq!(shown(again.on, &again.edges, &[], "head"), Some(text), "what is shown can be given back");
+        assert_eq!(shown(0, &[], &[], "head"), None);
     }
 
     #[test]

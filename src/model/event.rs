@@ -3,6 +3,7 @@
 use super::array::Indices;
 use super::depend::{Condition, Edge};
 use super::job::{Attempt, JobId, Outcome, Share};
+use super::label::Awaited;
 use super::preemption::{self, Action};
 use super::promise::Cause;
 use super::release::Division;
@@ -56,6 +57,9 @@ pub enum Event {
         /// What it was worth then: the score by which it was its turn.
         #[serde(default)]
         score: Option<f64>,
+        /// Whether it is an element beyond what its array limits itself to (Q15).
+        #[serde(default)]
+        extra: bool,
     },
     /// Not started though it was its turn: a hook of the site refused that. It is put off.
     StartRefused {
@@ -131,6 +135,15 @@ pub enum Event {
         /// The highest attempt of any element so far.
         highest: Attempt,
     },
+    /// Over, and to run once more, by `user@host`: a job that failed or was deleted, or such elements of an array.
+    Retried {
+        /// Who wants it.
+        by: String,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
+        /// The highest attempt of any element so far.
+        highest: Attempt,
+    },
     /// To be put back into the queue, by `user@host`.
     RerunWanted {
         /// Who wants it.
@@ -162,6 +175,18 @@ pub enum Event {
         on: u32,
         /// The job of its `runone` set that has begun already.
         rival: Option<JobId>,
+        /// What of that it waits for by label.
+        #[serde(default)]
+        labels: Vec<Awaited>,
+    },
+    /// A job of a label that it waits for has come so far.
+    LabelMet {
+        /// How far.
+        condition: Condition,
+        /// Which label.
+        label: String,
+        /// Which job.
+        by: JobId,
     },
     /// Named in a `before...` of a new job: one of those it was to wait for (`on`) is known now.
     Named {
@@ -214,6 +239,11 @@ pub enum Event {
         by: String,
         /// The other job.
         with: JobId,
+    },
+    /// To be looked at now, by `user@host`, and no longer put off.
+    Shoved {
+        /// Who wants it.
+        by: String,
     },
     /// To be started here and now, by `user@host`, whatever the order; its start follows.
     RunWanted {

@@ -5,6 +5,7 @@ use super::array::{Elements, Indices};
 use super::bounds::Bound;
 use super::depend::Bars;
 use super::index_list::IndexList;
+use super::label::Awaited;
 use super::preemption::Yielding;
 use super::release::Released;
 use super::resource::Value;
@@ -225,6 +226,12 @@ pub enum Join {
 pub struct Spec {
     /// `Job_Name`.
     pub name: String,
+    /// `--label`: by what others of its process group may wait for it (Q29).
+    #[serde(default)]
+    pub label: Option<String>,
+    /// `--group`: within which its label counts, and those it waits for.
+    #[serde(default)]
+    pub process_group: Option<String>,
     /// `-q`, or the default queue.
     pub queue: String,
     /// `-A`.
@@ -264,6 +271,10 @@ pub struct Spec {
     /// `-J %M`, `-W max_run_subjobs=`: so many elements run at once at most; 0 for any number.
     #[serde(default)]
     pub max_run_subjobs: Option<u32>,
+    /// `--expand`, `-W expand=`: so many at most, where nobody else wants the room (Q15); `u32::MAX` for any
+    /// number, 0 for no more than the limit.
+    #[serde(default)]
+    pub expand: u32,
     /// `-W retry=`: how often a job that failed is run again.
     #[serde(default)]
     pub retry: u32,
@@ -322,6 +333,13 @@ impl Spec {
         Some(self.array_list.as_ref().map_or(count, |list| list.positions().len()))
     }
 
+    /// How many of its elements run at once at most, however much room there is, if it is an array that takes
+    /// room beyond its limit (Q15).
+    pub fn expands_to(&self) -> Option<u32> {
+        let limit = self.max_run_subjobs.filter(|&limit| limit > 0)?;
+        Some(self.expand).filter(|&most| most > limit)
+    }
+
     /// The walltime asked for.
     pub fn walltime(&self) -> Option<Span> {
         match self.request.list.get("walltime") {
@@ -372,6 +390,9 @@ pub struct Life {
     /// What of its dependencies bars it from starting.
     #[serde(default)]
     pub bars: Bars,
+    /// The labels that it waits for; its bars count them as well.
+    #[serde(default)]
+    pub awaits: Vec<Awaited>,
     /// What is said of its end beyond its status: figures, and what became of its files.
     #[serde(default)]
     pub ending: Option<String>,
@@ -423,6 +444,10 @@ pub struct Run {
     /// What it has given back before its end (`pbs_release_nodes`).
     #[serde(default)]
     pub released: Vec<Released>,
+    /// Of an element: whether it started beyond what its array limits itself to, in room that nobody else
+    /// wanted (Q15).
+    #[serde(default)]
+    pub extra: bool,
 }
 
 /// What one chunk holds on one node.

@@ -7,10 +7,12 @@
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::label::Awaited;
 use super::policy::Accrual;
 use super::preemption::{Action, Yielding};
 use super::release::Division;
 use super::response::Rules;
+use super::retry::Again;
 use super::state::{Holds, State};
 use super::time::{Span, Time, Wall};
 
@@ -61,6 +63,7 @@ impl Life {
             not_before: None,
             obittime: None,
             bars: Default::default(),
+            awaits: Vec::new(),
             ending: None,
             rank: None,
             began: None,
@@ -96,6 +99,7 @@ impl Run {
             silent: false,
             tasks: None,
             released: Vec::new(),
+            extra: false,
         }
     }
 }
@@ -114,14 +118,15 @@ impl Job {
             Event::Released { holds, .. } => {
                 self.life.holds = self.life.holds.without(*holds);
                 if holds.contains(Holds::SYSTEM) {
-                    self.life.bars = Bars::default();
+                    self.unbar();
                 }
                 self.settle(moment);
             }
-            Event::Started { attempt, shares, score } => {
-                self.start(Run { score: *score, ..Run::new(*attempt, shares.clone(), moment.now) });
+            Event::Started { attempt, shares, score, extra } => {
+                self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
+            Event::Shoved { .. } => self.life.not_before = None,
             Event::Launched { attempt, session, boot } => {
                 if let Some(run) = self.run(*attempt) {
                     (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
@@ -150,13 +155,15 @@ impl Job {
             Event::Bound { .. }
             | Event::Named { .. }
             | Event::DependencyMet { .. }
+            | Event::LabelMet { .. }
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => {
                 self.bar(event);
                 self.settle(moment);
             }
             Event::DependencyBroken { .. } => self.break_off(moment),
-            Event::FailedRerun { highest, .. } => self.run_failed_again(*highest, moment),
+            Event::FailedRerun { highest, .. } => self.run_again(Again::Failed, *highest, moment),
+            Event::Retried { highest, only, .. } => self.run_again(Again::Unsuccessful(*only), *highest, moment),
             Event::Moved { .. } => self.life.qtime = moment.now,
             Event::Signalled { .. }
             | Event::ElementsDeleted { .. }
@@ -200,10 +207,17 @@ impl Job {
         self.life.yielding = Some(yielding);
     }
 
+    /// It waits for no other job any more.
+    pub(super) fn unbar(&mut self) {
+        self.life.bars = Bars::default();
+        self.life.awaits.clear();
+    }
+
     fn bar(&mut self, event: &Event) {
         let bars = &mut self.life.bars;
         match event {
-            Event::Bound { unmet, on, rival } => {
+            Event::Bound { unmet, on, rival, labels } => {
+                self.life.awaits.extend(labels.iter().cloned());
                 bars.unmet = bars.unmet.saturating_add(*unmet);
                 bars.on = bars.on.saturating_add(*on);
                 bars.rival = rival.or(bars.rival);
@@ -213,6 +227,11 @@ impl Job {
                 bars.unmet = bars.unmet.saturating_add(1);
             }
             Event::DependencyMet { .. } => bars.unmet = bars.unmet.saturating_sub(1),
+            Event::LabelMet { condition, label, .. } => {
+                let is_met = |awaited: &mut Awaited| awaited.condition == *condition && awaited.label == *label;
+                let met = self.life.awaits.extract_if(.., is_met).count();
+                bars.unmet = bars.unmet.saturating_sub(met as u32);
+            }
             Event::RivalBegan { job } => bars.rival = Some(*job),
             Event::RivalReturned { job } if bars.rival == Some(*job) => bars.rival = None,
             _ => {}
@@ -412,7 +431,7 @@ mod tests {
             rules: Rules::default(),
             accrual: Default::default(),
         };
-        job.apply(&Event::Started { attempt, shares: Vec::new(), score: None }, moment);
+        job.apply(&Event::Started { attempt, shares: Vec::new(), score: None, extra: false }, moment);
         moment
     }
 

@@ -66,6 +66,9 @@ pub mod digest;
 
 pub mod depend;
 
+// Jobs known by name before they have a number.
+pub mod label;
+
 pub mod ties;
 
 pub mod bonds;
@@ -73,6 +76,11 @@ pub mod bonds;
 pub mod event;
 
 pub mod life;
+
+// What is over and runs once more.
+pub mod retry;
+
+pub mod trigger;
 
 #[macro_use]
 pub mod policy;

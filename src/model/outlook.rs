@@ -172,6 +172,34 @@ pub struct Explanation {
     pub more: u64,
     /// Running jobs that came later, latest start first; at most [`Explanation::MOST`].
     pub overtakers: Vec<Overtaker>,
+    /// Whether others could make way for it; None where nobody does.
+    pub way: Option<Way>,
+}
+
+/// Whether running jobs make way for one that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// These do.
+    Made(Vec<JobId>),
+    /// None does, of so many that come after it in what counts.
+    Barred {
+        /// Those that could be asked.
+        candidates: u64,
+        /// Those besides whose owners want them left alone.
+        protected: u64,
+    },
+}
+
+impl Way {
+    /// Its stable name, one of the codes of reasons.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Way::Made(_) => "awaiting_victims",
+            Way::Barred { candidates: 0, protected: 0 } => "no_victims",
+            Way::Barred { candidates: 0, .. } => "protected_victims",
+            Way::Barred { .. } => "futile",
+        }
+    }
 }
 
 impl Explanation {

@@ -98,6 +98,9 @@ pub enum Reason {
     ArrayLimit {
         /// So many.
         limit: u32,
+        /// So many where there is room that nobody else wants, if it takes that (Q15): `u32::MAX` for any number.
+        #[serde(default)]
+        expand: Option<u32>,
     },
     /// A limit on what runs, or waits, on somebody's behalf would be exceeded (M5).
     Limited(Box<Excess>),
@@ -336,7 +339,8 @@ pub(crate) mod tests {
             Reason::NeverEnough { resource: text(), requested: text(), available: text(), total: text() },
             Reason::NeverMatches { resource: text(), requested: text(), found: text() },
             Reason::NeverNodes { requested: 2, total: 1 },
-            Reason::ArrayLimit { limit: 2 },
+            Reason::ArrayLimit { limit: 2, expand: None },
+            Reason::ArrayLimit { limit: 2, expand: Some(5) },
             busy(false),
             busy(true),
             unsuitable(Bar::Requirement, true),

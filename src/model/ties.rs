@@ -3,6 +3,7 @@
 
 use super::depend::{Condition, Edge, Kind, Tie};
 use super::job::{Job, JobId, Part};
+use super::label::Waiters;
 use super::state::State;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,6 +29,8 @@ pub struct Ties {
     sets: BTreeMap<JobId, JobId>,
     /// (set, member)
     members: BTreeSet<(JobId, JobId)>,
+    /// Who waits for which label.
+    waiters: Waiters,
     turns: VecDeque<(JobId, Turn)>,
     /// What this tick has added (true) or removed, to be undone if the tick is.
     journal: Vec<(Tie, bool)>,
@@ -148,7 +151,8 @@ impl Ties {
 
     /// Notes what has become of a job that was in state `was`, if anybody has to be told.
     pub fn observe(&mut self, was: State, job: &Job) {
-        if !self.is_tied(job.id) {
+        self.waiters.follow(job);
+        if !self.is_tied(job) {
             return;
         }
         let turn = match (was, job.life.state) {
@@ -162,15 +166,31 @@ impl Ties {
     }
 
     /// Notes that the first element of an array has begun, if anybody has to be told.
-    pub fn note_began(&mut self, array: JobId) {
+    pub fn note_began(&mut self, array: &Job) {
         if self.is_tied(array) {
-            self.tell(array, Turn::Began);
+            self.tell(array.id, Turn::Began);
         }
     }
 
-    fn is_tied(&self, id: JobId) -> bool {
+    fn is_tied(&self, job: &Job) -> bool {
+        let id = job.id;
         let waits = || range(&self.conditions, id).next().is_some();
-        self.has_dependents(id) || waits() || self.sets.contains_key(&id)
+        self.has_dependents(id) || waits() || self.sets.contains_key(&id) || !self.waiters.of(job).is_empty()
+    }
+
+    /// Takes note of what a job waits for by label: it is new here, or as it was before.
+    pub fn follow(&mut self, job: &Job) {
+        self.waiters.follow(job);
+    }
+
+    /// A job is no more, and waits for no label.
+    pub fn unfollow(&mut self, id: JobId) {
+        self.waiters.forget(id);
+    }
+
+    /// Who waits for the label of a job, and for what of it.
+    pub fn awaiting(&self, job: &Job) -> Vec<(JobId, Condition)> {
+        self.waiters.of(job)
     }
 
     fn tell(&mut self, id: JobId, turn: Turn) {

@@ -132,7 +132,7 @@ impl Members {
 }
 
 fn is_particular(class: &ClassKey) -> bool {
-    class.asks_for.is_some() || class.not_before.is_some() || class.at_once.is_some()
+    class.asks_for.is_some() || class.not_before.is_some() || class.at_once.is_some() || class.beyond.is_some()
 }
 
 fn one_less<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {

@@ -140,6 +140,12 @@ impl<'s> Promises<'s> {
         is_kept || self.is_earmarked(job)
     }
 
+    /// Whether others make way for anybody.
+    pub fn are_earmarked(&self) -> bool {
+        let mut promised = self.state.standing.promises().filter(|booking| booking.earmark.is_some());
+        promised.any(|booking| self.is_earmarked(booking.job))
+    }
+
     /// Whether others make way for a job: it starts as soon as there is room.
     pub fn is_earmarked(&self, job: JobId) -> bool {
         self.state.standing.earmark(job, self.now).is_some()

@@ -18,6 +18,7 @@ use crate::model::resource::Resources;
 use crate::model::site_time::SiteTime;
 use crate::model::state::State as Standing;
 use crate::model::time::{Span, Time};
+use crate::model::trigger::Triggers;
 use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -74,6 +75,9 @@ pub enum Change<'a> {
         /// What counts where another could have its place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tenure: Option<Box<Tenure>>,
+        /// Of an element beyond what its array limits itself to (Q15): that limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beyond: Option<u32>,
     },
     /// The site's program was asked which nodes jobs of a class should get (M8i).
     Asked(ClassId),
@@ -114,6 +118,7 @@ impl<'a> Change<'a> {
                 inside: None,
                 claimant: Some(Claimant::of(job)),
                 tenure: Tenure::of(job).map(Box::new),
+                beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
             },
             (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
             (None, _) => Change::Gone(id),
@@ -157,9 +162,10 @@ impl State {
             Change::SiteTime(site_time) => self.set_site_time(SiteTime::clone(site_time)),
             Change::Order(names) => self.list_nodes(names),
             Change::Pool(resource, pool) => self.set_pool(resource, Pool::clone(pool)),
-            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure } => {
+            Change::Holds { job, user, shares, tenant, until, inside, claimant, tenure, beyond } => {
                 self.user(user);
                 self.occupy(*job, shares, *tenant, *until);
+                beyond.iter().for_each(|limit| self.standing.note_extra(*job, *limit));
                 claimant.iter().for_each(|claimant| self.belongs_to(*job, claimant));
                 tenure.iter().for_each(|tenure| self.set_tenure(*job, Tenure::clone(tenure)));
                 inside.iter().for_each(|reservation| self.enclose(*job, reservation));
@@ -219,11 +225,18 @@ pub enum Entry<'a> {
     Cycle {
         /// At this moment.
         now: Time,
+        /// Because of this.
+        #[serde(default, skip_serializing_if = "is_unknown")]
+        triggers: Cow<'a, Triggers>,
         /// The plan in words.
         plan: Cow<'a, str>,
     },
     /// The recording was as long as it may be, and ends here.
     Full,
+}
+
+fn is_unknown(triggers: &Triggers) -> bool {
+    triggers.are_none()
 }
 
 #[cfg(test)]
@@ -242,7 +255,7 @@ mod tests {
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
         let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None }, moment);
+        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None, extra: false }, moment);
         let change = Change::of(job.id, Some(&job), &Policy::default());
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
         scene.state.make(&change);
@@ -281,7 +294,7 @@ mod tests {
             let shares = other.plan().starts.remove(0).shares;
             let moment =
                 Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-            job.apply(&Event::Started { attempt: 1, shares, score: None }, moment);
+            job.apply(&Event::Started { attempt: 1, shares, score: None, extra: false }, moment);
             scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
         };
         assert_eq!(inside("n2", 0).as_deref(), Some("b"));
@@ -304,6 +317,7 @@ mod tests {
                 inside: None,
                 tenure: None,
                 claimant: None,
+                beyond: None,
             };
             match held.inside(Some("R1".to_string()), closes.map(Time)) {
                 Change::Holds { until, inside, .. } => (until.0, inside),

@@ -153,9 +153,14 @@ impl Class {
 
     /// How many elements have begun and are not over, if the class is an array that limits them.
     pub fn begun(&self) -> u32 {
+        self.limited().map_or(0, |(_, array)| array.elements.begun().len())
+    }
+
+    /// The array that this class is, if it limits how many of its elements run at once.
+    pub fn limited(&self) -> Option<(JobId, &Array)> {
         // Such an array is a class alone; any other class may hold as many jobs as there are.
-        let limited = self.key.at_once.and(self.jobs.values().find_map(|waiting| waiting.array.as_ref()));
-        limited.map_or(0, |array| array.elements.begun().len())
+        self.key.at_once?;
+        self.jobs.iter().find_map(|((_, id), waiting)| Some((*id, waiting.array.as_ref()?)))
     }
 }
 

@@ -12,7 +12,7 @@ use super::priority::{self, Candidate, Ranking};
 use super::resolution::Resolved;
 use super::snapshot::State;
 use super::space::Claim;
-use super::{eligible, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling};
+use super::{eligible, expansion, feasibility, filling, launch, nearness, preemption, softly, threshold, throttling};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::Time;
@@ -59,6 +59,7 @@ pub(super) fn decide<'s>(
     }
     start_all(priority::rank(state, resolved), &mut ledger, memory);
     softly::start_over_soft(resolved, &mut ledger);
+    expansion::start_extras(resolved, &mut ledger);
     preemption::run(resolved, &mut ledger);
     ledger
 }

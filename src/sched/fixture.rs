@@ -17,6 +17,7 @@ use super::{cycle, forced};
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
+use crate::model::check;
 use crate::model::job::{Digest, Job, JobId, Join, Life, Owner, Program, Share, Spec, Usage, Want};
 use crate::model::node::{NodeFacts, Terms};
 use crate::model::policy::{Filling, Policy, Precedence};
@@ -301,6 +302,7 @@ impl Scene {
         let array = words.remove("array").map(|text| text.split_once('%').unwrap_or((text, "0")));
         let array = array.map(|(indices, most)| (indices.parse().expect("indices"), most.parse().expect("a limit")));
         let array: Option<(Indices, u32)> = array;
+        let expand = words.remove("expand").map_or(0, |most| check::expand(most).expect("a number"));
         assert!(words.is_empty(), "unknown words: {words:?}");
         Job {
             id: if array.is_some() { JobId::array(id) } else { JobId::job(id) },
@@ -308,6 +310,7 @@ impl Scene {
             spec: Arc::new(Spec {
                 array: array.map(|(indices, _)| indices),
                 max_run_subjobs: array.map(|(_, most)| most),
+                expand,
                 wishes,
                 qos,
                 ..spec(request, queue)
@@ -390,6 +393,8 @@ fn spec(request: Request, queue: String) -> Spec {
     Spec {
         name: "STDIN".to_string(),
         queue,
+        label: None,
+        process_group: None,
         account: None,
         project: "_pbs_project_default".to_string(),
         priority: 0,
@@ -406,6 +411,7 @@ fn spec(request: Request, queue: String) -> Spec {
         array: None,
         array_list: None,
         max_run_subjobs: None,
+        expand: 0,
         retry: 0,
         retry_delay: Span(0),
         interactive: false,
@@ -445,6 +451,7 @@ fn life() -> Life {
         not_before: None,
         obittime: None,
         bars: Default::default(),
+        awaits: Vec::new(),
         ending: None,
         began: None,
         highest: 0,

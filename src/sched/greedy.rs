@@ -27,7 +27,7 @@ pub fn choose(ranking: &mut Ranking, ledger: &mut Ledger) -> BTreeMap<ClassId, u
     let mut options = Vec::new();
     for (class, jobs) in ranking.rest(MOST_OF_A_CLASS) {
         let candidate = Candidate::alone(jobs[0], class);
-        let may_pass = class.at_once.is_none() && !ledger.passes_nobody(class);
+        let may_pass = class.at_once.or(class.beyond).is_none() && !ledger.passes_nobody(class);
         let may = may_pass && throttling::admit(candidate, ledger).is_ok();
         let shape = class.shape.clone();
         if may && feasibility::screen(&shape, ledger).is_ok() && matching::fits(&ledger.space, &shape) {

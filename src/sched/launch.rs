@@ -43,6 +43,7 @@ pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Sta
         passed: None,
         behind: 0,
         preemptible: false,
+        beyond: None,
     };
     (start, claim)
 }

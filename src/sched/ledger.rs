@@ -66,8 +66,11 @@ pub struct Ledger<'s> {
     is_filling: bool,
     /// Whether anybody was refused for the sake of a promise.
     was_in_the_way: bool,
-    /// Starts of classes that limit themselves.
-    counted: BTreeMap<ClassId, u32>,
+    /// Whether arrays get more elements than they limit themselves to.
+    gives_extra: bool,
+    /// Starts of elements of arrays that limit themselves, by the array's number; with true, of those that had
+    /// begun before.
+    counted: BTreeMap<(u64, bool), u32>,
     /// Whether a shape could ever run.
     possible: BTreeMap<ShapeId, bool>,
     refusals: Refusals,
@@ -111,6 +114,7 @@ impl<'s> Ledger<'s> {
             borrowed: None,
             is_filling: false,
             was_in_the_way: false,
+            gives_extra: false,
             counted: BTreeMap::new(),
             possible: BTreeMap::new(),
             refusals: Refusals::new(resolved.tells_apart()),
@@ -162,7 +166,11 @@ impl<'s> Ledger<'s> {
     fn place_as_it_may(&mut self, candidate: Candidate<'s>) -> Result<Placement, Arc<Reason>> {
         self.borrows = false;
         self.is_awaited = self.promises.is_earmarked(candidate.job);
-        self.may_borrow = self.backfill().policy == Filling::Preempt && self.state.standing.may_borrow(candidate.job);
+        // Q9: who wants to be left alone has nothing on loan.
+        let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
+        // G8: what others made for somebody is lent to nobody.
+        let lends = self.backfill().policy == Filling::Preempt && !self.promises.are_earmarked();
+        self.may_borrow = lends && may_leave;
         let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
         if self.promises.blocked.is_some() {
             self.gaps.look(self.backfill(), promised.is_some())?;
@@ -216,7 +224,8 @@ impl<'s> Ledger<'s> {
 
     fn place_openly(&mut self, class: &ClassKey) -> Result<Placement, Arc<Reason>> {
         let (shape, until) = (&class.shape, self.end_of(class));
-        if let Some(reason) = self.refusals.of_shape(shape) {
+        // What keeps others out does not keep out one for which there is room set aside.
+        if let Some(reason) = self.refusals.of_shape(shape).filter(|_| !self.is_awaited) {
             return Err(reason);
         }
         if let Some(misfit) = matching::misfit(&self.space, shape) {
@@ -256,9 +265,15 @@ impl<'s> Ledger<'s> {
         matching::fit(space, shape).map_err(|misfit| self.refusals.refuse(shape, shortage::now(space, shape, misfit)))
     }
 
-    /// How many jobs of a class that limits itself this cycle starts.
-    pub fn started_in(&self, class: ClassId) -> u32 {
-        self.counted.get(&class).copied().unwrap_or(0)
+    /// How many elements of an array that limits itself have begun, with those that this cycle starts; for one of
+    /// them that is to start once more, how many run.
+    pub fn running_of(&self, candidate: Candidate) -> u32 {
+        let number = candidate.job.number;
+        let started = |again| self.counted.get(&(number, again)).copied().unwrap_or(0);
+        match candidate.class.beyond {
+            None => candidate.begun + started(false),
+            Some(_) => self.state.running_elements(number) + started(false) + started(true),
+        }
     }
 
     /// Who may use what reservations set aside.
@@ -311,8 +326,8 @@ impl<'s> Ledger<'s> {
 
     /// Enters a start.
     pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
-        if job.class.at_once.is_some() {
-            *self.counted.entry(job.class.id).or_default() += 1;
+        if job.class.at_once.or(job.class.beyond).is_some() {
+            *self.counted.entry((job.job.number, job.class.beyond.is_some())).or_default() += 1;
         }
         if let Some(limits) = &mut self.limits {
             limits.enter(job.class, job.job);
@@ -323,7 +338,8 @@ impl<'s> Ledger<'s> {
         self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         let behind = self.plan.bookings.len();
-        self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, ..start });
+        let beyond = job.class.at_once.or(job.class.beyond).filter(|_| self.gives_extra);
+        self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, beyond, ..start });
     }
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.
@@ -340,16 +356,7 @@ impl<'s> Ledger<'s> {
         {
             *until = at;
         }
-        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
-            self.plan.look_again(until);
-        }
-        if let Reason::Limited(excess) = &*reason {
-            // M21: less is left of what runs, though nothing ends.
-            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
-        }
-        if let Some(change) = self.change_awaited(&reason) {
-            self.plan.look_again(change);
-        }
+        self.look_again_for(&reason);
         self.was_in_the_way |= matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
         let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
@@ -360,6 +367,20 @@ impl<'s> Ledger<'s> {
         };
         self.tell(candidate.class, reason, refused);
         refused
+    }
+
+    /// Enters when a job could start that waits for this, though nothing happens before.
+    pub fn look_again_for(&mut self, reason: &Reason) {
+        if let Reason::Deferred { until } | Reason::KeptForWider { until, .. } = *reason {
+            self.plan.look_again(until);
+        }
+        if let Reason::Limited(excess) = reason {
+            // M21: less is left of what runs, though nothing ends.
+            excess.until.into_iter().for_each(|until| self.plan.look_again(until));
+        }
+        if let Some(change) = self.change_awaited(reason) {
+            self.plan.look_again(change);
+        }
     }
 
     /// Enters why a job waits, and with it its class or all that ask for the same: once.
@@ -418,7 +439,9 @@ impl<'s> Ledger<'s> {
         let at = self.promise_beyond(candidate)?;
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
-            self.plan.preempts.extend(borrowed.claim_back(candidate.job, &candidate.class.shape));
+            let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
+            self.keep_for(candidate.job, &ways);
+            self.plan.preempts.extend(ways);
         }
         Some(at)
     }

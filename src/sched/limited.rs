@@ -88,7 +88,7 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=8").queued(2, "select=1:ncpus=8");
         let class = scene.state.class_of(JobId::job(1)).unwrap();
         let (free, mut barred) = (Plan::new(Time(0)), Plan::new(Time(0)));
-        barred.verdicts.push((class, Arc::new(Reason::ArrayLimit { limit: 1 })));
+        barred.verdicts.push((class, Arc::new(Reason::ArrayLimit { limit: 1, expand: None })));
         let [one, two, three] = [1, 2, 3].map(JobId::job);
         assert_eq!(scene.state.judge_limits(&free), [(one, None), (two, None)]);
         assert_eq!(scene.state.judge_limits(&free), []);

@@ -186,7 +186,9 @@ fn pack(space: &Space, shape: &Shape) -> Option<Placement> {
 
 /// The same among hosts of one node each, which are alike by bucket.
 fn pack_on_one_node(space: &Space, shape: &Shape) -> Option<Placement> {
-    let asked: Vec<(usize, i64)> = shape.total.iter().copied().enumerate().filter(|&(_, amount)| amount > 0).collect();
+    // What the whole system has is in no node's room.
+    let of_nodes = shape.total.iter().copied().enumerate().take(space.cluster.catalog.pooled().start);
+    let asked: Vec<(usize, i64)> = of_nodes.filter(|&(_, amount)| amount > 0).collect();
     let needs: Vec<_> = shape.chunks.iter().flat_map(|chunk| chunk.needs.iter().cloned()).collect();
     let fitting = space.with_free(&asked).filter(|&place| {
         let head = space.head(place);

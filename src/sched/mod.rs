@@ -105,6 +105,9 @@ pub mod eligible;
 // Who is over a soft limit?
 mod softly;
 
+// Whose array takes what nobody else wants?
+mod expansion;
+
 // Where would it fit, and if nowhere, for want of what?
 mod columns;
 

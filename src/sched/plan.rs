@@ -33,6 +33,8 @@ pub struct Start {
     pub behind: usize,
     /// It has room that others are promised, and must make way when they are due (M34).
     pub preemptible: bool,
+    /// It is an element beyond so many that its array limits itself to, in room that nobody else wanted (Q15).
+    pub beyond: Option<u32>,
 }
 
 /// A running job that is to make way.
@@ -238,6 +240,9 @@ impl fmt::Display for Plan {
             write!(f, "start  {}  {}", start.job, runs(&nodes))?;
             if start.exclusive.tenancy.is_exclusive() {
                 f.write_str(" alone")?;
+            }
+            if start.beyond.is_some() {
+                f.write_str(" as an extra")?;
             }
             writeln!(f, ", for {}", self.ahead(start.until))?;
         }

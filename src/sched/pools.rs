@@ -153,6 +153,16 @@ mod tests {
         assert_eq!(scene.starts(), "1 on n3; 2 on n1");
     }
 
+    /// Q21: with all chunks on one host, too.
+    #[test]
+    fn who_asks_for_one_host_and_a_licence_gets_both() {
+        let scene = scene(2, false).queued(1, "select=2:ncpus=2 place=pack site_lic=1");
+        assert_eq!(scene.starts(), "1 on n1,n1");
+        let scene = scene.queued(2, "select=3:ncpus=3 place=pack site_lic=1");
+        let why = "Can Never Run: Insufficient amount of resource: ncpus (R: 9 A: 4 T: 12)";
+        assert_eq!(scene.why(2), why);
+    }
+
     #[test]
     fn a_promise_counts_what_comes_back() {
         let scene = scene(2, false).running(9, "select=1:ncpus=1 site_lic=2", "n1", 600).queued(1, "site_lic=1");

@@ -28,6 +28,8 @@ use super::ledger::Ledger;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
+use crate::model::job::JobId;
+use crate::model::outlook::Way;
 use crate::model::policy::Preemption;
 use crate::model::policy::preemption::Trigger;
 use crate::model::reason::Reason;
@@ -86,6 +88,27 @@ fn make_room<'s>(trigger: Trigger, resolved: &'s Resolved, stage: &mut Stage<'s>
             false => ranking.pass(job),
         }
     }
+}
+
+/// Whether others make way for a job, or who could; None where nobody does, or the job lacks something else
+/// than room.
+pub fn way_for<'s>(job: Candidate<'s>, ledger: &mut Ledger<'s>) -> Option<Way> {
+    let making: Vec<JobId> = ledger.makes_way_for(job.job);
+    if !making.is_empty() {
+        return Some(Way::Made(making));
+    }
+    if ledger.preemption().triggers.is_empty() || !waits_for_room(job, ledger) {
+        return None;
+    }
+    let (mut candidates, mut protected) = (0, 0);
+    for &trigger in &ledger.preemption().triggers {
+        let Some(mut rivalry) = Rivalry::open(trigger, ledger) else { continue };
+        if rivalry.may_preempt(job, ledger) {
+            candidates += rivalry.yielding_to(job).len() as u64;
+            protected += rivalry.protected_from(job);
+        }
+    }
+    Some(Way::Barred { candidates, protected })
 }
 
 /// Whether room alone is what a job lacks, and not a promise to another that is in its way.

@@ -68,6 +68,11 @@ impl<'s> Candidate<'s> {
         Candidate { job, class, begun: 0, line: usize::MAX }
     }
 
+    /// An element of an array that limits itself, of which so many have begun.
+    pub fn element(job: JobId, class: &'s ClassKey, begun: u32) -> Candidate<'s> {
+        Candidate { begun, ..Candidate::alone(job, class) }
+    }
+
     /// The same, asking for this.
     pub fn asking(self, class: &'s ClassKey) -> Candidate<'s> {
         Candidate { class, ..self }

@@ -201,7 +201,8 @@ fn too_big_for_a_host(space: &Space, shape: &Shape) -> Option<Reason> {
         return None;
     }
     let cluster = space.cluster;
-    shape.resources().into_iter().find_map(|index| {
+    let mut of_hosts = shape.resources().into_iter().filter(|index| !cluster.catalog.pooled().contains(index));
+    of_hosts.find_map(|index| {
         let solo = keys(space).into_iter().filter(|key| key.solo).map(|key| key.free[index]).max();
         let composite = cluster.composite_hosts().map(|nodes| nodes.iter().map(|&ix| space.room(ix).free[index]).sum());
         let most: i64 = composite.chain(solo).max().unwrap_or(0);

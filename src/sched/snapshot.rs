@@ -76,6 +76,8 @@ pub struct State {
     pub(super) served: Served,
     /// Whose the classes are.
     pub(super) owners: Owners,
+    /// The classes of arrays that take more room than they limit themselves to (Q15).
+    pub(super) expanding: BTreeSet<ClassId>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
     /// What runs, by whose it is.
@@ -120,6 +122,7 @@ impl State {
             ranks: Ranks::default(),
             served: Served::default(),
             owners: Owners::new(),
+            expanding: BTreeSet::new(),
             limited: Limited::default(),
             holdings: Holdings::default(),
             operations: Arc::default(),
@@ -189,7 +192,7 @@ impl State {
         self.note_change();
         let index = self.cluster.catalog.index(resource);
         if let Some((index, pool)) = index.and_then(|index| Some((index, self.cluster.pools.get(index)?.clone()))) {
-            self.cluster.pools.set(index, Pool { missing: pool.total - total, elsewhere, ..pool });
+            self.cluster.pools.set(index, Pool { missing: (pool.total - total).max(0), elsewhere, ..pool });
         }
     }
 
@@ -197,6 +200,18 @@ impl State {
     pub fn pool(&self, resource: &str) -> Option<(i64, i64)> {
         let index = self.cluster.catalog.index(resource)?;
         Some((self.cluster.pools.used(index), self.cluster.pools.get(index)?.total))
+    }
+
+    /// What is free of it; below zero when there is less than jobs have, zero of what there is none.
+    pub fn pool_free(&self, resource: &str) -> i64 {
+        self.cluster.catalog.index(resource).map_or(0, |index| self.cluster.pools.free(index))
+    }
+
+    /// A resource that the whole system has as it stands, and how much of it jobs have.
+    pub fn pool_use(&self, resource: &str) -> Option<(Pool, i64)> {
+        let index = self.cluster.catalog.index(resource)?;
+        let pool = self.cluster.pools.get(index)?;
+        Some((pool.clone(), self.cluster.pools.used(index) - pool.missing - pool.elsewhere))
     }
 
     /// A user by name, whose name expressions can ask for from now on.
@@ -294,6 +309,9 @@ impl State {
         if !self.classes.contains_key(&class) {
             let key = key(self);
             self.owners.entry(owner_of(&key)).or_insert_with(|| (0, key.who.clone())).0 += 1;
+            if key.expands_to.is_some() {
+                self.expanding.insert(class);
+            }
             self.classes.insert(class, Arc::new(Class::new(key)));
         }
         let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else { return };
@@ -321,6 +339,7 @@ impl State {
             if class.is_empty() {
                 let owner = owner_of(&class.key);
                 self.classes.remove(&class_id);
+                self.expanding.remove(&class_id);
                 self.answers.remove(&class_id);
                 self.disown(owner);
             }

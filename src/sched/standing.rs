@@ -26,6 +26,8 @@ pub struct Standing {
     made_way: BTreeMap<JobId, (JobId, Time)>,
     /// Running jobs that have been told to make way, for whom, and how.
     leaving: BTreeMap<JobId, (Option<JobId>, Action)>,
+    /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
+    extras: BTreeMap<JobId, u32>,
     /// When something ended last, as far as plans know.
     freed: Option<Time>,
 }
@@ -76,6 +78,7 @@ impl Standing {
     pub fn note_end(&mut self, job: JobId, until: Time) {
         self.fillers.remove(&job);
         self.leaving.remove(&job);
+        self.extras.remove(&job);
         self.note_release(until);
     }
 
@@ -127,6 +130,11 @@ impl Standing {
         self.fillers.iter().chain(leaving.map(|(job, _)| job)).copied()
     }
 
+    /// The running jobs that leave for one of these.
+    pub fn leaving_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
+        self.leaving.iter().filter(move |(_, (to, _))| to.is_some_and(&is_meant)).map(|(job, _)| *job)
+    }
+
     /// Until when the room is kept at least that others make for a job that waits: as long as any of them has
     /// not made way yet, and a while longer.
     pub fn earmark(&self, job: JobId, now: Time) -> Option<Time> {
@@ -136,6 +144,11 @@ impl Standing {
         let goes_on = is_awaited && until.since(now).0 < KEPT.0 / 2;
         let until = if goes_on { now + KEPT } else { until };
         (until > now).then_some(until)
+    }
+
+    /// A running element goes beyond so many that its array limits itself to.
+    pub fn note_extra(&mut self, element: JobId, limit: u32) {
+        self.extras.insert(element, limit);
     }
 
     /// A job has what it was promised.
@@ -153,6 +166,25 @@ impl State {
         if makes_way { soonest } else { until.max(soonest) }
     }
 
+    /// The running elements beyond what their arrays limit themselves to, which they have because nobody else
+    /// wanted the room (Q15): of those that were started so the last ones, as many as run above the limit now.
+    pub fn extras(&self) -> Vec<JobId> {
+        let extras: Vec<(JobId, u32)> = self.standing.extras.iter().map(|(&id, &limit)| (id, limit)).collect();
+        let of_arrays = extras.chunk_by(|(one, _), (other, _)| one.number == other.number);
+        of_arrays.flat_map(|of_array| self.extras_among(of_array)).collect()
+    }
+
+    fn extras_among(&self, of_array: &[(JobId, u32)]) -> Vec<JobId> {
+        let Some(&(last, limit)) = of_array.last() else { return Vec::new() };
+        let above = self.running_elements(last.number).saturating_sub(limit);
+        of_array.iter().rev().take(above as usize).map(|&(id, _)| id).collect()
+    }
+
+    /// How many elements of an array run.
+    pub(super) fn running_elements(&self, array: u64) -> u32 {
+        self.running.range(JobId::element(array, 0)..=JobId::element(array, u32::MAX)).count() as u32
+    }
+
     /// Takes note of what a plan promises. To be told of each plan before or after its starts are
     /// carried out, but before anything else happens.
     pub fn take_over(&mut self, plan: &Plan) {
@@ -161,6 +193,8 @@ impl State {
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
         self.standing.leaving.extend(plan.preempts.iter().map(|way| (way.job, (way.by, way.action))));
+        let extras = plan.starts.iter().filter_map(|start| Some((start.job, start.beyond?)));
+        self.standing.extras.extend(extras);
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
     }

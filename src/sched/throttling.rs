@@ -63,8 +63,9 @@ fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
 }
 
 fn array_limit(job: Candidate, ledger: &Ledger) -> Option<Reason> {
-    let limit = job.class.at_once.filter(|&limit| job.begun + ledger.started_in(job.class.id) >= limit)?;
-    Some(Reason::ArrayLimit { limit })
+    let (limit, expand) = (job.class.at_once.or(job.class.beyond)?, job.class.expands_to);
+    let most = expand.filter(|_| ledger.gives_extra()).unwrap_or(limit);
+    (ledger.running_of(job) >= most).then_some(Reason::ArrayLimit { limit, expand })
 }
 
 fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {

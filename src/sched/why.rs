@@ -7,9 +7,9 @@ use super::memory::Memory;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
-use super::{cycle, objections, survey};
+use super::{cycle, objections, preemption, survey};
 use crate::model::job::JobId;
-use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey};
+use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way};
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -41,6 +41,7 @@ pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &
         occupants,
         more,
         overtakers: Vec::new(),
+        way: found.way,
     })
 }
 
@@ -57,6 +58,7 @@ struct Found {
     shorter: Option<Span>,
     /// How many elements run of an array that limits them.
     begun: u32,
+    way: Option<Way>,
 }
 
 /// Has a cycle decide, and asks its books. The cycle's word comes first.
@@ -65,14 +67,13 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
     let resolved = Resolved::new(state, policy, now);
     let mut ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
     let key = resolved.of(&class.key);
-    let begun = class.begun();
-    let mut candidate = Candidate::alone(job, key);
-    candidate.begun = begun;
+    let candidate = Candidate::element(job, key, class.begun());
     let found = objections::of(candidate, &mut ledger);
-    let begun = begun + ledger.started_in(key.id);
+    let begun = ledger.running_of(candidate);
     let heeds_promises = found.iter().any(|reason| matches!(reason, Reason::WouldDelayBooking { .. }));
     let mut survey = survey::of(key, &ledger, heeds_promises);
     let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
+    let way = preemption::way_for(candidate, &mut ledger);
     let plan = ledger.close();
     let mut objections = objections::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
@@ -80,7 +81,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
         (shorter, survey) = (None, None);
     }
     let objections = objections.into_iter().map(|reason| pointed(reason, survey.as_ref())).collect();
-    Some(Found { objections, survey, shorter, begun })
+    Some(Found { objections, survey, shorter, begun, way })
 }
 
 /// That there are too few places is said of what all nodes say that come into question, if they agree:
@@ -100,7 +101,7 @@ fn pointed(reason: Reason, survey: Option<&Survey>) -> Reason {
 /// The limit that a reason speaks of.
 fn barrier(reason: &Reason, begun: u32) -> Option<Barrier> {
     match reason {
-        Reason::ArrayLimit { limit } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
+        Reason::ArrayLimit { limit, .. } => Some(bare("max_run_subjobs", limit.to_string(), begun.to_string())),
         Reason::Busy { resource, available, total, pooled: true, .. } => {
             let used = || Some(total.parse::<i64>().ok()? - available.parse::<i64>().ok()?);
             let used = used().map_or_else(|| format!("all but {available}"), |used| used.to_string());

@@ -4,11 +4,13 @@ use super::Schedd;
 use super::caller::Caller;
 use super::clients::Token;
 use super::ledger::Ledger;
+use super::meters::Meters;
 use super::readers;
 use super::requests::Desk;
 use super::scene::{Study, Task};
 use crate::model::job::{Job, JobId, Life};
 use crate::model::outlook::{Explanation, Overtaker};
+use crate::model::pool::{Pool, PoolUse};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::time::Span;
@@ -77,7 +79,7 @@ impl Schedd {
                 return;
             }
         };
-        match task(&mut self.ledger, &self.spool, &caller, ahead) {
+        match task(&mut self.ledger, &self.meters, &self.spool, &caller, ahead) {
             Ok(task) => self.readers.study(stream, caller, Study { scene, task }),
             Err(refusal) => self.refuse_study(stream, caller, &refusal),
         }
@@ -96,11 +98,11 @@ fn jobs_of(ahead: &Ahead) -> &[JobId] {
         Ahead::Why(job) => std::slice::from_ref(job),
         Ahead::Places(jobs) => jobs,
         Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
-        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits => &[],
+        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits | Ahead::Resources => &[],
     }
 }
 
-fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
+fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ahead: Ahead) -> Result<Task, Refusal> {
     Ok(match ahead {
         Ahead::Starts(jobs) => Task::Starts(jobs.into_iter().collect()),
         Ahead::Why(job) => match released(ledger, job) {
@@ -112,6 +114,7 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
         Ahead::Queue(most) => Task::Queue(most),
         Ahead::Shares => Task::Shares,
         Ahead::Limits => Task::Limits(ledger.counted(), Arc::new(ledger.setup.resources.clone())),
+        Ahead::Resources => Task::Resources(pools(ledger, meters)),
         Ahead::Windows(submission) => {
             let (job, _) = imagined(&Desk { ledger, spool, caller }, &submission)?;
             Task::Windows(Box::new(job))
@@ -123,6 +126,23 @@ fn task(ledger: &mut Ledger, spool: &Spool, caller: &Caller, ahead: Ahead) -> Re
             Task::Trial(Box::new(job), held)
         }
     })
+}
+
+/// What the whole system has, with what is told of it; the scheduler knows how much jobs have.
+fn pools(ledger: &Ledger, meters: &Meters) -> Vec<PoolUse> {
+    let pool = |(name, pool): &(String, Pool)| {
+        let is_metered = ledger.setup.config.meters.iter().any(|(meter, _)| meter == name);
+        let telling = ledger.telling(name).cloned();
+        PoolUse {
+            name: name.clone(),
+            pool: pool.as_told(telling.as_ref()),
+            is_license: is_metered || telling.is_some(),
+            jobs: 0,
+            telling,
+            fault: meters.fault(name).map(String::from),
+        }
+    };
+    ledger.setup.config.pools.iter().map(pool).collect()
 }
 
 /// The job that a submission would make, free to start at its time; and whether it would be held.

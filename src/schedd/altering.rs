@@ -42,7 +42,8 @@ impl Desk<'_> {
         }
         let changed = after.holds.without(before.holds).with(before.holds.without(after.holds));
         may_hold(self.caller, changed)?;
-        let bonds = self.bonds(Some(id), &after.depend)?;
+        let mut bonds = self.bonds(Some(id), &after.depend)?;
+        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
         notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;

@@ -7,8 +7,10 @@ use super::setup::Setup;
 use crate::model::amendment::{Amendments, Command, Edit, Key, Op, Target, Verb, known};
 use crate::model::config::resolved::{Origin, Setting, resolved};
 use crate::model::job::{Job, Share};
+use crate::model::pool::Telling;
 use crate::model::queue::Queue;
 use crate::model::refusal::Refusal;
+use crate::model::resource::{Kind, Value};
 use crate::model::state::State;
 use std::sync::Arc;
 
@@ -32,9 +34,14 @@ impl Desk<'_> {
                 None
             }
             _ => {
-                self.nobody_needs(&command.target, command)?;
-                self.amend_others(command)?;
-                idle(command).or_else(|| self.led_there(command))
+                let (told, others) = apart(command);
+                let others = Command { edits: others, ..command.clone() };
+                if told.is_empty() || !others.edits.is_empty() || !is_change(command.verb) {
+                    self.nobody_needs(&command.target, &others)?;
+                    self.amend_others(&others)?;
+                }
+                self.tell_of_resource(command, &told)?;
+                idle(&others).or_else(|| self.led_there(&others))
             }
         };
         tracing::info!("{} at request of {}", told(command), self.caller.shown());
@@ -58,6 +65,7 @@ impl Desk<'_> {
         let open: &[&str] = match &command.target {
             Target::Queue(_) => &["enabled", "started"],
             Target::Node(_) => &OF_NODE,
+            Target::Resource(_) => &OF_RESOURCE,
             _ => &[],
         };
         let is_barred = |edit: &&Edit| !open.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
@@ -87,6 +95,36 @@ impl Desk<'_> {
         let path = path.to_str().ok_or_else(|| Refusal::illegal_value("LANAI_HOME"))?.to_string();
         let edit = Edit { key: Key::plain("command"), op: Op::Set, value: path };
         self.amend(&Command { verb: Verb::Set, target: Target::Hook(name.to_string()), edits: vec![edit] })
+    }
+
+    /// What there is of a resource of the whole system, and used elsewhere (Q21): a script of the site's says
+    /// so, or an operator.
+    fn tell_of_resource(&mut self, command: &Command, told: &[Edit]) -> Result<(), Refusal> {
+        let Target::Resource(name) = &command.target else { return Ok(()) };
+        if told.is_empty() {
+            return Ok(());
+        }
+        let setup = &self.ledger.setup;
+        let kind = setup.resources.get(name).ok_or_else(Refusal::no_resource)?.kind;
+        if !setup.config.pools.iter().any(|(pool, _)| pool == name) {
+            let why = format!("{name}: total and used are told of what the whole system has, with a total of its own");
+            return Err(Refusal::unsupported(&why));
+        }
+        let known = self.ledger.telling(name);
+        let mut total = known.and_then(|telling| telling.total);
+        let mut used = known.map(|telling| telling.elsewhere);
+        for edit in told {
+            let amount = amount_of(command.verb, edit, kind)?;
+            match edit.key.attribute.eq_ignore_ascii_case("total") {
+                true => total = amount,
+                false => used = amount,
+            }
+        }
+        let (at, by) = (self.ledger.now, self.caller.shown());
+        let is_said = total.is_some() || used.is_some();
+        let telling = is_said.then(|| Telling { total, elsewhere: used.unwrap_or(0), at, by });
+        self.ledger.tell(name, telling);
+        Ok(())
     }
 
     fn amend_others(&mut self, command: &Command) -> Result<(), Refusal> {
@@ -164,10 +202,34 @@ impl Desk<'_> {
 /// What the ledger has of a node, and not the configuration.
 const OF_NODE: [&str; 2] = ["state", "comment"];
 
-/// What a command says of the ledger's side of a node, and the rest.
+/// The same of a resource of the whole system: how much is there, and how much is used elsewhere.
+const OF_RESOURCE: [&str; 2] = ["total", "used"];
+
+fn is_change(verb: Verb) -> bool {
+    matches!(verb, Verb::Set | Verb::Unset)
+}
+
+/// What a command says of the ledger's side of a node or of a resource, and the rest.
 fn apart(command: &Command) -> (Vec<Edit>, Vec<Edit>) {
-    let is_own = |edit: &Edit| OF_NODE.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
+    let own: &[&str] = match &command.target {
+        Target::Node(_) => &OF_NODE,
+        Target::Resource(_) => &OF_RESOURCE,
+        _ => &[],
+    };
+    let is_own = |edit: &Edit| own.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
     command.edits.iter().cloned().partition(is_own)
+}
+
+/// An amount that is set; none where it is unset.
+fn amount_of(verb: Verb, edit: &Edit, kind: Kind) -> Result<Option<i64>, Refusal> {
+    if verb == Verb::Unset {
+        return Ok(None);
+    }
+    let amount = Value::parse(kind, &edit.value).and_then(|value| value.amount()).filter(|amount| *amount >= 0);
+    match (verb, edit.op, amount) {
+        (Verb::Set, Op::Set, Some(amount)) => Ok(Some(amount)),
+        _ => Err(Refusal::illegal_value("")),
+    }
 }
 
 /// What an edit says of a node: whether it is offline, its comment.

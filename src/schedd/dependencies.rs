@@ -5,6 +5,8 @@ pub mod asked;
 
 pub mod cycle;
 
+mod labels;
+
 pub mod named;
 
 use super::ledger::Ledger;

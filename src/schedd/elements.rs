@@ -4,7 +4,7 @@ use super::reports;
 use super::requests::{Desk, Granted};
 use crate::model::array::{self, Elements, Indices, Standing};
 use crate::model::event::Event;
-use crate::model::job::{Attempt, Job, JobId, Spec};
+use crate::model::job::{Attempt, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::signal;
 use crate::model::spans::Spans;
@@ -74,28 +74,6 @@ impl Desk<'_> {
         Ok(Granted::Done)
     }
 
-    /// Lets those elements of an array that failed wait again; an array that is over comes back for
-    /// that, out of the history.
-    pub(super) fn rerun_failed(&mut self, id: JobId) -> Result<Granted, Refusal> {
-        if id.index().is_some() {
-            return Err(Refusal::invalid_request());
-        }
-        let array = match self.ledger.job(id) {
-            Some(job) => Job::clone(job),
-            None if self.has_history() => self.past(id)?.ok_or_else(Refusal::unknown_job)?,
-            None => return Err(Refusal::unknown_job()),
-        };
-        self.caller.must_own(&array)?;
-        let elements = array.elements.as_ref().ok_or_else(Refusal::not_an_array)?;
-        if elements.failed().next().is_none() {
-            return Err(Refusal::bad_state());
-        }
-        let highest = array.life.highest;
-        self.ledger.take_back(array);
-        self.ledger.happen(id, Event::FailedRerun { by: self.caller.shown(), highest });
-        Ok(Granted::Done)
-    }
-
     /// Why nothing of this can be signalled.
     fn not_running(&self, id: JobId) -> Refusal {
         let array = id.parent().and_then(|array| self.ledger.job(array));
@@ -132,7 +110,8 @@ impl Desk<'_> {
 /// than twice as many in all.
 const MOST_APART: u32 = 100_000;
 
-fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
+/// Refuses to take so many apart.
+pub(super) fn bounded(named: Indices, elements: &Elements) -> Result<(), Refusal> {
     let apart = if named.is_dense() { 1 } else { named.count() };
     match apart > MOST_APART || elements.waiting().runs().saturating_add(apart as usize) > 2 * MOST_APART as usize {
         true => Err(Refusal::too_scattered(MOST_APART)),

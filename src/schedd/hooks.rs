@@ -31,6 +31,7 @@ use crate::model::hook::{Answer, Hook, Occasion, asked};
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
+use crate::model::trigger::Trigger;
 use crate::sched::plan::{Plan, Start};
 use crate::sys::clock::monotonic;
 use crate::sys::tool::Tool;
@@ -260,7 +261,7 @@ impl Schedd {
                 let Some(known) = self.ledger.known(job) else { return };
                 self.hooks.words.note(job, known.spec.clone(), monotonic());
                 self.memory.doubt();
-                self.ledger.want_cycle();
+                self.ledger.want_cycle(Trigger::Answer);
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::timers::{self, Timers};
 use super::{Schedd, accounting, limbo, reports};
 use crate::model::job::Job;
+use crate::model::trigger::{Moment, Trigger};
 use crate::spool::Checkpointer;
 use crate::spool::commit::Change;
 use crate::sys::{clock as machine, record};
@@ -14,15 +15,15 @@ impl Schedd {
         let moment = self.next_cycle.is_some_and(|next| self.ledger.now >= next);
         if Timers::ring(&mut self.timers.poll, poll) {
             self.memory.doubt();
-            self.ledger.want_cycle();
+            self.ledger.want_cycle(Trigger::Poll);
         }
         if moment {
-            self.ledger.want_cycle();
+            self.ledger.want_cycle(Trigger::Timer(Moment::Plan));
         }
         if self.timers.retry.is_some_and(|retry| retry <= machine::monotonic()) {
             self.timers.retry = None;
             self.tell_again();
-            self.ledger.want_cycle();
+            self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
         }
         if !Timers::ring(&mut self.timers.housekeeping, timers::HOUSEKEEPING) {
             return;
@@ -101,6 +102,7 @@ impl Schedd {
         self.postman.leave();
         self.herald.leave();
         self.chooser.leave();
+        self.meters.leave();
         self.hooks.leave();
         if !self.ledger.setup.shared {
             self.nodes.leave();
@@ -108,6 +110,8 @@ impl Schedd {
         let home = &self.ledger.setup.home;
         self.listener.remove();
         record::erase(home);
+        self.write_cycles();
+        let home = &self.ledger.setup.home;
         if let Err(error) =
             Checkpointer::open(&crate::spool::file(home)).and_then(|checkpointer| checkpointer.checkpoint())
         {

@@ -18,6 +18,8 @@ mod ending;
 
 mod impossible;
 
+mod outside;
+
 mod setups;
 
 mod windows;
@@ -37,15 +39,18 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
 use crate::model::node::{Node, NodeFacts};
+use crate::model::pool::Telling;
 use crate::model::state::State;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
+use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::change::is_candidate;
 use crate::sched::nearest::Possible;
 use crate::sched::snapshot::ClassId;
 use crate::spool::commit::{Change as Row, Kin};
 use crate::wire::message::ServerFacts;
 use cluster::{furnish, seen};
+use outside::Outside;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -64,6 +69,7 @@ pub struct Ledger {
     uses: Uses,
     cluster: View,
     reservations: windows::Reservations,
+    outside: Outside,
     census: Census,
     possible: Possible,
     routed: crowd::Routed,
@@ -84,6 +90,8 @@ pub struct Ledger {
     letters: Vec<Letter>,
     notices: Vec<Notice>,
     cycle_due: bool,
+    /// Why it is.
+    triggers: Triggers,
     sweep_due: bool,
 }
 
@@ -115,10 +123,18 @@ struct Touched {
 }
 
 impl Ledger {
-    /// A ledger of what the spool held. `next` is the number of the next job.
-    pub fn new(setup: Setup, clock: Clock, jobs: Vec<Job>, nodes: Vec<Node>, next: u64) -> Ledger {
-        let mut cluster = View::open(&setup);
-        furnish(&mut cluster, &setup, &nodes);
+    /// A ledger of what the spool held. `next` is the number of the next job; `told` was last told of what the
+    /// whole system has.
+    pub fn new(
+        setup: Setup,
+        clock: Clock,
+        jobs: Vec<Job>,
+        nodes: Vec<Node>,
+        told: BTreeMap<String, Telling>,
+        next: u64,
+    ) -> Ledger {
+        let (mut cluster, outside) = (View::open(&setup), Outside::new(told));
+        furnish(&mut cluster, &setup, &outside, &nodes);
         let mut sharing = Sharing::default();
         let shared = |mut job: Job| {
             sharing.share(&mut job);
@@ -135,6 +151,7 @@ impl Ledger {
             uses: Uses::default(),
             cluster,
             reservations: Default::default(),
+            outside,
             census: Census::default(),
             possible: Possible::default(),
             routed: Default::default(),
@@ -148,12 +165,14 @@ impl Ledger {
             superseded: None,
             letters: Vec::new(),
             notices: Vec::new(),
-            cycle_due: true,
+            cycle_due: false,
+            triggers: Triggers::default(),
             sweep_due: false,
         };
         let ids: Vec<JobId> = ledger.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| ledger.reschedule(id));
         ledger.count_anew();
+        ledger.want_cycle(Trigger::Begin);
         ledger
     }
 
@@ -211,6 +230,13 @@ impl Ledger {
         self.jobs.contains_key(&id) || (id.is_array() && self.jobs.range(id..=last).next().is_some())
     }
 
+    /// Whether nodes have still to report of elements of an array that are over.
+    pub fn has_unsettled_element(&self, array: JobId) -> bool {
+        let all = JobId::element(array.number, 0)..=JobId::element(array.number, u32::MAX);
+        let is_over = |job: &Job| job.life.state == State::Finished && job.life.open_run().is_some();
+        self.jobs.range(all).any(|(_, element)| is_over(element))
+    }
+
     /// Whether what is left of a job is taken away in this tick.
     pub fn is_forgotten(&self, id: JobId) -> bool {
         self.tick.forgotten.contains(&id)
@@ -236,9 +262,20 @@ impl Ledger {
         self.nodes.get(name)
     }
 
-    /// Asks for a cycle though nothing changed: a timer.
-    pub fn want_cycle(&mut self) {
+    /// Asks for a cycle, and says why (Q1).
+    pub fn want_cycle(&mut self, trigger: Trigger) {
         self.cycle_due = true;
+        self.triggers.note(trigger);
+    }
+
+    /// Asks for one more cycle for what has been noted already.
+    pub fn look_again(&mut self) {
+        self.cycle_due = true;
+    }
+
+    /// Why the cycle that is due is: asked once.
+    pub fn take_triggers(&mut self) -> Triggers {
+        std::mem::take(&mut self.triggers)
     }
 
     /// Whether a job waits for the scheduler, or for its begin time alone.
@@ -291,7 +328,9 @@ impl Ledger {
             self.uses.note(&division.released, moment.now);
             self.tick.release(&desk, job, division);
         }
-        if let Some(run) = job.life.run.as_ref().filter(|run| was_open && !run.open) {
+        let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
+        self.triggers.note_event(&event, job, closed);
+        if let Some(run) = closed {
             self.uses.note(&run.shares, moment.now);
             self.tick.close(&desk, job, Some(&event));
         } else if was != State::Finished && !was_open {
@@ -355,7 +394,10 @@ impl Ledger {
         let Some(job) = touch(&mut self.jobs, &mut self.tick, id, false) else { return };
         let closing = job.life.open_run().is_some_and(|run| !run.has_script());
         let gave_back = job.life.open_run().is_some_and(|run| run.lingering().next().is_some());
+        let held = if closing || gave_back { job.held() } else { Vec::new() };
         change(job);
+        let kept = if closing || gave_back { job.held() } else { Vec::new() };
+        self.triggers.note_freed(held.iter().filter(|share| !kept.contains(share)));
         if closing && job.life.open_run().is_none() {
             self.tick.close(&desk(&self.setup, &self.clock, self.now), job, None);
         }
@@ -387,11 +429,14 @@ impl Ledger {
         }
         let name = node.facts.name.clone();
         let before = self.nodes.get(&name).cloned();
+        // When it was last used, or what is said of it, is nothing to a cycle.
+        if before.as_ref().is_none_or(|before| seen(before) != seen(&node)) {
+            self.cluster.make(seen(&node));
+            self.want_cycle(Trigger::Node(name.clone()));
+        }
         self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.cluster.make(seen(&node));
         self.tick.changes.push(Row::Node(Box::new(node.clone())));
         self.nodes.insert(name, node);
-        self.cycle_due = true;
     }
 
     /// A node of which nothing is to be known any more, until its noded presents it anew.
@@ -401,7 +446,7 @@ impl Ledger {
         self.forget_told(name);
         self.unsee(name);
         self.tick.changes.push(Row::NodeGone(name.to_string()));
-        self.cycle_due = true;
+        self.want_cycle(Trigger::Node(name.to_string()));
     }
 
     /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
@@ -410,7 +455,9 @@ impl Ledger {
         let Some(node) = self.nodes.get_mut(name) else { return };
         node.facts = facts;
         self.cluster.make(seen(node));
-        self.cycle_due |= self.setup.policy.placement.heeds_measures();
+        if self.setup.policy.placement.heeds_measures() {
+            self.want_cycle(Trigger::Node(name.to_string()));
+        }
     }
 
     /// Writes when nodes were last used, where that is new.
@@ -437,6 +484,10 @@ impl Ledger {
     /// Brings the scheduler's view of a job in line with the job.
     fn reschedule(&mut self, id: JobId) {
         self.cycle_due = true;
+        match self.jobs.get(&id) {
+            Some(job) => self.ties.follow(job),
+            None => self.ties.unfollow(id),
+        }
         self.note_waiting(id);
         self.note_routed(id);
         self.count(id);

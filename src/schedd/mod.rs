@@ -36,6 +36,8 @@ pub mod herald;
 
 mod chooser;
 
+mod meters;
+
 pub mod hooks;
 
 pub mod caller;
@@ -64,6 +66,8 @@ pub mod steering;
 
 pub mod releasing;
 
+mod retrying;
+
 pub mod terminating;
 
 pub mod reports;
@@ -75,6 +79,8 @@ pub mod dispatch;
 pub mod limbo;
 
 pub mod verdicts;
+
+mod cycles;
 
 pub mod promises;
 
@@ -142,11 +148,13 @@ use attach::Calls;
 use checkpoints::Checkpoints;
 use chooser::Chooser;
 use clients::{Clients, Token};
+use cycles::Cycles;
 use faults::Faults;
 use herald::Herald;
 use hooks::{Hooks, Portrait};
 use ledger::Ledger;
 use listen::Listener;
+use meters::Meters;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nodes::{News, Nodes};
 use postman::Postman;
@@ -179,6 +187,7 @@ pub struct Schedd {
     checkpoints: Checkpoints,
     reserve: Reserve,
     verdicts: Verdicts,
+    cycles: Cycles,
     faults: Faults,
     memory: Memory,
     settling: Settling,
@@ -186,6 +195,7 @@ pub struct Schedd {
     postman: Postman,
     herald: Herald,
     chooser: Chooser,
+    meters: Meters,
     hooks: Hooks,
     signals: Signals,
     /// What a file read anew has changed, until that is on disk.
@@ -219,7 +229,7 @@ enum Watched {
 
 impl Schedd {
     fn new(recovered: Recovered, listener: Listener, signals: Signals, portrait: Portrait) -> Result<Schedd> {
-        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises } = recovered;
+        let Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle } = recovered;
         let home = &ledger.setup.home;
         let now = machine::monotonic();
         Ok(Schedd {
@@ -232,6 +242,7 @@ impl Schedd {
             checkpoints: Checkpoints::start(crate::spool::file(home))?,
             reserve: Reserve::of(crate::spool::log(home)),
             verdicts: Verdicts::new(verdicts, promises),
+            cycles: Cycles::new(last_cycle),
             faults: Faults::default(),
             memory: Memory::default(),
             settling,
@@ -239,6 +250,7 @@ impl Schedd {
             postman: Postman::new(&ledger.setup),
             herald: Herald::default(),
             chooser: Chooser::new(&ledger.setup.policy.placement),
+            meters: Meters::new(&ledger.setup.config, &ledger.setup.resources, now),
             hooks: Hooks::new(portrait),
             clients: Clients::default(),
             reloaded: None,
@@ -264,6 +276,7 @@ impl Schedd {
             let ready = self.watch();
             self.gather(ready);
             self.chooser.hear(&mut self.ledger, machine::monotonic());
+            self.meters.attend(&mut self.ledger, machine::monotonic());
             self.hear_hooks();
             self.answer_watchers();
             self.take_up_again();
@@ -316,7 +329,7 @@ impl Schedd {
             watched.push(Watched::Node(index));
             fds.push(PollFd::new(fd, flags(writes)));
         }
-        for fd in self.chooser.watched().chain(self.hooks.watched()) {
+        for fd in self.chooser.watched().chain(self.meters.watched()).chain(self.hooks.watched()) {
             watched.push(Watched::Site);
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
@@ -354,6 +367,7 @@ impl Schedd {
         let fixed = [self.timers.housekeeping, self.timers.poll, self.nodes.next()];
         let others =
             self.watchers.next().into_iter().chain(self.aside.due).chain(self.chooser.next()).chain(self.hooks.next());
+        let others = others.chain(self.meters.next());
         let first = timers.into_iter().flatten().chain(others).chain(fixed).min().unwrap_or(now);
         // Housekeeping comes round every second, so this always fits.
         PollTimeout::try_from((first.0 - now.0).clamp(0, 1000) as i32).unwrap_or(PollTimeout::ZERO)
@@ -398,6 +412,7 @@ impl Schedd {
     fn hear(&mut self, token: Token, caller: caller::Caller, request: Request) {
         match request {
             Request::Ask(Question::Ahead(ahead)) => self.look_ahead(token, ahead),
+            Request::Ask(Question::Cycles) => self.tell_cycles(token, caller.privileged),
             Request::Ask(question) => {
                 if let Some((stream, caller)) = self.clients.take(token) {
                     self.readers.serve(stream, caller, question);

@@ -34,6 +34,8 @@ pub struct Recovered {
     pub settling: Settling,
     /// The starts promised.
     pub promises: BTreeMap<JobId, Promise>,
+    /// The number of the last cycle that is known.
+    pub last_cycle: u64,
 }
 
 /// Takes the spool of `setup` and reads it.
@@ -64,8 +66,8 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     let settling = Settling::of(&nodes);
     nodes.iter_mut().for_each(|node| node.up = false);
     let next = spool.meta::<u64>("next")?.unwrap_or(1);
-    let (verdicts, promises) = (spool.verdicts()?, spool.promises()?);
-    let mut ledger = Ledger::new(setup, clock, jobs, nodes, next);
+    let (verdicts, promises, last_cycle) = (spool.verdicts()?, spool.promises()?, spool.last_cycle()?);
+    let mut ledger = Ledger::new(setup, clock, jobs, nodes, spool.tellings()?, next);
     ledger.ties.load(spool.open_ties()?);
     for (resource, job) in ledger.asked_in_vain() {
         tracing::warn!(
@@ -76,10 +78,11 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     }
     ledger.begin(&reading);
     ledger.accrue_anew();
+    ledger.forget_unasked();
     ledger.load_reservations(reservations);
     ledger.load_usage(charging::rebuild(ledger.setup.policy.usage, &spool)?);
     ledger.recall(&promises);
-    Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises })
+    Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle })
 }
 
 fn first_changes(setup: &Setup, clock: &Clock, new: bool, epoch: u64) -> Result<Vec<Change>> {

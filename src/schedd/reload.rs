@@ -12,6 +12,7 @@ use crate::model::config::Config;
 use crate::model::config::resolved::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
+use crate::model::trigger::Trigger;
 use crate::sched::memory::Memory;
 use crate::sys::clock::monotonic;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ impl Schedd {
             self.chooser.leave();
             self.chooser = Chooser::new(&setup.policy.placement);
         }
+        self.meters.follow(&setup.config, &setup.resources, now);
         if before.config.hooks != setup.config.hooks {
             self.hooks.forget_words();
             programs::clear(&setup.home.hooks(), &setup.config.hooks);
@@ -81,7 +83,7 @@ impl Schedd {
             self.memory = Memory::default();
         }
         self.scenes.forget();
-        self.ledger.want_cycle();
+        self.ledger.want_cycle(Trigger::Config);
     }
 
     fn count_anew(&mut self) {

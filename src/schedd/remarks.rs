@@ -18,7 +18,8 @@ pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wa
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
-        Event::FailedRerun { .. } => Some(None),
+        Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
+        Event::Shoved { .. } if is_put_off(job) => Some(None),
         Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),
         Event::ContactLost { node } => Some(Some(format!("Lost contact with node {node} on {}", now()))),
         Event::StartTimedOut { after, .. } => {
@@ -49,6 +50,14 @@ fn made_way(job: &Job, what: &str, server: &str) -> Option<String> {
 
 /// What the comment of a job begins with whose start a hook has refused, as in PBS.
 const REFUSED: &str = "Not Running: PBS Error: ";
+
+/// What it begins with where a start has failed, and is to be tried again at its time.
+const FAILED: &str = "Not Running: Job start failed, tried again ";
+
+/// Whether a job's comment is that it was put off.
+fn is_put_off(job: &Job) -> bool {
+    is_refused_start(job) || job.life.comment.as_deref().is_some_and(|comment| comment.starts_with(FAILED))
+}
 
 /// Whether a job's comment is that a hook has refused its start.
 pub fn is_refused_start(job: &Job) -> bool {
@@ -87,8 +96,8 @@ fn held(why: &str) -> String {
 /// M10: what PBS has no state for and others call deferred.
 fn put_off(job: &Job, why: &str, wall: &impl Fn(Time) -> Wall) -> String {
     match job.life.not_before {
-        Some(moment) => format!("Not Running: Job start failed, tried again on {}: {why}", shown(wall(moment))),
-        None => format!("Not Running: Job start failed, tried again shortly: {why}"),
+        Some(moment) => format!("{FAILED}on {}: {why}", shown(wall(moment))),
+        None => format!("{FAILED}shortly: {why}"),
     }
 }
 

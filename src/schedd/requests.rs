@@ -76,8 +76,9 @@ pub fn apply(
             None => desk.delete(*job, *force, *purge),
         },
         Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
-        Request::RerunFailed(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::RerunFailed(_) | Request::Retry { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
+        Request::Retry { job, only } => desk.retry(*job, *only),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
         Request::ReleaseNodes(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::ReleaseNodes(id, keep) => desk.release_nodes(*id, keep),
@@ -87,6 +88,8 @@ pub fn apply(
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
         Request::Run { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
+        Request::Shove(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
+        Request::Shove(id) => desk.shove(*id),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::Reserve(_) | Request::AlterReservation { .. } if !room => {
@@ -129,6 +132,7 @@ impl Desk<'_> {
         let mut life = Life::new(draft.holds, draft.run_count, self.ledger.now);
         life.comment = draft.comment;
         life.bars = bonds.bars();
+        life.awaits = bonds.labels.clone();
         draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.ledger.now));
         self.ledger.insert(Job { id, owner, spec: Arc::new(Spec { environ, ..draft.spec }), life, elements });
         bonds::bind(self.ledger, id, &bonds, false);
@@ -158,7 +162,8 @@ impl Desk<'_> {
         self.check_hosts(None, &draft.spec)?;
         notices::may_be_told(owner, None, &draft.spec)?;
         self.wait_for_named(owner, &mut draft);
-        let bonds = self.bonds(None, &draft.depend)?;
+        let mut bonds = self.bonds(None, &draft.depend)?;
+        bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
         let standing = if is_held {

@@ -11,6 +11,7 @@ use crate::model::job::{Job, JobId};
 use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Overtaker};
 use crate::model::policy::Policy;
+use crate::model::pool::PoolUse;
 use crate::model::resource::Resources;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
@@ -154,6 +155,8 @@ pub enum Task {
     Shares,
     /// What of the limits is used; of those on what is queued it has been counted.
     Limits(Vec<Counted>, Arc<Resources>),
+    /// What jobs have of what the whole system has.
+    Resources(Vec<PoolUse>),
 }
 
 impl Study {
@@ -178,6 +181,7 @@ impl Study {
             Task::Queue(most) => self.queue(*most, each),
             Task::Shares => self.shares(each),
             Task::Limits(counted, resources) => self.limits(counted, resources, each),
+            Task::Resources(pools) => self.resources(pools, each),
         }
     }
 
@@ -247,6 +251,13 @@ impl Study {
         let considered = limits_in_force(&scene.state, &scene.policy, scene.now);
         let all = limits::with_counted(considered, counted, &scene.policy.limits, resources, user::group_name);
         all.chunks(PART).try_for_each(|uses| each(told(uses)))
+    }
+
+    fn resources<E>(&self, pools: &[PoolUse], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
+        let (at, state) = (self.scene.now, &self.scene.state);
+        let jobs = |pool: &PoolUse| state.pool_use(&pool.name).map_or(0, |(_, jobs)| jobs);
+        let all: Vec<PoolUse> = pools.iter().map(|pool| PoolUse { jobs: jobs(pool), ..pool.clone() }).collect();
+        all.chunks(PART).try_for_each(|resources| each(Told::Resources { at, resources: resources.to_vec() }))
     }
 
     fn trial(&self, job: &Job) -> Option<Explanation> {

@@ -16,11 +16,13 @@ use crate::model::reason::Reason;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::text::Text;
+use crate::sched::change::is_candidate;
 use crate::sched::forced;
 use crate::sched::plan::Start;
 use crate::wire::message::Placing;
 use crate::wire::order::Order;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 
 /// The longest message to a job, in bytes: an order to its shepherd holds it whole.
@@ -104,6 +106,23 @@ impl Desk<'_> {
         Ok(Granted::Tell(id, Order::Message { job: id, attempt: run.attempt, output, errors, text: text.clone() }))
     }
 
+    /// `qalter --shove`: the scheduler looks at it now, whenever it would have been tried again (Q1).
+    pub(super) fn shove(&mut self, id: JobId) -> Result<Granted, Refusal> {
+        let job = self.owned(id)?;
+        if !is_candidate(&job) {
+            return Err(Refusal::bad_state());
+        }
+        // An element that has never started waits with its array.
+        let whom = if self.ledger.job(id).is_some() { id } else { id.parent().unwrap_or(id) };
+        let elements = self.ledger.job(whom).map_or(Vec::new(), |job| job.elements_begun());
+        let is_put_off = |id: &JobId| self.ledger.job(*id).is_some_and(|job| job.life.not_before.is_some());
+        let put_off: Vec<JobId> = elements.into_iter().filter(is_put_off).collect();
+        for id in iter::once(whom).chain(put_off) {
+            self.ledger.happen(id, Event::Shoved { by: self.caller.shown() });
+        }
+        Ok(Granted::Done)
+    }
+
     /// `qrun`: the job starts in this tick, or is refused for the reason that its comment would
     /// give. `detached` is granted in any case, once the caller may ask.
     pub(super) fn run_now(&mut self, id: JobId, on: &Placing, detached: bool) -> Result<Granted, Refusal> {
@@ -136,7 +155,7 @@ impl Desk<'_> {
 
     fn start_now(&mut self, job: &Job, start: Start) {
         // The operator's turn, not its own.
-        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None };
+        let started = Event::Started { attempt: job.life.attempt + 1, shares: start.shares, score: None, extra: false };
         self.ledger.happen(job.id, Event::RunWanted { by: self.caller.shown() });
         self.ledger.happen(job.id, started);
     }

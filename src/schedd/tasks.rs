@@ -348,7 +348,10 @@ mod tests {
             ranks: vec![],
         };
         happen(&mut job, Event::Submitted);
-        happen(&mut job, Event::Started { attempt: 1, shares: vec![share("n1", 2), share("n2", 1)], score: None });
+        happen(
+            &mut job,
+            Event::Started { attempt: 1, shares: vec![share("n1", 2), share("n2", 1)], score: None, extra: false },
+        );
         let tasks = job.life.run.as_mut().unwrap().tasks_mut();
         tasks.make(7, 0, 0);
         tasks.make(8, 2, 0);

@@ -18,11 +18,13 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
+use crate::model::trigger::{CycleRecord, Moment, Trigger};
 use crate::sched::cycle;
 use crate::sched::plan::{Plan, Preemption, Start};
 use crate::spool::SpoolError;
 use crate::spool::commit::Change;
-use crate::sys::clock::monotonic;
+use crate::sys::clock::{monotonic, monotonic_micros};
+use crate::sys::fault;
 use crate::wire::message::{Reply, Request};
 use crate::wire::order::{Order, Report, Standing};
 use crate::wire::task::{Asked, News, Wish};
@@ -126,9 +128,11 @@ impl Schedd {
         changes.append(&mut reasons);
         let saved = self.ledger.clock().save(&timers::read_clocks());
         changes.push(Change::Meta("clock", serde_json::to_string(&saved)?));
+        changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
             Ok(()) => {
                 self.verdicts.written();
+                self.cycles.written();
                 if reasoned {
                     self.watchers.note_reasons(monotonic());
                 }
@@ -256,8 +260,9 @@ impl Schedd {
     fn decide(&mut self) {
         self.ledger.ties.stirred = false;
         while self.decide_once() && self.ledger.ties.stirred {
+            // What stirred it has been noted as it happened.
             self.ledger.ties.stirred = false;
-            self.ledger.want_cycle();
+            self.ledger.look_again();
         }
     }
 
@@ -278,15 +283,17 @@ impl Schedd {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());
+        let triggers = self.ledger.take_triggers();
+        if !triggers.have_poll() && fault::point("cycle.event").is_err() {
+            return false;
+        }
         if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
             return false;
         }
-        self.ledger.prioritise();
-        let mut plan =
-            cycle::run_again(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &mut self.memory);
+        let (mut plan, took) = self.look();
         self.next_cycle = plan.next;
         self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
-        self.ledger.take_over(&plan);
+        self.ledger.take_over(&plan, &triggers);
         let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
         self.verdicts.take_in_shares(fair_shares, monotonic());
         let waits = |job| self.ledger.cluster().class_of(job).is_some();
@@ -294,6 +301,15 @@ impl Schedd {
         let makes_way = self.take_preempts(&plan);
         self.hold_back(&mut plan);
         self.take_starts(&plan);
+        self.cycles.note(CycleRecord {
+            number: 0,
+            at: plan.now,
+            triggers,
+            considered: plan.considered as u64,
+            started: plan.starts.len() as u64,
+            preempted: plan.preempts.len() as u64,
+            took,
+        });
         let judged = self.ledger.judge_limits(&plan);
         if plan.starts.is_empty() && !makes_way && !judged {
             return false;
@@ -307,13 +323,22 @@ impl Schedd {
                 if matches!(error, SpoolError::Full) {
                     self.reserve.used();
                 }
-                self.ledger.want_cycle();
+                self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);
             }
         }
         // What has just been started changed the ledger, but leaves a cycle nothing to decide.
         self.ledger.take_cycle_due();
         carried_out
+    }
+
+    /// What the cycle decides, and how many microseconds that took.
+    fn look(&mut self) -> (Plan, u64) {
+        let began = monotonic_micros();
+        self.ledger.prioritise();
+        let (policy, now) = (&self.ledger.setup.policy, self.ledger.now);
+        let plan = cycle::run_again(self.ledger.cluster(), policy, now, &mut self.memory);
+        (plan, monotonic_micros() - began)
     }
 
     /// Tells jobs to make way, and those for whom they do; whether there are any that were not told before.
@@ -338,8 +363,8 @@ impl Schedd {
         let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
         for (start, score) in plan.starts.iter().zip(scores) {
             let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
-            let shares = start.shares.clone();
-            self.ledger.happen(start.job, Event::Started { attempt, shares, score });
+            let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score, extra });
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);
         }

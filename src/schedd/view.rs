@@ -7,6 +7,7 @@ use crate::model::accrual::Limit;
 use crate::model::job::JobId;
 use crate::model::policy::Policy;
 use crate::model::time::Time;
+use crate::model::trigger::Triggers;
 use crate::sched::change::{Change, Entry};
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::State;
@@ -63,11 +64,13 @@ impl View {
         self.state.judge_limits(plan)
     }
 
-    /// Takes note of what a cycle has made of the view, and of what it promises.
-    pub fn take_over(&mut self, plan: &Plan) {
+    /// Takes note of what a cycle has made of the view, and of what it promises; why it was run stands in
+    /// the recording with it.
+    pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
         self.state.take_over(plan);
         let now: Time = plan.now;
-        self.record(|| Entry::Cycle { now, plan: Cow::Owned(plan.to_string()) });
+        let plan = || Cow::Owned(plan.to_string());
+        self.record(|| Entry::Cycle { now, triggers: Cow::Borrowed(triggers), plan: plan() });
         self.recorder.iter_mut().for_each(Recorder::flush);
     }
 

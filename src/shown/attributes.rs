@@ -205,7 +205,8 @@ impl<'a> View<'a> {
 
     fn depend(&mut self) {
         let edges: Vec<Edge> = self.record.links.iter().map(|link| link.edge).collect();
-        let shown = depend::shown(self.record.job.life.bars.on, &edges, &self.server.name);
+        let life = &self.record.job.life;
+        let shown = depend::shown(life.bars.on, &edges, &life.awaits, &self.server.name);
         self.out.text_if("depend", shown);
     }
 
@@ -403,6 +404,8 @@ impl<'a> View<'a> {
         let list = job.spec.array_list.as_ref().map(ToString::to_string);
         self.out.text("array_indices_submitted", list.unwrap_or_else(|| indices.submitted()));
         self.out.text("array_indices_remaining", array::shown(elements.waiting(), indices));
+        let failed = Some(elements.failed()).filter(|failed| !failed.is_empty());
+        self.out.text_if("array_indices_failed", failed.map(|failed| array::shown(&failed, indices)));
     }
 
     /// I29: what is promised, by PBS's names.
@@ -430,10 +433,17 @@ impl<'a> View<'a> {
             self.out.number("history_timestamp", self.clock.wall(end).0);
         }
         self.out.text("project", spec.project.as_str());
+        self.out.text_if("label", spec.label.as_deref());
+        self.out.text_if("process_group", spec.process_group.as_deref());
         self.out.text_if("qos", spec.qos.as_deref());
         self.out.text("Submit_Host", spec.submit_host.as_str());
         if let Some(most) = spec.max_run_subjobs.filter(|_| self.record.job.id.is_array()) {
             self.out.number("max_run_subjobs", most);
+        }
+        match spec.expand {
+            0 => {}
+            u32::MAX => self.out.text("expand", "unlimited"),
+            most => self.out.number("expand", most),
         }
         if spec.retry > 0 {
             self.out.number("retry", spec.retry);
@@ -485,6 +495,9 @@ pub fn numbers_of(reason: &Reason, server: &ServerFacts) -> serde_json::Value {
             let at = moment.as_i64().map(Time).filter(|at| *at != Time::NEVER);
             *moment = at.map(|at| server.clock.wall(at).0).into();
         }
+    }
+    if let Reason::ArrayLimit { expand: Some(u32::MAX), .. } = reason {
+        object.insert("expand".into(), "unlimited".into());
     }
     if let Reason::WouldDelayBooking { holder, .. } = reason {
         object.insert("holder".into(), holder.full(&server.name).into());

@@ -38,7 +38,7 @@ fn by_state<'a>(job: &Job, clock: &ClockTable) -> Cow<'a, str> {
         (State::Running, Some(run)) if run.session.is_none() => started("was sent for execution", run, clock).into(),
         (State::Running, Some(run)) => started("run", run, clock).into(),
         (State::Running, None) => "Job is being started".into(),
-        (State::Begun, _) => array_began(job, clock).into(),
+        (State::Begun, _) => format!("{}{}", array_began(job, clock), failing(job)).into(),
         (State::Finished, None) if job.life.began.is_some() => {
             format!("{}{}", array_began(job, clock), ending(job)).into()
         }
@@ -59,7 +59,7 @@ fn is_held_by_dependency(job: &Job) -> bool {
 
 /// What a job waits for: of several conditions the first, and how many more there are.
 pub fn dependency(record: &Record, server: &str) -> String {
-    let bars = &record.job.life.bars;
+    let (bars, awaits) = (&record.job.life.bars, &record.job.life.awaits);
     let waited_for = |link: &&Link| matches!(link.edge.kind, Kind::After(_));
     match (record.links.iter().find(waited_for), bars.rival) {
         (Some(link), _) if bars.unmet > 0 => {
@@ -70,9 +70,20 @@ pub fn dependency(record: &Record, server: &str) -> String {
             let (kind, job) = (link.edge.kind.name(), link.edge.job.full(server));
             format!("Job held by dependency: {kind}:{job}{}{more}", standing(link))
         }
+        (None, _) if !awaits.is_empty() => {
+            let more = match bars.unmet.saturating_sub(1) + bars.on {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            format!("Job held by dependency: {}, which no job{} has met yet{more}", awaits[0], of_group(&record.job))
+        }
         (_, Some(rival)) => format!("Job held by dependency: runone:{}, which has begun", rival.full(server)),
         _ => format!("Job held by dependency: on:{}, for as many jobs to name it in a before...", bars.on),
     }
+}
+
+fn of_group(job: &Job) -> String {
+    job.spec.process_group.as_ref().map_or(String::new(), |group| format!(" of group {group}"))
 }
 
 fn standing(link: &Link) -> &'static str {
@@ -88,6 +99,15 @@ fn standing(link: &Link) -> &'static str {
 fn array_began(job: &Job, clock: &ClockTable) -> String {
     let at = job.life.began.map(|began| when::comment_time(clock.wall(began)).to_string());
     format!("Job Array Began at {}", at.unwrap_or_default())
+}
+
+/// Q28: an array that cannot end well any more while others of its subjobs go on.
+fn failing(job: &Job) -> String {
+    match job.elements.as_ref().map_or(0, |elements| elements.failed().len()) {
+        0 => String::new(),
+        1 => ", failing: 1 subjob has failed".to_string(),
+        failed => format!(", failing: {failed} subjobs have failed"),
+    }
 }
 
 fn waiting(job: &Job) -> String {
@@ -182,6 +202,9 @@ mod tests {
         record.job.life.began = Some(example::SUBMITTED);
         record.job.life.state = State::Begun;
         assert_eq!(shown(&record), format!("Job Array Began at {began}"));
+        let elements = record.job.elements.as_mut().map(std::sync::Arc::make_mut).unwrap();
+        elements.mark(0, 0, crate::model::array::Standing::Ended(3));
+        assert_eq!(shown(&record), format!("Job Array Began at {began}, failing: 1 subjob has failed"));
         let failed = finished(record.clone(), 1, false);
         assert_eq!(shown(&failed), format!("Job Array Began at {began} and failed"));
         record.job.life.want = Want::Gone("alice@head".into());

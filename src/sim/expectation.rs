@@ -8,6 +8,7 @@ use crate::model::preemption::Action;
 use crate::model::reason::{self, Stage};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
+use crate::model::trigger::Triggers;
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -35,19 +36,33 @@ const KEYS: &[&str] = &[
     "warned",
     "order",
     "cycles",
+    "trigger",
     "running",
     "usage",
     "preempted",
     "made_way_for",
     "made_way_by",
+    "in_use",
 ];
 
 /// What is claimed of a moment, not of the whole course.
-const OF_A_MOMENT: &[&str] =
-    &["stage", "reason", "comment", "booked", "booked_on", "foreseen", "eligible_time", "score", "running", "usage"];
+const OF_A_MOMENT: &[&str] = &[
+    "stage",
+    "reason",
+    "comment",
+    "booked",
+    "booked_on",
+    "foreseen",
+    "eligible_time",
+    "score",
+    "trigger",
+    "running",
+    "usage",
+    "in_use",
+];
 
 /// What is claimed of the course, not of one job.
-const OF_NO_JOB: &[&str] = &["order", "cycles", "running", "usage"];
+const OF_NO_JOB: &[&str] = &["order", "cycles", "trigger", "running", "usage", "in_use"];
 
 /// Something expected.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,11 +128,15 @@ pub enum Claim {
     Order(Vec<JobId>),
     /// The scheduler looks at these moments and no others.
     Cycles(Vec<Span>),
+    /// For these reasons the scheduler looks, first things first; none where it does not look.
+    Triggers(Vec<String>),
     /// These jobs run and no others.
     Running(Vec<JobId>),
     /// What is left of what these accounts have used, to as many digits as are given; others do not
     /// matter.
     Usage(BTreeMap<String, String>),
+    /// So much of these resources of the whole system is in use or not there, of how much: `20/50`.
+    InUse(BTreeMap<String, String>),
 }
 
 /// An expectation that was not met.
@@ -192,6 +211,8 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
         "made_way_by" => (|v| Action::named(v.as_str()?).map(Claim::MadeWayBy), "\"requeue\", \"finish\", ..."),
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
+        "trigger" => (triggers, "why the scheduler looks, as \"shove:3\", or a list of such, or false"),
+        "in_use" => (in_use, "what is in use of how much by resource, as { nuke = \"20/50\" }"),
         "usage" => (usage, "seconds that count by account, as { P1 = 3600, P2 = 4242.64 }"),
         _ => (|v| values::list(values::job)(v).map(Claim::Running), "a list of jobs, as [2, 3]"),
     };
@@ -216,6 +237,16 @@ fn warned(value: &DeValue) -> Option<Claim> {
     }
 }
 
+fn triggers(value: &DeValue) -> Option<Claim> {
+    match value.as_bool() {
+        Some(false) => Some(Claim::Triggers(Vec::new())),
+        _ => {
+            let one = values::words(value).map(|word| vec![word]);
+            one.or_else(|| values::list(values::words)(value)).map(Claim::Triggers)
+        }
+    }
+}
+
 /// A number as it is written, so that it tells how many digits are meant.
 fn figure(value: &DeValue) -> Option<String> {
     match value {
@@ -231,6 +262,14 @@ fn usage(value: &DeValue) -> Option<Claim> {
         Some((account.to_string(), figure(value.get_ref())?))
     };
     value.as_table()?.iter().map(account).collect::<Option<_>>().map(Claim::Usage)
+}
+
+fn in_use(value: &DeValue) -> Option<Claim> {
+    let resource = |(name, of): (&toml::Spanned<_>, &toml::Spanned<_>)| {
+        let name: &std::borrow::Cow<str> = name.get_ref();
+        Some((name.to_string(), values::words(of.get_ref())?))
+    };
+    value.as_table()?.iter().map(resource).collect::<Option<_>>().map(Claim::InUse)
 }
 
 fn state(value: &DeValue) -> Option<State> {
@@ -336,7 +375,9 @@ impl Course<'_> {
             Claim::Warned(None) => ("warning", String::new(), self.world.notes(id).join("; ")),
             Claim::Order(jobs) => ("order", ids(jobs), self.order(jobs)),
             Claim::Cycles(all) => ("cycles", listed(all), self.cycles()),
+            Claim::Triggers(all) => ("trigger", all.join(", "), self.triggers(at.unwrap_or_default())),
             Claim::Running(jobs) => ("running", ids(jobs), self.running()),
+            Claim::InUse(all) => ("in use", amounts(all), amounts(&self.in_use(all))),
             Claim::Usage(all) => ("usage", amounts(all), amounts(&self.usage(all, at.unwrap_or_default()))),
         };
         (expected != found).then_some((what, expected, found))
@@ -424,9 +465,17 @@ impl Course<'_> {
     }
 
     fn cycles(&self) -> String {
-        let mut moments: Vec<Span> = self.world.cycles().iter().map(|now| self.since(*now)).collect();
+        let mut moments: Vec<Span> = self.world.cycles().iter().map(|(now, _)| self.since(*now)).collect();
         moments.dedup();
         listed(&moments)
+    }
+
+    /// Why the scheduler looked at a moment, each reason once.
+    fn triggers(&self, at: Span) -> String {
+        let mut all = Triggers::default();
+        let then = self.world.cycles().iter().filter(|(now, _)| self.since(*now) == at);
+        then.flat_map(|(_, triggers)| &triggers.first).for_each(|trigger| all.note(trigger.clone()));
+        all.to_string()
     }
 
     /// What is left of what each of these accounts has used, to as many digits as are expected.
@@ -439,6 +488,13 @@ impl Course<'_> {
         let shown =
             |(account, text): (&String, &String)| (account.clone(), format!("{:.*}", digits(text), left(account)));
         expected.iter().map(shown).collect()
+    }
+
+    /// What of these resources is in use, of how much.
+    fn in_use(&self, expected: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let shown =
+            |name: &String| self.world.in_use(name).map_or_else(none, |(used, total)| format!("{used}/{total}"));
+        expected.keys().map(|name| (name.clone(), shown(name))).collect()
     }
 
     fn running(&self) -> String {

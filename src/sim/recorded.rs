@@ -76,7 +76,7 @@ pub fn replay(recording: impl BufRead) -> Result<Replayed, Fault> {
             (_, None) => return Err(Fault::NoBeginning { line }),
             (Entry::Policy(now), Some((_, policy))) => *policy = now.into_owned(),
             (Entry::Change(change), Some((state, _))) => state.make(&change),
-            (Entry::Cycle { now, plan }, Some((state, policy))) => {
+            (Entry::Cycle { now, plan, .. }, Some((state, policy))) => {
                 state.prioritise(policy, now);
                 let decided = cycle::run(state, policy, now);
                 let made = decided.to_string();
@@ -113,6 +113,7 @@ mod tests {
             Entry::Change(Change::Waits(Cow::Owned(job))),
             Entry::Cycle {
                 now: Time(0),
+                triggers: Default::default(),
                 plan: Cow::Owned(cluster("").queued(1, "select=1:ncpus=3").plan().to_string()),
             },
         ];

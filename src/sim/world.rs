@@ -19,6 +19,8 @@ mod fate;
 
 mod nodes;
 
+mod outside;
+
 mod reservations;
 
 mod rights;
@@ -38,6 +40,7 @@ use crate::model::life::Moment;
 use crate::model::node::Node;
 use crate::model::outlook::Prospect;
 use crate::model::policy::Policy;
+use crate::model::pool::Telling;
 use crate::model::preemption::Action;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -46,6 +49,7 @@ use crate::model::resource::Resources;
 use crate::model::state::State as Stand;
 use crate::model::ties::Ties;
 use crate::model::time::{Span, Time, Wall};
+use crate::model::trigger::{Moment as When, Trigger, Triggers};
 use crate::sched::change::Change;
 use crate::sched::cycle;
 use crate::sched::forecast::{self, Budget};
@@ -88,13 +92,17 @@ pub struct World {
     notes: BTreeMap<JobId, Vec<String>>,
     /// Those that are over, raw: under other rules they come to something else.
     charges: Vec<Charge>,
-    cycles: Vec<Time>,
+    cycles: Vec<(Time, Triggers)>,
+    /// What has happened since the last of them.
+    triggers: Triggers,
     queues: Vec<Queue>,
     /// How many there are, where limits ask.
     census: Census,
     possible: Possible,
     /// Those in routing queues, with when they are tried next.
     routed: BTreeMap<JobId, Time>,
+    /// What was last told of what the whole system has.
+    told: BTreeMap<String, Telling>,
 }
 
 impl World {
@@ -119,10 +127,12 @@ impl World {
             notes: BTreeMap::new(),
             charges: Vec::new(),
             cycles: Vec::new(),
+            triggers: Triggers::default(),
             queues: Vec::new(),
             census: Census::default(),
             possible: Possible::default(),
             routed: BTreeMap::new(),
+            told: BTreeMap::new(),
         };
         world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
         let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
@@ -139,12 +149,13 @@ impl World {
             self.state.make(&Change::Queue(Cow::Borrowed(queue)));
         }
         for (name, pool) in self.config.pools.clone() {
-            self.state.make(&Change::Pool(Cow::Owned(name), Cow::Owned(pool)));
+            self.show_pool(&name, &pool);
         }
     }
 
     /// From now on another configuration holds; resources stay as they are.
     pub fn configure(&mut self, config: Config) {
+        self.want_cycle(Trigger::Config);
         self.policy = config.policy();
         self.number_groups();
         self.config = config;
@@ -201,8 +212,8 @@ impl World {
         &self.past
     }
 
-    /// The moments at which the scheduler has looked.
-    pub fn cycles(&self) -> &[Time] {
+    /// The moments at which the scheduler has looked, and why.
+    pub fn cycles(&self) -> &[(Time, Triggers)] {
         &self.cycles
     }
 
@@ -248,7 +259,9 @@ impl World {
         let is_due = |job: &&Job| job.life.state == Stand::Waiting && job.spec.begin <= Some(wall(now));
         let begins: Vec<JobId> = self.jobs.values().filter(is_due).map(|job| job.id).collect();
         begins.into_iter().for_each(|id| self.happen(id, Event::Due));
-        self.is_due |= self.plan.next.is_some_and(|next| next <= now);
+        if self.plan.next.is_some_and(|next| next <= now) {
+            self.want_cycle(Trigger::Timer(When::Plan));
+        }
     }
 
     /// The scheduler looks, once more after each look that has changed more than it decided. The error
@@ -265,7 +278,7 @@ impl World {
             self.state.prioritise(&self.policy, self.now);
             let plan = cycle::run_again(&self.state, &self.policy, self.now, &mut self.memory);
             plan.audit(&self.state)?;
-            self.cycles.push(self.now);
+            self.cycles.push((self.now, std::mem::take(&mut self.triggers)));
             self.state.take_over(&plan);
             let freed = self.carry_out(&plan);
             self.judge_limits(&plan);
@@ -276,9 +289,10 @@ impl World {
         Err(format!("the scheduler looks for ever at second {}", self.now.0 / 1000))
     }
 
-    /// The scheduler is to look though nothing has happened.
-    pub fn want_cycle(&mut self) {
+    /// The scheduler is to look, for this reason.
+    pub fn want_cycle(&mut self, trigger: Trigger) {
         self.is_due = true;
+        self.triggers.note(trigger);
     }
 
     /// True if a start has failed, or others have made way.
@@ -392,9 +406,14 @@ impl Tied for World {
         }
         let moment = self.moment();
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let was = job.life.state;
+        let (was, was_open) = (job.life.state, job.life.open_run().is_some());
         job.apply(&event, moment);
         self.ties.observe(was, job);
+        let closed = job.life.run.as_ref().filter(|run| was_open && !run.open);
+        // Here a job begins the moment it is started, and its node has no news for the scheduler.
+        if !matches!(event, Event::Launched { .. }) {
+            self.triggers.note_event(&event, job, closed);
+        }
         self.charge(id);
         self.view(id);
         self.tell_array(id);

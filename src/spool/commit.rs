@@ -1,6 +1,6 @@
 //! A tick's changes, written as one transaction.
 
-use super::{Spool, SpoolError, accounting, amendments, charges, load, oblivion, reservations, ties};
+use super::{Spool, SpoolError, accounting, amendments, charges, cycles, load, oblivion, reservations, tellings, ties};
 use crate::model::accounting::Entry;
 use crate::model::amendment::Amendments;
 use crate::model::array::{Rewrite, Standing};
@@ -9,12 +9,15 @@ use crate::model::charge::Charge;
 use crate::model::depend::Tie;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::label::Mark;
 use crate::model::node::Node;
+use crate::model::pool::Telling;
 use crate::model::promise::Promise;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
 use crate::model::reservation::{Happened, Reservation};
 use crate::model::time::Time;
+use crate::model::trigger::CycleRecord;
 use crate::sys::fault;
 use rusqlite::{Transaction, params};
 use serde::Serialize;
@@ -66,6 +69,10 @@ pub enum Change {
     Entry(Time, Box<Entry>),
     /// A portion of the entries of what was over before is kept no longer.
     ForgetEntries(Time),
+    /// A look of the scheduler; the last [`CycleRecord::KEPT`] are kept.
+    Cycle(CycleRecord),
+    /// What was last told of a resource of the whole system; None for nothing that counts.
+    Telling(String, Option<Telling>),
     /// A node.
     Node(Box<Node>),
     /// A node by name, of which nothing is known any more.
@@ -141,6 +148,8 @@ fn write(transaction: &Transaction, change: &Change) -> Result<(), SpoolError> {
         Change::ForgetCharges(before) => charges::forget(transaction, *before)?,
         Change::Entry(at, entry) => accounting::write(transaction, *at, entry)?,
         Change::ForgetEntries(before) => accounting::forget(transaction, *before)?,
+        Change::Cycle(record) => cycles::write(transaction, record)?,
+        Change::Telling(resource, telling) => tellings::write(transaction, resource, telling.as_ref())?,
         Change::Node(node) => {
             let sql = "INSERT OR REPLACE INTO node (name, node) VALUES (?1, ?2)";
             transaction.prepare_cached(sql)?.execute(params![node.facts.name, json(node)?])?;
@@ -191,8 +200,9 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         Program::Command(_) => None,
     };
     let sql = "INSERT OR REPLACE INTO job
-        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+        (id, state, owner, uid, queue, name, cput, class, ended, script, environ, spec, life, is_array, shape,
+         label)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
     transaction.prepare_cached(sql)?.execute(params![
         job.id.number,
         job.life.state.letter().to_string(),
@@ -209,6 +219,7 @@ fn write_job(transaction: &Transaction, job: &Job, kin: Option<Kin>) -> Result<(
         json(&(&job.owner, &job.life))?,
         job.id.is_array(),
         kin.map(|kin| signed(kin.shape)),
+        Mark::carried_by(job).map(|mark| mark.text),
     ])?;
     Ok(())
 }

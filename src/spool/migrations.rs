@@ -86,6 +86,9 @@ const STEPS: &[&str] = &[
     super::charges::PARTS,
     // Until when at least room is kept that others make.
     "ALTER TABLE promise ADD COLUMN earmark INTEGER;",
+    super::labels::SCHEMA,
+    super::cycles::SCHEMA,
+    super::tellings::SCHEMA,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

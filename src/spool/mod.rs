@@ -21,9 +21,14 @@ mod amendments;
 
 mod charges;
 
+mod cycles;
+mod labels;
+
 mod oblivion;
 
 mod reservations;
+
+mod tellings;
 
 mod trace;
 

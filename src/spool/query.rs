@@ -57,6 +57,11 @@ impl Reader {
                 objects.retain(|described| viewer.privileged || !matches!(described.target, Target::Hook(_)));
                 each(Answer::Objects(objects))
             }
+            Question::Cycles if !viewer.privileged => Ok(()),
+            Question::Cycles => {
+                let all = super::cycles::all(&connection)?;
+                all.chunks(PART).try_for_each(|part| each(Answer::Cycles(part.to_vec())))
+            }
             Question::Reservations => each(Answer::Reservations(super::reservations::all(&connection)?)),
             Question::JobsById(ids, detail) => Search::new(&connection, *detail, viewer, visible)?.by_id(ids, each),
             Question::Jobs(filter, detail) => Search::new(&connection, *detail, viewer, visible)?.all(filter, each),

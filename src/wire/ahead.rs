@@ -7,6 +7,7 @@ use crate::model::job::JobId;
 use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
 use crate::model::policy::fair_share::{Method, Subject};
+use crate::model::pool::PoolUse;
 use crate::model::reason::Reason;
 use crate::model::stake::Stake;
 use crate::model::time::Time;
@@ -41,6 +42,8 @@ pub enum Ahead {
     Shares,
     /// `qstat --limits`: the limits in force, and what of them is used. Answered by [`Told::Limits`].
     Limits,
+    /// `qstat --resources`: what the whole system has, and who uses it. Answered by [`Told::Resources`].
+    Resources,
 }
 
 /// What is answered.
@@ -103,5 +106,12 @@ pub enum Told {
         at: Time,
         /// Each limit, as it stands for some.
         uses: Vec<LimitUse>,
+    },
+    /// What the whole system has, in the order of the configuration; several parts.
+    Resources {
+        /// When that was so.
+        at: Time,
+        /// Each resource as it stands.
+        resources: Vec<PoolUse>,
     },
 }

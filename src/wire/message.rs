@@ -24,6 +24,7 @@ use crate::model::resource::Resources;
 use crate::model::state::{Holds, State};
 use crate::model::text::Text;
 use crate::model::time::{ClockTable, Span, Time};
+use crate::model::trigger::CycleRecord;
 use serde::{Deserialize, Serialize};
 
 /// The version every frame carries. A daemon and a client of different versions say so in one
@@ -63,6 +64,13 @@ pub enum Request {
     },
     /// `qrerun --failed`: the elements of this array that failed wait again, also when it is over.
     RerunFailed(JobId),
+    /// `qalter --retry`: a job that is over and has failed or was deleted waits again, an array with such elements.
+    Retry {
+        /// Which job.
+        job: JobId,
+        /// Of an array: these elements alone.
+        only: Option<Indices>,
+    },
     /// `qsig`.
     Signal {
         /// Which job.
@@ -148,6 +156,8 @@ pub enum Request {
     DeleteReservation(String),
     /// `pbs_release_nodes`: what a running job does not keep, it gives back.
     ReleaseNodes(JobId, Keep),
+    /// `qalter --shove`: the scheduler looks at a job now, which is no longer put off.
+    Shove(JobId),
     /// `qterm`: leave, when what runs allows it.
     Terminate {
         /// What becomes of what runs.
@@ -221,6 +231,7 @@ impl Request {
             Request::Signal { .. }
                 | Request::Rerun { .. }
                 | Request::RerunFailed(_)
+                | Request::Retry { .. }
                 | Request::Delete { .. }
                 | Request::Stop
                 | Request::Swap(..)
@@ -317,6 +328,8 @@ pub enum Question {
     Entries(Box<Inquiry>, Vec<JobId>),
     /// What is to come.
     Ahead(Ahead),
+    /// The last looks of the scheduler, and why it looked; for operators.
+    Cycles,
 }
 
 impl Question {
@@ -335,7 +348,7 @@ impl Question {
             Question::JobsById(..) | Question::Trace(_) | Question::Ahead(_) => None,
             Question::Queues | Question::Nodes | Question::Server => None,
             Question::Reservations | Question::Objects => None,
-            Question::Accounts(..) | Question::Entries(..) => None,
+            Question::Accounts(..) | Question::Entries(..) | Question::Cycles => None,
         }
     }
 }
@@ -451,6 +464,8 @@ pub enum Answer {
     Entries(Vec<Entry>),
     /// For [`Question::Ahead`].
     Ahead(Told),
+    /// For [`Question::Cycles`], the first first.
+    Cycles(Vec<CycleRecord>),
 }
 
 /// The columns of a plain `qstat`.

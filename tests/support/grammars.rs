@@ -252,7 +252,7 @@ fn is_read_again(draft: &Draft, submission: &Submission) {
 }
 
 fn wish_is_read_again(wish: &Wish) {
-    let shown = depend::shown(wish.on, &wish.edges, SERVER);
+    let shown = depend::shown(wish.on, &wish.edges, &wish.labels, SERVER);
     let again = shown.as_deref().map_or(Ok(Wish::default()), |shown| Wish::parse(shown, Some(SERVER)));
     let mut again = again.unwrap_or_else(|fault| panic!("{shown:?}: {fault:?}"));
     // What is of one kind is shown together.

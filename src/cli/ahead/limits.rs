@@ -3,6 +3,7 @@
 
 use super::super::exit::Failure;
 use super::Inquiry;
+use super::columns::{self, Head};
 use crate::model::limit::Quantity;
 use crate::model::limit_use::{Figure, LimitUse};
 use crate::model::resource::{Kind, Resources};
@@ -11,7 +12,6 @@ use crate::sys::user;
 use crate::wire::ahead::{Ahead, Told};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
-use std::fmt::Write as _;
 
 /// How many jobs stand in a line; JSON has all that schedd names.
 const NAMED: usize = 4;
@@ -72,7 +72,7 @@ struct Table<'a> {
     uses: Vec<LimitUse>,
 }
 
-const HEADS: [(&str, bool); 8] = [
+const HEADS: [Head; 8] = [
     ("Whose", false),
     ("Stage", false),
     ("What", false),
@@ -89,23 +89,7 @@ impl Table<'_> {
             return "No limit is in force.\n".to_string();
         }
         let rows: Vec<[String; 8]> = self.uses.iter().map(|one| self.row(one)).collect();
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells.fold(HEADS[column].0.chars().count(), usize::max)
-        };
-        let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
-        let heads = HEADS.map(|(head, _)| head.to_string());
-        let rule: [String; 8] = std::array::from_fn(|column| "-".repeat(widths[column]));
-        let mut out = String::new();
-        for row in [&heads, &rule].into_iter().chain(&rows) {
-            let pad = |(column, cell): (usize, &String)| match HEADS[column].1 {
-                true => format!("{cell:>width$}", width = widths[column]),
-                false => format!("{cell:width$}", width = widths[column]),
-            };
-            let cells: Vec<String> = row.iter().enumerate().map(pad).collect();
-            let _ = writeln!(out, "{}", cells.join(" ").trim_end());
-        }
-        out
+        columns::table(&HEADS, &rows)
     }
 
     fn row(&self, one: &LimitUse) -> [String; 8] {
@@ -181,7 +165,7 @@ impl Table<'_> {
 }
 
 /// A size in the largest unit in which it is a whole number: `6gb` for `6291456kb`.
-fn round(shown: &str) -> String {
+pub(super) fn round(shown: &str) -> String {
     let Some(mut amount) = shown.strip_suffix("kb").and_then(|number| number.parse::<u64>().ok()) else {
         return shown.to_string();
     };

@@ -75,6 +75,7 @@ mod tests {
             occupants: vec![],
             more: 0,
             overtakers: vec![],
+            way: None,
         };
         let said = |explanation, held| shown(&explanation, held, &example::server());
         assert!(said(explanation(starts(1000), None), false).contains("It would start now on n1, until"));

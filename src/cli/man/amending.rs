@@ -75,7 +75,9 @@ pub(super) const OBJECTS: Extra = Extra {
         Term(
             "resource",
             "type (long, size, float, boolean, string, string_array) and flag: h belongs to hosts, n is \
-              taken by jobs from their nodes, q from what the server has, r and i cannot be asked for.",
+              taken by jobs from their nodes, q from what the server has, r and i cannot be asked for. total and used, \
+              by operators or a script of the site's, of what the server has: how much is there, and how much of that \
+              others use, as a license server says; kept apart from what is configured, and shown by qstat --resources.",
         ),
         Term(
             "hook",

@@ -132,6 +132,15 @@ pub(super) const EXTRAS: &[Extra] = &[
                 "Wait until it has ended: with status 0, otherwise, in any way. \
                   A job that was deleted before it ran has ended otherwise.",
             ),
+            Term(
+                "after:@LABEL, afterok:@LABEL, afternotok:@LABEL, afterany:@LABEL",
+                "Wait for a job of one's own that carries this label (--label) within the same process group (--group; \
+                  jobs without one make up a group of their own), whether it is there yet or not. If there is one, the \
+                  last to be submitted may decide at once; else the first that comes so far does. What ends otherwise \
+                  decides nothing: the job goes on waiting, for another one of that label or for the same to be run \
+                  again (qalter --retry). Written as done-job-LABEL, failed-job-LABEL and complete-job-LABEL, \
+                  too, for afterok, afternotok and afterany.",
+            ),
             Term("on:N", "Wait for N jobs submitted later that name this one in a before..."),
             Term(
                 "before:ID, beforeok:ID, beforenotok:ID, beforeany:ID",
@@ -152,6 +161,14 @@ pub(super) const EXTRAS: &[Extra] = &[
                     "qsub -W depend=afternotok:$first tidy.sh",
                 ],
             ),
+            Example(
+                "The same by labels, in any order:",
+                &[
+                    "qsub --group show1 -W depend=done-job-sim comp.sh",
+                    "qsub --group show1 -W depend=failed-job-sim tidy.sh",
+                    "qsub --group show1 --label sim sim.sh",
+                ],
+            ),
         ],
     },
     Extra {
@@ -168,11 +185,21 @@ pub(super) const EXTRAS: &[Extra] = &[
             Text(
                 "The array is over when all of it is: with exit status 0 if all its subjobs ended so, else 1. -W retry=N \
                   runs a subjob that fails again, up to N times, after -W retry_delay=HH:MM:SS; qrerun --failed runs \
-                  all that have failed once more, also when the array is over.",
+                  all that have failed once more, also when the array is over. While others go on, the comment of \
+                  an array says that it is failing, and array_indices_failed which subjobs have failed.",
+            ),
+            Text(
+                "With --expand E an array that has its M running takes more, up to E, where there is room that nobody \
+                  else wants: in each cycle they start last, after all that wait and beside all promises. When somebody \
+                  else wants the room he has it as soon as one of them ends, until no more than M run.",
             ),
             Example(
                 "A thousand runs, fifty at a time, and a second try for what fails:",
                 &["qsub -J 1-1000%50 -W retry=1 -- ./wave --seed-from-index"],
+            ),
+            Example(
+                "Two at a time, and up to twenty at night when nobody is there:",
+                &["qsub -J 1-1000%2 --expand 20 frames.sh"],
             ),
         ],
     },

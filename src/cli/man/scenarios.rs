@@ -108,6 +108,11 @@ pub(super) const WORLD: Extra = Extra {
         Term("load NODE LOAD", "Its load average: 2.5 keeps two processors and a half busy."),
         Term("gpus-outside NODE [NUMBER ...]", "Processes outside the queue use these of its GPUs."),
         Term(
+            "resource NAME TOTAL [USED]",
+            "So much of a resource of the whole system is there, and so much of it is used elsewhere, as a license \
+             server would say.",
+        ),
+        Term(
             "program-asked JOB",
             "The site's program (allocation = \"local\") is asked about the job and those alike, which wait for its answer.",
         ),
@@ -161,8 +166,18 @@ pub(super) const CLAIMS: Extra = Extra {
             "Of a moment, of no job: what of these accounts' usage counts, in seconds, to as many digits as are given: \
              { P1 = 3600, P2 = 4242.64 }.",
         ),
+        Term(
+            "in_use",
+            "Of a moment, of no job: how much of resources of the whole system is in use or not there, of how much: \
+             { nuke = \"20/50\" }.",
+        ),
         Term("order", "Of no job: these start in this order, others do not matter: [2, 1, \"4[3]\"]."),
         Term("cycles", "Of no job: the moments at which the scheduler looks: [0, 600]."),
+        Term(
+            "trigger",
+            "Of a moment, of no job: why the scheduler looks then, in the words of qstat --cycles, first things first: \
+             \"shove:3\", [\"slot_free:n1\", \"submit:4\"], or false where it does not look.",
+        ),
         Text(
             "What differs is told with its line, as expected and as found, and the whole schedule is shown below it. Three \
              scenarios to begin with are among Lanai's documents, in scenarios/.",

@@ -91,7 +91,15 @@ fn delete(words: Vec<OsString>) -> Deeds {
 fn alter(words: Vec<OsString>, now: Wall) -> Deeds {
     let args: qalter::Args = read(qalter::command(), words)?;
     let settings = qalter::settings(&args, &place(now))?;
-    each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))
+    if args.retry {
+        return each(&args.jobs, Deed::Retry);
+    }
+    let changes = match args.shove && settings.is_empty() {
+        true => Vec::new(),
+        false => each(&args.jobs, |job, _| Deed::Alter(job, settings.clone()))?,
+    };
+    let shoves = if args.shove { each(&args.jobs, |job, _| Deed::Shove(job))? } else { Vec::new() };
+    Ok(changes.into_iter().chain(shoves).collect())
 }
 
 fn rerun(words: Vec<OsString>) -> Deeds {
@@ -154,6 +162,8 @@ mod tests {
         assert_eq!(acted("qdel 3[2-4]"), [Deed::Delete(JobId::array(3), Some("2-4".parse().unwrap()))]);
         let walltime = Setting::resource("walltime", "1:00");
         assert_eq!(acted("qalter -l walltime=1:00 3"), [Deed::Alter(JobId::job(3), vec![walltime])]);
+        assert_eq!(acted("qalter --retry 3[2]"), [Deed::Retry(JobId::element(3, 2), None)]);
+        assert!(act("qalter --retry -N x 3", Wall(0)).unwrap().unwrap_err().contains("without other options"));
         assert_eq!(acted("qrun -H n1+n2 3").len(), 1);
         assert_eq!(acted("qmove night 3"), [Deed::Move(JobId::job(3), "night".to_string())]);
         assert_eq!(acted("pbs_rdel R1.sim"), [Deed::Unreserve("R1".to_string())]);

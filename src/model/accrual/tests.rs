@@ -75,7 +75,7 @@ fn each_policy_counts_what_it_says() {
     assert_eq!(through(apply(held("s")), None), [600, 600, 0, 0]);
     assert_eq!(through(apply(held("uo")), None), [0, 600, 0, 0]);
     assert_eq!(through(|_, _| (), Some(900)), [0, 600, 0, 0], "-a");
-    let bound = Event::Bound { unmet: 1, on: 0, rival: None };
+    let bound = Event::Bound { unmet: 1, on: 0, rival: None, labels: Vec::new() };
     assert_eq!(through(apply(bound), None), [0, 600, 0, 0], "a dependency");
     let limited = |limit| {
         move |job: &mut Job, moment: Moment| {
@@ -105,7 +105,7 @@ fn jobs_beyond_the_limit_on_waiting_ones_accrue_nothing() {
 #[test]
 fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
-    job.apply(&Event::Started { attempt: 1, shares: Vec::new(), score: None }, at(100, Accrual::Pbs));
+    job.apply(&Event::Started { attempt: 1, shares: Vec::new(), score: None, extra: false }, at(100, Accrual::Pbs));
     assert_eq!((eligible(&job, 500), job.life.eligibility.accrues.number()), (100, 3));
     let outcome =
         Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new(), unfit: None };

@@ -150,6 +150,7 @@ fn delete(config: &mut Config, target: &Target) {
         Target::Resource(name) => {
             config.resources.retain(|(known, _)| known != name);
             config.pools.retain(|(known, _)| known != name);
+            config.meters.retain(|(known, _)| known != name);
         }
         Target::Hook(name) => config.hooks.retain(|hook| hook.name != *name),
         Target::Server | Target::Sched | Target::Node(_) => {}

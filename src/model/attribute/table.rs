@@ -6,6 +6,7 @@ use crate::model::check;
 use crate::model::depend::{Fault, Wish};
 use crate::model::index_list::IndexList;
 use crate::model::job::Spec;
+use crate::model::label::is_label;
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
 use crate::model::text::Text;
@@ -64,6 +65,8 @@ const fn server(name: &'static str) -> Attribute {
 /// All attributes but `Resource_List`.
 pub(super) const TABLE: &[Attribute] = &[
     row("Job_Name", Who::Owner, true, Effect::Spec(name)),
+    row("label", Who::Owner, false, Effect::Spec(own_label)),
+    row("process_group", Who::Owner, false, Effect::Spec(process_group)),
     row("Account_Name", Who::Owner, false, Effect::Spec(account)),
     row("Checkpoint", Who::Owner, true, Effect::Draft(checkpoint)),
     row("depend", Who::Owner, false, Effect::Draft(depend)),
@@ -99,6 +102,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("init_work_dir", Who::Submitter, false, Effect::Bytes(init_workdir)),
     row("job_arguments", Who::Submitter, false, Effect::Bytes(job_arguments)),
     row("max_run_subjobs", Who::Owner, true, Effect::Spec(max_run_subjobs)),
+    row("expand", Who::Owner, true, Effect::Spec(expand)),
     row("retry", Who::Owner, true, Effect::Spec(retry)),
     row("retry_delay", Who::Owner, true, Effect::Spec(retry_delay)),
     row("system_priority", Who::Operator, true, Effect::Spec(system_priority)),
@@ -152,6 +156,7 @@ pub(super) const TABLE: &[Attribute] = &[
     server("array_index"),
     server("array_state_count"),
     server("array_indices_remaining"),
+    server("array_indices_failed"),
     server("estimated"),
     server("history_timestamp"),
     server("reserve_ID"),
@@ -168,6 +173,24 @@ fn name(spec: &mut Spec, text: &str) -> Option<()> {
     check::job_name(text).ok()?;
     spec.name = text.into();
     Some(())
+}
+
+/// Q29; an empty text takes it away.
+fn own_label(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.label = some_label(text)?;
+    Some(())
+}
+
+fn process_group(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.process_group = some_label(text)?;
+    Some(())
+}
+
+fn some_label(text: &str) -> Option<Option<String>> {
+    match text {
+        "" => Some(None),
+        label => is_label(label).then(|| Some(label.to_string())),
+    }
 }
 
 fn account(spec: &mut Spec, text: &str) -> Option<()> {
@@ -372,6 +395,12 @@ fn job_arguments(spec: &mut Spec, words: &Text) -> Option<()> {
 
 fn max_run_subjobs(spec: &mut Spec, text: &str) -> Option<()> {
     spec.max_run_subjobs = Some(check::run_count(text)?);
+    Some(())
+}
+
+/// Q15.
+fn expand(spec: &mut Spec, text: &str) -> Option<()> {
+    spec.expand = check::expand(text)?;
     Some(())
 }
 

@@ -102,6 +102,10 @@ fn every_fault_has_the_code_and_text_of_pbs() {
         ("array_indices_submitted=5", 166, "Illegal attribute or resource value array_indices_submitted"),
         ("array_indices_submitted=9-99999999999", 3, "Array job exceeds server or queue size limit"),
         ("retry=x", 166, "Illegal attribute or resource value retry"),
+        ("expand=5", 127, "Attribute has to be set on an array job"),
+        ("array_indices_submitted=1-3%1 | expand=-2", 166, "Illegal attribute or resource value expand"),
+        ("label=a b", 166, "Illegal attribute or resource value label"),
+        ("process_group=a:b", 166, "Illegal attribute or resource value process_group"),
         ("queue=workq@nosuch", 160, "Access from host not allowed, or unknown host"),
         ("Resource_List.ncpus=abc", 166, "Illegal attribute or resource value Resource_List.ncpus"),
     ] {
@@ -118,6 +122,9 @@ fn an_array_has_indices_and_perhaps_a_limit_which_alone_may_change() {
     let array = "array_indices_submitted=1-3";
     assert_eq!(altered(array, "max_run_subjobs=2", OWNER).unwrap().spec.max_run_subjobs, Some(2));
     assert_eq!(altered("", "max_run_subjobs=2", OWNER), Err(Refusal::not_an_array()));
+    let most = |text: &str| altered("array_indices_submitted=1-9%2", text, OWNER).unwrap().spec.expands_to();
+    let all = ["expand=5", "expand=-1", "expand=unlimited", "expand=2", "expand=0", "max_run_subjobs=0 | expand=5"];
+    assert_eq!(all.map(most), [Some(5), Some(u32::MAX), Some(u32::MAX), None, None, None]);
     assert_eq!(altered(array, "array_indices_submitted=1-4", OWNER), Err(Refusal::illegal_value("")));
 }
 

@@ -216,7 +216,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "override",
         ],
     ),
-    ("resource", &["name", "type", "consumable", "host_level", "total", "per_host", "hosts"]),
+    (
+        "resource",
+        &["name", "type", "consumable", "host_level", "total", "per_host", "hosts", "command", "interval", "timeout"],
+    ),
     (
         "node",
         &[

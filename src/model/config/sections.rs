@@ -96,6 +96,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         limits_of_file: Arc::default(),
         resources: each(&root, "resource", resource)?,
         pools: each(&root, "resource", terms::of_resource)?.into_iter().flatten().collect(),
+        meters: each(&root, "resource", terms::meter_of_resource)?.into_iter().flatten().collect(),
         hooks: each(&root, "hook", hooks::hook)?,
         reservations: each(&root, "reservation", reserving::reservation)?,
         dedicated: root.sections("dedicated")?.iter().map(reserving::dedicated).collect::<Result<_, _>>()?,

@@ -32,7 +32,14 @@ impl Reason {
             R::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
             }
-            R::ArrayLimit { limit } => write!(f, "Number of concurrent running subjobs limit reached (L: {limit})"),
+            R::ArrayLimit { limit, expand } => {
+                write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")?;
+                match expand {
+                    None => Ok(()),
+                    Some(u32::MAX) => f.write_str(", more where there is room that nobody else wants"),
+                    Some(most) => write!(f, ", up to {most} where there is room that nobody else wants"),
+                }
+            }
             R::Scattered { fitting, needed } => write!(f, "Not enough free nodes available (R: {needed} A: {fitting})"),
             R::Nowhere { said, nodes, .. } => write!(f, "Not enough free nodes available ({nodes} are: {said})"),
             R::NotContiguous => f.write_str("Not enough free nodes available side by side"),

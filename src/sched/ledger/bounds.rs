@@ -57,6 +57,16 @@ impl<'s> Ledger<'s> {
         self.gaps.looks_on(self.backfill())
     }
 
+    /// Whether arrays get more elements than they limit themselves to (Q15).
+    pub fn gives_extra(&self) -> bool {
+        self.gives_extra
+    }
+
+    /// From now on they do, or no longer.
+    pub fn give_extra(&mut self, gives: bool) {
+        self.gives_extra = gives;
+    }
+
     /// Whether the jobs that come from now on have been looked at before.
     pub fn look_again(&mut self, is_again: bool) {
         self.gaps.note_again(is_again);

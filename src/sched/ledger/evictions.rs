@@ -3,6 +3,7 @@
 use super::Ledger;
 use crate::model::job::JobId;
 use crate::model::policy::{self, Policy};
+use crate::model::preemption::Action;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::sched::cluster::NodeIx;
@@ -49,6 +50,19 @@ impl<'s> Ledger<'s> {
         }
     }
 
+    /// What fillers give back to a promise is kept for it, if any do.
+    pub(super) fn keep_for(&mut self, job: JobId, ways: &[Preemption]) {
+        let booking = self.plan.bookings.iter_mut().rev().find(|booking| booking.job == job);
+        for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
+            booking.earmark = Some(self.now + KEPT);
+        }
+    }
+
+    /// Those that were told in this cycle to make way.
+    pub fn preempted(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
+        self.plan.preempts.iter().map(|way| (way.job, way.action))
+    }
+
     /// Enters who makes way.
     pub fn preempt(&mut self, ways: impl IntoIterator<Item = Preemption>) {
         self.plan.preempts.extend(ways);
@@ -76,6 +90,13 @@ impl<'s> Ledger<'s> {
     /// A further look could help then.
     pub fn look_again_at(&mut self, moment: Time) {
         self.plan.look_again(moment.max(self.now + Span(1)));
+    }
+
+    /// Those that make way for a job: those told before, and now.
+    pub fn makes_way_for(&self, job: JobId) -> Vec<JobId> {
+        let is_meant = |by: JobId| by == job || (job.is_array() && by.parent() == Some(job));
+        let now = self.plan.preempts.iter().filter(|way| way.by.is_some_and(is_meant)).map(|way| way.job);
+        self.state.standing.leaving_for(is_meant).chain(now).collect()
     }
 
     /// Whether a job was told in this cycle to make way.

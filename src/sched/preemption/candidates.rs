@@ -23,6 +23,8 @@ pub struct Rivalry<'s> {
     levels: Option<Levels<'s>>,
     /// Those that could be asked, in the order in which they are asked.
     exposed: Vec<Exposed<'s>>,
+    /// Those that their owners want left alone (Q9).
+    protected: Vec<Exposed<'s>>,
 }
 
 /// What counts of a waiting job beside those that run.
@@ -46,10 +48,13 @@ impl<'s> Rivalry<'s> {
             Trigger::Starvation => return None,
             Trigger::Qube | Trigger::Qos => None,
         };
-        let exposed = victims::exposed(state, policy, now);
+        let all = victims::exposed(state, policy, now).into_iter();
+        let (protected, exposed): (Vec<_>, Vec<_>) =
+            all.filter(|one| !ledger.is_preempted(one.job)).partition(|one| one.tenure.protected);
         let next = victims::next_exposed(state, policy, now).filter(|_| policy.preemption.exempt > Span(0));
         next.into_iter().for_each(|moment| ledger.look_again_at(moment));
-        (!exposed.is_empty()).then_some(Rivalry { trigger, state, policy, now, levels, exposed })
+        let rivalry = Rivalry { trigger, state, policy, now, levels, exposed, protected };
+        (!rivalry.exposed.is_empty() || !rivalry.protected.is_empty()).then_some(rivalry)
     }
 
     /// Whether a waiting job may preempt anybody.
@@ -74,12 +79,7 @@ impl<'s> Rivalry<'s> {
     /// Whom a waiting job may have make way, in the order in which they are asked, each with how it can; of
     /// several levels the lowest first.
     pub fn yielding_to(&mut self, job: Candidate) -> Vec<(Exposed<'s>, Vec<Action>)> {
-        let claim = Claim {
-            job: job.job,
-            score: self.state.score(self.policy, job.job).unwrap_or(0.0),
-            cluster: job.class.cluster(),
-            level: self.level(job.job, job.class),
-        };
+        let claim = self.claim(job);
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
         let mut found = Vec::new();
@@ -95,6 +95,24 @@ impl<'s> Rivalry<'s> {
         // The order within a level is kept.
         found.sort_by_key(|(rank, ..)| std::cmp::Reverse(*rank));
         found.into_iter().map(|(_, one, actions)| (one, actions)).collect()
+    }
+
+    /// How many could be asked besides, did their owners not want them left alone.
+    pub fn protected_from(&mut self, job: Candidate) -> u64 {
+        let claim = self.claim(job);
+        let protected = std::mem::take(&mut self.protected);
+        let count = protected.iter().filter(|one| self.rank_below(one, &claim).is_some()).count();
+        self.protected = protected;
+        count as u64
+    }
+
+    fn claim(&mut self, job: Candidate) -> Claim {
+        Claim {
+            job: job.job,
+            score: self.state.score(self.policy, job.job).unwrap_or(0.0),
+            cluster: job.class.cluster(),
+            level: self.level(job.job, job.class),
+        }
     }
 
     /// A job was told to make way: nobody else has its place.

@@ -54,6 +54,7 @@ impl<'s> Stage<'s> {
         let mut stage = Stage { state, trial, books, awaiting: BTreeSet::new(), left: MOST };
         let leaving: Vec<JobId> = state.standing.making_way().filter(|job| state.standing.is_leaving(*job)).collect();
         leaving.into_iter().for_each(|job| take_out(state, &mut stage.trial, (job, Action::Requeue)));
+        ledger.preempted().for_each(|way| take_out(state, &mut stage.trial, way));
         let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
         due.for_each(|booking| stage.keep_place(booking));
         stage

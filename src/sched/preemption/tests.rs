@@ -1,4 +1,5 @@
 use crate::model::job::JobId;
+use crate::model::outlook::Way;
 use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
 use crate::model::policy::{Filling, Order, Precedence};
 use crate::model::preemption::{Action, Cause, Yielding};
@@ -311,4 +312,24 @@ fn a_job_may_say_whose_place_it_wants() {
     let wants =
         |targets: &str| preempts(&scene.clone().queued(3, &format!("select=1:ncpus=1 preempt_targets={targets}")));
     assert_eq!((wants("Queue=workq").as_str(), wants("None").as_str()), ("1 for 3", ""));
+}
+
+/// Q9: who asks is told whom it waits for, or why nobody makes way.
+#[test]
+fn why_nobody_makes_way_is_told() {
+    let why = |scene: &Scene, id: u64| {
+        let outlook = crate::sched::forecast::run(scene.state.clone(), &scene.policy, scene.now, Default::default());
+        crate::sched::why::explain(&scene.state, &scene.policy, scene.now, JobId::job(id), &outlook).unwrap().way
+    };
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100).queued(2, "select=1:ncpus=1");
+    assert_eq!(why(&scene, 2), Some(Way::Made(vec![JobId::job(1)])));
+    let barred = |candidates, protected| Some(Way::Barred { candidates, protected });
+    let left_alone = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    assert_eq!(why(&left_alone, 2), barred(0, 1));
+    assert_eq!(why(&also(left_alone, 1, |tenure| tenure.score = Some(9.0)), 2), barred(0, 0));
+    assert_eq!(why(&scene.clone().queued(3, "select=1:ncpus=1"), 3), barred(1, 0), "its place is given already");
+    let mut off = scene;
+    off.policy.preemption.triggers.clear();
+    assert_eq!(why(&off, 2), None);
 }

@@ -39,14 +39,14 @@ impl Exposed<'_> {
     }
 }
 
-/// The running jobs that could be asked at all: not those whose owners want them left alone, nor those that
+/// The running jobs that could be asked at all, if their owners do not want them left alone: not those that
 /// leave already, have run for too short a time, or have what a reservation set aside.
 pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let tenure = running.tenure.as_deref()?;
         let has_settled = now >= tenure.started + policy.preemption.exempt;
-        let is_free = !tenure.protected && has_settled && !state.insiders.contains_key(&job);
-        (is_free && !state.standing.is_leaving(job)).then_some(Exposed { job, running, tenure })
+        let is_free = has_settled && !state.insiders.contains_key(&job) && !state.standing.is_leaving(job);
+        is_free.then_some(Exposed { job, running, tenure })
     });
     let mut all: Vec<Exposed> = all.collect();
     put_in_order(&mut all, policy, now);

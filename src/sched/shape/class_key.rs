@@ -74,6 +74,11 @@ pub struct ClassKey {
     pub targets: Option<Arc<str>>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
     pub at_once: Option<u32>,
+    /// How many such an array has at most where there is room that nobody else wants, if it takes that (Q15).
+    pub expands_to: Option<u32>,
+    /// Elements that are to start once more and were beyond so many that their array limits itself to: they take
+    /// nothing that others want either (Q15).
+    pub beyond: Option<u32>,
 }
 
 impl ClassKey {
@@ -96,6 +101,9 @@ impl ClassKey {
             (None, Some(reservation)) => ClassId(stable_hash(&(alike, reservation))),
             (Some(_), _) => ClassId(stable_hash(&(alike, job.id))),
         };
+        // Who alters it wants to be told of the array as it is.
+        let own = spec.expands_to().filter(|_| job.id.is_array());
+        let id = own.map_or(id, |most| ClassId(stable_hash(&(id, "expand", spec.max_run_subjobs, most))));
         // What cannot be run again is given nothing on loan.
         let id = if spec.rerunnable { id } else { ClassId(stable_hash(&(id, spec.rerunnable))) };
         let id = if spec.priority == 0 { id } else { ClassId(stable_hash(&(id, "priority", spec.priority))) };
@@ -106,6 +114,7 @@ impl ClassKey {
             (false, false, None) => id,
             making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
         };
+        let id = beyond(job).map_or(id, |limit| ClassId(stable_hash(&(id, "beyond", limit, job.id.number))));
         let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }
@@ -134,6 +143,8 @@ impl ClassKey {
             checkpoints: job.can_checkpoint(),
             targets: targets(job).map(Into::into),
             at_once: at_once(job),
+            expands_to: job.spec.expands_to().filter(|_| job.id.is_array() || beyond(job).is_some()),
+            beyond: beyond(job),
         }
     }
 }
@@ -154,4 +165,11 @@ fn is_unpromised(job: &Job) -> bool {
 /// `max_run_subjobs`, where it limits anything.
 fn at_once(job: &Job) -> Option<u32> {
     job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
+}
+
+/// The limit of its array that an element was beyond when it ran; None as well where the array no longer takes
+/// more than that.
+fn beyond(job: &Job) -> Option<u32> {
+    job.id.index().and(job.life.run.as_ref()).filter(|run| run.extra)?;
+    job.spec.expands_to().and(job.spec.max_run_subjobs)
 }

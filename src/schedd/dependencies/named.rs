@@ -20,7 +20,7 @@ impl Desk<'_> {
                 draft.notes.push(format!("warning: no job of {} is called {name}: it waits for none", owner.user));
             }
             let edges = jobs.into_iter().map(|job| Edge { kind: Kind::After(Condition::Ended), job }).collect();
-            draft.depend = std::mem::take(&mut draft.depend).with(Wish { on: 0, edges });
+            draft.depend = std::mem::take(&mut draft.depend).with(Wish { edges, ..Wish::default() });
         }
     }
 

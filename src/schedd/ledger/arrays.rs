@@ -3,7 +3,6 @@
 
 use super::{Ledger, Touched, touch};
 use crate::model::array::Rewrite;
-use crate::model::depend::Bars;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::life::Moment;
@@ -44,7 +43,7 @@ impl Ledger {
         change(array, moment);
         self.ties.observe(was, array);
         if array.has_begun() && !had_begun {
-            self.ties.note_began(id);
+            self.ties.note_began(array);
         }
         self.tick.letters.extend(mail::letter(&self.setup, was, array, None));
         self.note_turn(id, was, None);
@@ -68,7 +67,7 @@ impl Ledger {
         let element = array.zip(id.index()).and_then(|(array, index)| array.unrecorded(index));
         if let Some(mut element) = element.filter(|element| element.life.state != State::Finished) {
             // What bars the array is its own; an operator has started this one all the same.
-            element.life.bars = Bars::default();
+            (element.life.bars, element.life.awaits) = Default::default();
             // The record of an earlier run may say what was asked for then.
             let whole = element.life.attempt > 0;
             self.tick.jobs.entry(id).or_insert(Touched { before: None, whole });

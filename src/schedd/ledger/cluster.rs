@@ -1,10 +1,12 @@
 //! The scheduler's view of what the ledger knows, and how it is kept in line with that.
 
 use super::Ledger;
+use super::outside::Outside;
 use crate::model::accrual::Accrues;
 use crate::model::job::{Job, JobId};
 use crate::model::node::Node;
 use crate::model::promise::Promise;
+use crate::model::trigger::{Trigger, Triggers};
 use crate::sched::change::Change;
 use crate::sched::plan::Plan;
 use crate::sched::snapshot::{self, ClassId};
@@ -33,12 +35,12 @@ impl Ledger {
     /// What it has said, the best node first; None if that is nothing.
     pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
         self.cluster.make(Change::Answered(class, nodes));
-        self.want_cycle();
+        self.want_cycle(Trigger::Answer);
     }
 
     /// The scheduler is to know of a plan's promises in its next cycle.
-    pub fn take_over(&mut self, plan: &Plan) {
-        self.cluster.take_over(plan);
+    pub fn take_over(&mut self, plan: &Plan, triggers: &Triggers) {
+        self.cluster.take_over(plan, triggers);
     }
 
     /// Puts the queue in order for a cycle.
@@ -97,11 +99,18 @@ impl Ledger {
 }
 
 /// What of the cluster is there without any job.
-pub(super) fn furnish<'n>(cluster: &mut View, setup: &Setup, nodes: impl IntoIterator<Item = &'n Node>) {
+pub(super) fn furnish<'n>(
+    cluster: &mut View,
+    setup: &Setup,
+    outside: &Outside,
+    nodes: impl IntoIterator<Item = &'n Node>,
+) {
     cluster.make(Change::Order(setup.listed()));
     setup.queues.iter().for_each(|queue| cluster.make(Change::Queue(Cow::Borrowed(queue))));
     let pools = setup.config.pools.iter();
-    pools.for_each(|(name, pool)| cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool))));
+    pools.for_each(|(name, pool)| {
+        cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(outside.pool(name, pool))));
+    });
     nodes.into_iter().for_each(|node| cluster.make(seen(node)));
 }
 

@@ -40,6 +40,7 @@ impl Ledger {
         let touched: Vec<Arc<Job>> = tick.jobs.keys().filter_map(|id| self.jobs.get(id).cloned()).collect();
         self.settle_charges(tick.charges, &touched);
         self.settle_setup(tick.setup);
+        self.settle_outside();
         for job in &touched {
             if job.life.state == State::Finished && job.life.open_run().is_none() {
                 self.jobs.remove(&job.id);
@@ -53,6 +54,7 @@ impl Ledger {
         let tick = std::mem::take(&mut self.tick);
         self.ties.roll_back();
         self.roll_back_setup(tick.setup);
+        self.roll_back_outside();
         self.roll_back_reservations();
         if let Some(next) = tick.next {
             self.next = next;

@@ -8,6 +8,7 @@ use crate::model::queue::Queue;
 use crate::model::reservation::Reservation;
 use crate::model::select::Request;
 use crate::model::state::State;
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;
@@ -34,8 +35,9 @@ impl Ledger {
         self.tick.changes.extend(facts);
         self.tick.changes.push(Row::Queues(queues));
         self.tick.changes.push(Row::Amendments(self.setup.amendments.clone()));
+        self.forget_unasked();
         self.tick.setup.get_or_insert_with(|| Box::new(before));
-        self.cycle_due = true;
+        self.want_cycle(Trigger::Config);
         Ok(())
     }
 
@@ -94,7 +96,8 @@ impl Ledger {
         }
         self.follow_queues(before);
         for (name, pool) in self.setup.config.pools.iter().filter(|pool| !before.config.pools.contains(pool)) {
-            self.cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Borrowed(pool)));
+            let pool = self.outside.pool(name, pool);
+            self.cluster.make(Change::Pool(Cow::Borrowed(name), Cow::Owned(pool)));
         }
         if before.listed() != self.setup.listed() {
             self.cluster.make(Change::Order(self.setup.listed()));
@@ -119,7 +122,7 @@ impl Ledger {
     fn view_anew(&mut self) {
         let usage = self.cluster.usage().clone();
         self.cluster.begin_anew(&self.setup);
-        furnish(&mut self.cluster, &self.setup, self.nodes.values());
+        furnish(&mut self.cluster, &self.setup, &self.outside, self.nodes.values());
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         ids.into_iter().for_each(|id| self.reschedule(id));
         self.view_stale();

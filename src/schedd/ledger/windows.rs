@@ -7,6 +7,7 @@ use crate::model::queue::Queue;
 use crate::model::reservation::{Happened, Reservation};
 use crate::model::site_time::SiteTime;
 use crate::model::time::{Span, Time};
+use crate::model::trigger::{Moment, Trigger};
 use crate::sched::change::Change;
 use crate::schedd::site;
 use crate::spool::commit::Change as Row;
@@ -105,7 +106,7 @@ impl Ledger {
     pub fn set_site_time(&mut self, site_time: SiteTime) {
         if *self.cluster.site_time() != site_time {
             self.cluster.make(Change::SiteTime(Cow::Owned(site_time)));
-            self.cycle_due = true;
+            self.want_cycle(Trigger::Timer(Moment::Calendar));
         }
     }
 
@@ -168,7 +169,7 @@ impl Ledger {
         for window in self.reservations.told.remove(id).unwrap_or_default() {
             self.cluster.make(Change::NoWindow(Cow::Owned(window)));
         }
-        self.cycle_due = true;
+        self.want_cycle(Trigger::Reservation(id.to_string()));
         let Some(reservation) = self.reservations.all.get(id).cloned() else {
             return self.cluster.make(Change::NoQueue(Cow::Borrowed(id)));
         };

@@ -33,10 +33,10 @@ fn an_array_says_how_its_elements_stand() {
     elements.mark(0, 2, Standing::Begun);
     elements.mark(1, 1, Standing::Ended(3));
     record.waiting_again = 1;
-    let shown = text(&with(record, |spec| spec.max_run_subjobs = Some(2)));
+    let shown = text(&with(record, |spec| (spec.max_run_subjobs, spec.expand) = (Some(2), 5)));
     let expected = "    array = True\n    array_state_count = Queued:3 Running:1 Exiting:0 Expired:1\n    \
                     array_indices_submitted = 1-10:2\n    array_indices_remaining = 7-9:2\n    \
-                    project = _pbs_project_default\n    Submit_Host = head\n    max_run_subjobs = 2\n\n";
+                    array_indices_failed = 3\n    project = _pbs_project_default\n    Submit_Host = head\n    max_run_subjobs = 2\n    expand = 5\n\n";
     assert!(shown.ends_with(expected), "{shown}");
     assert!(shown.contains("    Output_Path = head:/home/alice/w/an.o9.^array_index^\n"), "{shown}");
 }

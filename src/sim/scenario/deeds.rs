@@ -19,6 +19,7 @@ const VERBS: &[(&str, &str)] = &[
     ("gpus-outside", "gpus-outside NODE [NUMBER ...]"),
     ("node-offline", "node-offline NODE"),
     ("node-online", "node-online NODE"),
+    ("resource", "resource NAME TOTAL [USED]"),
     ("program-asked", "program-asked JOB"),
     ("program-says", "program-says JOB [NODE ...]"),
     ("cycle", "cycle"),
@@ -101,6 +102,9 @@ fn own(verb: &str, rest: &[&str]) -> Option<Vec<Deed>> {
         ("gpus-outside", [node, numbers @ ..]) => {
             let numbers = numbers.iter().map(|number| number.parse().ok()).collect::<Option<_>>()?;
             vec![Deed::UseGpus(node.to_string(), numbers)]
+        }
+        ("resource", [name, total, used @ ..]) if used.len() < 2 => {
+            vec![Deed::Tell(name.to_string(), total.to_string(), used.first().map(ToString::to_string))]
         }
         ("program-asked", [job]) => vec![Deed::AskProgram(job.parse().ok()?)],
         ("program-says", [job, nodes @ ..]) => {

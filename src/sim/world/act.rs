@@ -11,9 +11,13 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::reserve::Reserving;
+use crate::model::retry::Again;
 use crate::model::state::{Holds, State};
+use crate::model::trigger::Trigger;
+use crate::sched::change::is_candidate;
 use crate::sched::forced;
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 
 /// Something done.
@@ -27,6 +31,10 @@ pub enum Deed {
     Delete(JobId, Option<Indices>),
     /// `qalter`.
     Alter(JobId, Vec<Setting>),
+    /// `qalter --retry`, of a job or of some elements of an array.
+    Retry(JobId, Option<Indices>),
+    /// `qalter --shove`.
+    Shove(JobId),
     /// `qrerun`.
     Rerun(JobId),
     /// `qrun`, on these nodes if any are named.
@@ -49,6 +57,8 @@ pub enum Deed {
     Load(String, u32),
     /// Processes outside the queue use these GPUs of a node.
     UseGpus(String, Vec<u16>),
+    /// There is so much of a resource of the whole system, and so much of it used elsewhere.
+    Tell(String, String, Option<String>),
     /// `pbs_rsub`.
     Reserve(Box<Reserving>),
     /// `pbs_rdel`.
@@ -87,6 +97,8 @@ impl World {
             }
             Deed::Delete(id, only) => self.delete(*id, *only).map_err(text)?,
             Deed::Alter(id, settings) => self.alter(*id, settings, privileged).map_err(text)?,
+            Deed::Retry(id, only) => self.retry(*id, *only).map_err(text)?,
+            Deed::Shove(id) => self.shove(*id).map_err(text)?,
             Deed::Rerun(id) => self.rerun(*id).map_err(text)?,
             Deed::Run(id, on) => self.run_now(*id, on)?,
             Deed::Move(id, queue) => self.put(*id, queue, privileged).map_err(text)?,
@@ -98,12 +110,13 @@ impl World {
             Deed::Use(name, resource, text) => self.note_use(name, resource, text)?,
             Deed::Load(name, load) => self.change_facts(name, |facts| facts.load = *load)?,
             Deed::UseGpus(name, gpus) => self.use_gpus_outside(name, gpus.clone())?,
+            Deed::Tell(name, total, used) => self.tell(name, total, used.as_deref())?,
             Deed::Reserve(asked) => self.reserve(asked)?,
             Deed::Unreserve(id) => self.unreserve(id)?,
             Deed::AskProgram(id) => self.ask_program(*id)?,
             Deed::HearProgram(id, nodes) => self.hear_program(*id, nodes)?,
             Deed::Configure(config) => self.configure(Config::clone(config)),
-            Deed::Cycle => self.want_cycle(),
+            Deed::Cycle => self.want_cycle(Trigger::Asked),
         }
         Ok(())
     }
@@ -150,7 +163,8 @@ impl World {
         let mut after = attribute::alter(&Draft::of(&job), settings, &context)?;
         let above = self.fit_again(&job, &mut after.spec)?;
         after.notes.extend(above);
-        let bonds = self.grant(&after.depend)?;
+        let mut bonds = self.grant(&after.depend)?;
+        bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend);
         self.notes.insert(id, after.notes);
         let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -163,6 +177,29 @@ impl World {
         if !after.depend.is_empty() {
             bonds::bind(self, id, &bonds, true);
         }
+        Ok(())
+    }
+
+    fn retry(&mut self, id: JobId, only: Option<Indices>) -> Result<(), Refusal> {
+        let (only, id) = (only.or(id.index().map(Indices::one)), id.parent().unwrap_or(id));
+        let job = self.jobs.get(&id).ok_or_else(Refusal::unknown_job)?;
+        if !job.can_run_again(Again::Unsuccessful(only)) {
+            return Err(Refusal::bad_state());
+        }
+        let highest = job.life.highest;
+        self.happen(id, Event::Retried { by: OPERATOR.to_string(), only, highest });
+        Ok(())
+    }
+
+    fn shove(&mut self, id: JobId) -> Result<(), Refusal> {
+        let job = self.live(id)?;
+        if !is_candidate(job) {
+            return Err(Refusal::bad_state());
+        }
+        let is_put_off = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.life.not_before.is_some());
+        let put_off: Vec<JobId> = job.elements_begun().into_iter().filter(is_put_off).collect();
+        let by = || OPERATOR.to_string();
+        iter::once(id).chain(put_off).for_each(|id| self.happen(id, Event::Shoved { by: by() }));
         Ok(())
     }
 

@@ -27,7 +27,7 @@ impl World {
         change(array, moment);
         self.ties.observe(was, array);
         if array.has_begun() && !had_begun {
-            self.ties.note_began(id);
+            self.ties.note_began(array);
         }
         self.view(id);
     }
@@ -39,7 +39,7 @@ impl World {
         let array = id.parent().and_then(|array| self.jobs.get(&array));
         let element = array.zip(id.index()).and_then(|(array, index)| array.unrecorded(index));
         if let Some(mut element) = element.filter(|element| element.life.state != State::Finished) {
-            element.life.bars = Default::default();
+            (element.life.bars, element.life.awaits) = Default::default();
             self.jobs.insert(id, element);
         }
     }

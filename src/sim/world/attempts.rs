@@ -3,6 +3,7 @@
 use super::World;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, How, Job, JobId, Outcome, Run, Share, Usage, Want};
+use crate::model::state::State;
 use crate::model::time::{Span, Time};
 use crate::sched::plan::Start;
 
@@ -31,7 +32,10 @@ impl World {
     /// An attempt begins, or is refused by its node: then true.
     pub(super) fn begin(&mut self, start: &Start, attempt: Attempt, score: Option<f64>) -> bool {
         let shares = start.shares.clone();
-        self.happen(start.job, Event::Started { attempt, shares: shares.clone(), score });
+        self.happen(
+            start.job,
+            Event::Started { attempt, shares: shares.clone(), score, extra: start.beyond.is_some() },
+        );
         self.past.push(Past { job: start.job, start: self.now, end: None, shares, is_filler: start.passed.is_some() });
         match self.fates.get_mut(&start.job.number).filter(|fate| fate.failures > 0) {
             Some(fate) => {
@@ -49,7 +53,9 @@ impl World {
 
     /// The attempt that a start would be; None for a job that cannot be started now.
     fn next_attempt(&self, id: JobId) -> Option<Attempt> {
-        let job = self.jobs.get(&id).or_else(|| self.jobs.get(&id.parent()?))?;
+        // The record of an element that is over is of the time before it is to run once more.
+        let own = self.jobs.get(&id).filter(|job| job.life.state != State::Finished);
+        let job = own.or_else(|| self.jobs.get(&id.parent()?))?;
         let may_start = crate::sched::change::is_candidate(job);
         may_start.then_some(job.life.attempt + 1)
     }

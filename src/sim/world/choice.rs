@@ -2,6 +2,7 @@
 
 use super::World;
 use crate::model::job::JobId;
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use crate::sched::snapshot::ClassId;
 
@@ -20,7 +21,7 @@ impl World {
         let candidates = self.state.candidates(class);
         let is_good = !nodes.is_empty() && nodes.iter().all(|name| candidates.contains(&name.as_str()));
         self.state.make(&Change::Answered(class, is_good.then(|| nodes.to_vec())));
-        self.want_cycle();
+        self.want_cycle(Trigger::Answer);
         Ok(())
     }
 

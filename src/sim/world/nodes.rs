@@ -5,6 +5,7 @@ use crate::model::event::Event;
 use crate::model::job::{Job, JobId};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use std::borrow::Cow;
 
@@ -50,7 +51,7 @@ impl World {
         Ok(())
     }
 
-    fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
+    pub(super) fn value(&self, resource: &str, text: &str) -> Result<Value, String> {
         let kind = self.resources.get(resource).ok_or_else(|| format!("there is no resource `{resource}`"))?.kind;
         Value::parse(kind, text).ok_or_else(|| format!("`{text}` is no value of `{resource}`"))
     }
@@ -99,7 +100,7 @@ impl World {
     }
 
     fn see_node(&mut self, name: &str) {
-        self.is_due = true;
+        self.want_cycle(Trigger::Node(name.to_string()));
         if let Some(node) = self.nodes.get(name) {
             let usable = node.up && !node.offline;
             self.state.make(&Change::Node { facts: Cow::Borrowed(&node.facts), usable });

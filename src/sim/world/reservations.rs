@@ -10,6 +10,7 @@ use crate::model::refusal::Refusal;
 use crate::model::reservation::{Happened, Occurrence, Reservation, State};
 use crate::model::reserve::Reserving;
 use crate::model::time::{ClockTable, Span, Time};
+use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
 use crate::sched::window::{self, Wanted};
 use std::borrow::Cow;
@@ -130,7 +131,7 @@ impl World {
             None => Change::NoQueue(Cow::Borrowed(id)),
         });
         windows.into_iter().for_each(|window| self.state.make(&Change::Window(Cow::Owned(window))));
-        self.is_due = true;
+        self.want_cycle(Trigger::Reservation(id.to_string()));
     }
 
     fn end_jobs_of(&mut self, id: &str) {

@@ -37,7 +37,7 @@ impl World {
                 owns(id)?;
                 if Holds::USER.contains(*holds) { Ok(()) } else { Err(Refusal::unauthorized()) }
             }
-            Deed::Delete(id, _) | Deed::Rerun(id) => owns(id),
+            Deed::Delete(id, _) | Deed::Rerun(id) | Deed::Shove(id) => owns(id),
             Deed::Alter(id, _) | Deed::Move(id, _) => owns(id),
             Deed::Swap(one, other) => owns(one).and_then(|()| owns(other)),
             Deed::Reserve(_) | Deed::Cycle => Ok(()),

@@ -6,7 +6,8 @@ use crate::model::bonds::{self, Bonds};
 use crate::model::census::Comer;
 use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
 use crate::model::event::Event;
-use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
+use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::text::Text;
@@ -32,7 +33,8 @@ impl World {
         let is_member = |group: &str| self.is_member(&owner, group);
         let rights = Rights { privileged: self.is_privileged(&owner.user), running: false };
         let mut draft = attribute::submit(&settings, origin(), &self.context(&owner, rights, &is_member))?;
-        let bonds = self.grant(&draft.depend)?;
+        let mut bonds = self.grant(&draft.depend)?;
+        bonds.labels = self.awaited(None, (&owner, &draft.spec), &draft.depend);
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > super::wall(self.now));
         let standing = if is_held {
@@ -59,6 +61,7 @@ impl World {
         self.refuse_impossible(&new)?;
         life.comment = draft.comment;
         life.bars = bonds.bars();
+        life.awaits = bonds.labels.clone();
         draft.eligible_time.into_iter().for_each(|time| life.eligibility.set(time, self.now));
         self.notes.insert(id, draft.notes);
         self.fates.insert(number, fate);
@@ -66,6 +69,20 @@ impl World {
         self.happen(id, Event::Submitted);
         bonds::bind(self, id, &bonds, false);
         Ok(id)
+    }
+
+    /// Those labels that are still to be waited for: by the job of that label that was submitted last, if there is
+    /// one, that is decided at once (Q29).
+    pub(super) fn awaited(&self, before: Option<&Job>, (owner, spec): (&Owner, &Spec), wish: &Wish) -> Vec<Awaited> {
+        let is_met = |awaited: &Awaited| {
+            let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &awaited.label);
+            let carries = |job: &&Job| Mark::carried_by(job).as_ref() == Some(&mark);
+            let others = self.jobs.values().rev().filter(|job| before.is_none_or(|before| before.id != job.id));
+            let last = others.filter(carries).max_by_key(|job| job.id);
+            last.is_some_and(|job| judge(awaited.condition, Progress::of(job)) == Verdict::Met)
+        };
+        let is_new = |awaited: &&Awaited| before.is_none_or(|job| !job.life.awaits.contains(awaited));
+        wish.labels.iter().filter(is_new).filter(|awaited| !is_met(awaited)).cloned().collect()
     }
 
     /// Judges a wish for dependencies: conditions met already are left out.

@@ -8,6 +8,7 @@ use crate::model::recurrence::{Instance, Zone};
 use crate::model::reserve::Reserving;
 use crate::model::site_time::{Prime, SiteTime};
 use crate::model::time::{Span, Time};
+use crate::model::trigger::{Moment, Trigger};
 use crate::model::window::{Access, Window};
 use crate::sched::change::Change;
 use crate::sched::window::{self, Wanted};
@@ -21,8 +22,8 @@ impl World {
     pub(super) fn attend_windows(&mut self) {
         self.tell_site_time();
         for id in self.over() {
+            self.want_cycle(Trigger::Reservation(id.clone()));
             self.state.make(&Change::NoWindow(Cow::Owned(id)));
-            self.is_due = true;
         }
         let Some(now) = Known::Own.civil(wall(self.now)) else { return };
         for site in self.config.reservations.clone() {
@@ -53,7 +54,7 @@ impl World {
         let site_time = SiteTime { dedicated, prime };
         if *self.state.site_time() != site_time {
             self.state.make(&Change::SiteTime(Cow::Owned(site_time)));
-            self.is_due = true;
+            self.want_cycle(Trigger::Timer(Moment::Calendar));
         }
     }
 
@@ -80,8 +81,8 @@ impl World {
             by_name: site.by_name,
             owner_preempts: site.owner_preempts,
         };
+        self.want_cycle(Trigger::Reservation(window.id.clone()));
         self.state.make(&Change::Window(Cow::Owned(window)));
-        self.is_due = true;
     }
 
     fn shares(&self, site: &ReservationConfig, id: &str, (from, to): (Time, Time)) -> Option<Vec<Share>> {

@@ -239,6 +239,7 @@ mod tests {
                 silent: false,
                 tasks: None,
                 released: vec![],
+                extra: false,
             };
             (element.life.state, element.life.run) = (state, Some(run));
             Change::Life(Arc::new(element), None)
@@ -254,7 +255,7 @@ mod tests {
                 array.element_stands(indices.at(position), Standing::Ended(status), moment());
             }
             Act::Delete(first, last) => array.end_waiting(first, last, moment()),
-            Act::FailedAgain => array.run_failed_again(1, moment()),
+            Act::FailedAgain => array.run_again(crate::model::retry::Again::Failed, 1, moment()),
             _ => {}
         }
         let rewrite = array.elements.as_mut().and_then(|elements| Arc::make_mut(elements).take_unwritten());

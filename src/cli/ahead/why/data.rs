@@ -8,7 +8,7 @@ use super::obstacles::Obstacle;
 use super::steps::Step;
 use super::words::rejected;
 use crate::model::event::Event;
-use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rejection, Survey};
+use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rejection, Survey, Way};
 use crate::model::time::Time;
 use serde_json::{Value, json};
 
@@ -73,6 +73,10 @@ impl View<'_> {
             "waits_for": explanation.occupants.iter().map(occupant).collect::<Value>(),
             "waits_for_more": explanation.more,
             "passed_by": explanation.overtakers.iter().map(passed).collect::<Value>(),
+            "room_made_by": match &explanation.way {
+                Some(Way::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
+                _ => json!([]),
+            },
             "limits": explanation.barriers.iter().map(limit).collect::<Value>(),
             "nodes": explanation.survey.as_ref().map(nodes),
             "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
@@ -103,6 +107,7 @@ fn unforeseen() -> Value {
         "waits_for": [],
         "waits_for_more": 0,
         "passed_by": [],
+        "room_made_by": [],
         "limits": [],
         "nodes": null,
         "walltime_to_start_now": null,

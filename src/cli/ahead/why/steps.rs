@@ -4,7 +4,8 @@ use super::View;
 use super::obstacles::Obstacle;
 use crate::model::event::Event;
 use crate::model::job::How;
-use crate::model::outlook::Rank;
+use crate::model::outlook::{Rank, Way};
+use crate::model::preemption::shown_some;
 use crate::model::reason::Stage;
 use crate::model::time::Time;
 
@@ -68,7 +69,11 @@ impl View<'_> {
     fn verdict(&self, stage: Stage, first: Option<Stage>) -> Verdict {
         let is_known = first.is_some() || self.found.explanation.is_some();
         match first {
-            _ if stage == Stage::Preempt => Verdict::Off,
+            _ if stage == Stage::Preempt => match self.way() {
+                None => Verdict::Off,
+                Some(Way::Made(_)) => Verdict::Passed,
+                Some(Way::Barred { .. }) => Verdict::Failed,
+            },
             Some(first) if stage == first => Verdict::Failed,
             Some(first) if stage < first => Verdict::Passed,
             None if is_known && stage < Stage::Launch => Verdict::Passed,
@@ -85,7 +90,7 @@ impl View<'_> {
                     (code, text) = (Some(name.to_string()), said);
                 }
             }
-            (Stage::Preempt, _) => text = "no running job is ended for it".to_string(),
+            (Stage::Preempt, _) => (code, text) = self.preemption(),
             (_, Verdict::NotReached) => {}
             (Stage::State, _) => text = "free to start".to_string(),
             (Stage::Admission, _) => {
@@ -98,6 +103,26 @@ impl View<'_> {
             (Stage::Backfill, _) => text = "it may start now".to_string(),
         }
         Step { stage, verdict, code, text }
+    }
+
+    fn way(&self) -> Option<&Way> {
+        self.found.explanation.as_ref()?.way.as_ref()
+    }
+
+    /// Who makes way for it, or could.
+    fn preemption(&self) -> (Option<String>, String) {
+        let Some(way) = self.way() else { return (None, "no running job is ended for it".to_string()) };
+        let said = match way {
+            Way::Made(jobs) if jobs.len() == 1 => format!("{} makes way for it", shown_some(jobs, |job| self.id(job))),
+            Way::Made(jobs) => format!("{} make way for it", shown_some(jobs, |job| self.id(job))),
+            Way::Barred { candidates: 0, protected: 0 } => "it goes before no running job".to_string(),
+            Way::Barred { candidates, protected } => {
+                let all = candidates + protected;
+                let them = if all == 1 { "candidate" } else { "candidates" };
+                format!("{all} {them}, {protected} protected: nobody makes way")
+            }
+        };
+        (Some(way.code().to_string()), said)
     }
 
     /// Its place in the order.

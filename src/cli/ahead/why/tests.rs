@@ -26,6 +26,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         occupants: vec![Occupant { job: JobId::job(7), end: at, nodes: vec!["n1".into()] }],
         more: 0,
         overtakers: vec![],
+        way: None,
     }
 }
 
@@ -193,7 +194,7 @@ fn nodes_are_told_by_what_they_say() {
 fn a_limit_is_told_with_its_value_and_use() {
     let (limit, value, used) = ("max_run_subjobs".into(), "2".into(), "2".into());
     let barriers = vec![Barrier { limit, value, used, by: vec![], more: 0 }];
-    let waits = Explanation { barriers, ..explanation(vec![Reason::ArrayLimit { limit: 2 }]) };
+    let waits = Explanation { barriers, ..explanation(vec![Reason::ArrayLimit { limit: 2, expand: None }]) };
     let said = text(&found(queued(1, "a", ""), Some(waits)));
     assert!(said.contains("  Limit:      max_run_subjobs is 2, in use: 2\n"), "{said}");
 }

@@ -157,8 +157,16 @@ fn short(reason: &Reason) -> String {
             "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
              queue use {outside}."
         ),
-        Reason::ArrayLimit { limit } => {
-            format!("Its array lets {} run at once, and so many do.", super::counted(u64::from(*limit), "subjob"))
+        Reason::ArrayLimit { limit, expand } => {
+            let most = super::counted(u64::from(*limit), "subjob");
+            let more = match expand {
+                None => return format!("Its array lets {most} run at once, and so many do."),
+                Some(u32::MAX) => "more".to_string(),
+                Some(most) => format!("up to {most}"),
+            };
+            format!(
+                "Its array lets {most} run at once in its turn, and so many do; {more} when there is room that nobody else wants."
+            )
         }
         _ => reason.to_string(),
     }

@@ -5,7 +5,7 @@ use super::{Known, amounts, hooks, nodes, people, span, table, windows};
 use crate::model::amendment::{Amendments, Being, Target};
 use crate::model::config::Config;
 use crate::model::limit::{Limit, Quantity, Selector, Stage};
-use crate::model::pool::Pool;
+use crate::model::pool::{Meter, Pool};
 use crate::model::queue::Queue;
 use crate::model::resource::{Definition, Kind, Resources, Size};
 use std::borrow::Cow;
@@ -39,7 +39,8 @@ pub(super) struct Said {
 pub(super) fn objects(config: &Config, root: Option<&DeTable>, amendments: &Amendments) -> Vec<Object> {
     let resources = config.resources.iter().map(|(name, definition)| {
         let pool = config.pools.iter().find(|(known, _)| known == name).map(|(_, pool)| pool);
-        named("resource", name, resource(name, definition, pool), root, |key| {
+        let meter = config.meters.iter().find(|(known, _)| known == name).map(|(_, meter)| meter);
+        named("resource", name, resource(name, definition, pool, meter), root, |key| {
             said(amendments, &Target::Resource(name.clone()), key)
                 || (key == "total" && amendments.says_of(&Target::Server, "resources_available"))
         })
@@ -115,7 +116,7 @@ fn said(amendments: &Amendments, target: &Target, key: &str) -> bool {
     is_created || amendments.says_of(target, key) || amendments.says_of(target, &switch)
 }
 
-fn resource(name: &str, definition: &Definition, pool: Option<&Pool>) -> Vec<Known> {
+fn resource(name: &str, definition: &Definition, pool: Option<&Pool>, meter: Option<&Meter>) -> Vec<Known> {
     let kind = match definition.kind {
         Kind::Time => "time",
         Kind::Size => "size",
@@ -140,6 +141,9 @@ fn resource(name: &str, definition: &Definition, pool: Option<&Pool>) -> Vec<Kno
         ("total", pool.map(total)),
         ("per_host", pool.map(|pool| pool.per_host.into())),
         ("hosts", pool.and_then(hosts)),
+        ("command", meter.map(|meter| meter.command.clone().into())),
+        ("interval", meter.map(|meter| span(meter.interval))),
+        ("timeout", meter.map(|meter| span(meter.timeout))),
     ]
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use toml::de::DeValue;
 
 const NAME: &str = "a name: letters, digits, `-`, `_` and `.`";
-const COMMAND: &str = "the absolute path of a program, alone or in a list with its arguments";
+pub(super) const COMMAND: &str = "the absolute path of a program, alone or in a list with its arguments";
 
 /// One `[[hook]]`.
 pub fn hook(section: &Section) -> Result<Hook, ConfigError> {
@@ -45,7 +45,7 @@ fn occasions(value: &DeValue) -> Option<BTreeSet<Occasion>> {
     Some(all).filter(|all| !all.is_empty())
 }
 
-fn command(value: &DeValue) -> Option<Vec<String>> {
+pub(super) fn command(value: &DeValue) -> Option<Vec<String>> {
     let words: Vec<String> = match value.as_array() {
         Some(list) => list.iter().map(|item| super::text(item.get_ref())).collect::<Option<_>>()?,
         None => vec![super::text(value)?],

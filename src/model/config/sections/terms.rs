@@ -1,13 +1,15 @@
 //! On what terms jobs get a node, and what the whole system has: keys of `[[node]]` and `[[resource]]`.
 
-use super::{BOOLEAN, boolean, by_name, from_one, list, one_of, resource_value, text, whole};
+use super::hooks;
+use super::{A_SECOND_OR_MORE, BOOLEAN, boolean, by_name, from_one, list, one_of, resource_value, span_from_a_second};
+use super::{text, whole};
 use crate::model::cluster_path::{ClusterPath, Restriction};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::host_list::HostList;
 use crate::model::node::{Adjust, NodeSharing, Terms};
 use crate::model::policy::Access;
-use crate::model::pool::Pool;
+use crate::model::pool::{Meter, Pool};
 use crate::model::resource::Kind;
 use std::str::FromStr;
 use toml::de::DeValue;
@@ -56,6 +58,30 @@ pub fn of_resource(section: &Section) -> Result<Option<(String, Pool)>, ConfigEr
     Ok(Some((name, Pool { total, per_host, scope, ..Pool::default() })))
 }
 
+/// How it is found out what there is of such a resource; None where nobody is asked.
+pub fn meter_of_resource(section: &Section) -> Result<Option<(String, Meter)>, ConfigError> {
+    let pool = of_resource(section)?;
+    let command = section.read("command", hooks::COMMAND, hooks::command)?;
+    let time = |key: &str| section.read(key, A_SECOND_OR_MORE, span_from_a_second);
+    let (interval, timeout) = (time("interval")?, time("timeout")?);
+    let stray =
+        [("interval", interval.is_some()), ("timeout", timeout.is_some())].into_iter().find(|(_, given)| *given);
+    match (command, pool, stray) {
+        (Some(command), Some((name, _)), _) => {
+            let (interval, timeout) = (interval.unwrap_or(Meter::INTERVAL), timeout.unwrap_or(Meter::TIMEOUT));
+            Ok(Some((name, Meter { command, interval, timeout })))
+        }
+        (Some(_), None, _) => {
+            let said = "`command` is for what the whole system has: consumable = true and host_level = false";
+            Err(section.wrong_at("command", said.to_string()))
+        }
+        (None, _, Some((key, _))) => {
+            Err(section.wrong_at(key, format!("`{key}` is for a `command`, and there is none")))
+        }
+        (None, _, None) => Ok(None),
+    }
+}
+
 fn parsed<T: FromStr>(value: &DeValue) -> Option<T> {
     value.as_str()?.parse().ok()
 }
@@ -74,6 +100,8 @@ mod tests {
     use crate::model::config::Config;
     use crate::model::node::{Adjust, NodeSharing};
     use crate::model::policy::Access;
+    use crate::model::pool::Meter;
+    use crate::model::time::Span;
 
     #[test]
     fn the_terms_of_a_node_are_read() {
@@ -121,5 +149,25 @@ mod tests {
         );
         let said = "line 5: `total` is for what the whole system has: consumable = true and host_level = false";
         assert_eq!(refusal("total = 5"), said);
+    }
+
+    #[test]
+    fn who_is_asked_what_there_is_of_a_resource_is_read() {
+        let resource = |more: &str| {
+            Config::parse(&format!("[[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\n{more}"))
+        };
+        let pooled = |more: &str| resource(&format!("host_level = false\ntotal = 50\n{more}"));
+        let meters = |more: &str| pooled(more).unwrap().meters;
+        let meter = &meters("command = [\"/bin/free\", \"-n\"]\ninterval = \"5s\"\ntimeout = \"2s\"")[0];
+        assert_eq!((meter.0.as_str(), meter.1.command.len()), ("nuke", 2));
+        assert_eq!((meter.1.interval, meter.1.timeout), (Span::seconds(5), Span::seconds(2)));
+        assert_eq!(meters("command = \"/bin/free\"")[0].1.interval, Meter::INTERVAL);
+        assert!(meters("").is_empty());
+        let refusal = |config: Result<Config, _>| {
+            config.map(|_| ()).map_err(|error: crate::model::config::ConfigError| error.to_string()).unwrap_err()
+        };
+        assert!(refusal(pooled("command = \"free\"")).contains("absolute"));
+        assert!(refusal(pooled("interval = \"5s\"")).contains("there is none"));
+        assert!(refusal(resource("command = \"/bin/free\"")).contains("what the whole system has"));
     }
 }

@@ -1,0 +1,88 @@
+//! The record of the scheduler's looks: each is written with the next change of the spool that has a reason
+//! of its own, so that one that decides nothing costs no sync; and when somebody asks for them.
+
+use super::Schedd;
+use super::clients::Token;
+use crate::model::refusal::Refusal;
+use crate::model::trigger::CycleRecord;
+use crate::spool::commit::Change;
+use crate::wire::message::{Question, Reply};
+use std::collections::VecDeque;
+
+/// The looks that the spool does not have yet.
+pub struct Cycles {
+    last: u64,
+    unwritten: VecDeque<CycleRecord>,
+}
+
+impl Cycles {
+    /// `last` is the number of the last one that the spool has.
+    pub fn new(last: u64) -> Cycles {
+        Cycles { last, unwritten: VecDeque::new() }
+    }
+
+    /// One more; it gets its number.
+    pub fn note(&mut self, record: CycleRecord) {
+        self.last += 1;
+        self.unwritten.push_back(CycleRecord { number: self.last, ..record });
+        // What is older would be overwritten in the same transaction.
+        if self.unwritten.len() as u64 > CycleRecord::KEPT {
+            self.unwritten.pop_front();
+        }
+    }
+
+    /// The rows to write.
+    pub fn changes(&self) -> impl Iterator<Item = Change> {
+        self.unwritten.iter().cloned().map(Change::Cycle)
+    }
+
+    /// The rows are on disk.
+    pub fn written(&mut self) {
+        self.unwritten.clear();
+    }
+}
+
+impl Schedd {
+    /// `qstat --cycles`: for operators, and for whom it is his own.
+    pub(super) fn tell_cycles(&mut self, token: Token, is_privileged: bool) {
+        if !is_privileged {
+            return self.clients.answer(token, &Reply::Refused(Refusal::unauthorized()));
+        }
+        self.write_cycles();
+        if let Some((stream, caller)) = self.clients.take(token) {
+            self.readers.serve(stream, caller, Question::Cycles);
+        }
+    }
+
+    /// Writes what nothing else has had written.
+    pub(super) fn write_cycles(&mut self) {
+        let rows: Vec<Change> = self.cycles.changes().collect();
+        if rows.is_empty() || !self.reserve.is_whole() {
+            return;
+        }
+        match self.spool.commit(&rows) {
+            Ok(()) => self.cycles.written(),
+            Err(error) => tracing::warn!("the record of the cycles cannot be written now: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Time;
+    use crate::model::trigger::Triggers;
+
+    #[test]
+    fn looks_are_numbered_on_and_those_that_wait_to_be_written_are_bounded() {
+        let mut cycles = Cycles::new(7);
+        let triggers = Triggers::default();
+        let record = CycleRecord { number: 0, at: Time(1), triggers, considered: 0, started: 0, preempted: 0, took: 1 };
+        (0..CycleRecord::KEPT + 5).for_each(|_| cycles.note(record.clone()));
+        let rows: Vec<Change> = cycles.changes().collect();
+        assert_eq!(rows.len() as u64, CycleRecord::KEPT);
+        assert!(matches!(&rows[0], Change::Cycle(record) if record.number == 13), "{:?}", rows[0]);
+        cycles.written();
+        assert_eq!(cycles.changes().count(), 0);
+    }
+}

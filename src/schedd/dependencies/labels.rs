@@ -1,0 +1,48 @@
+//! What is waited for by label (Q29): decided at once by the job of that label that was submitted last, if there
+//! is one, else by any that comes so far later.
+
+use super::super::requests::Desk;
+use crate::model::depend::{Condition, Progress, Verdict, judge};
+use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::label::{Awaited, Mark};
+use crate::model::refusal::Refusal;
+
+/// No job waits for more labels than this.
+const MOST: usize = 1000;
+
+impl Desk<'_> {
+    /// Those labels that are still to be waited for by a job of this owner that asks for this; `before` is the
+    /// job, if it is altered.
+    pub(in crate::schedd) fn awaited(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        labels: &[Awaited],
+    ) -> Result<Vec<Awaited>, Refusal> {
+        let (mut awaited, had) = (Vec::new(), before.map_or(0, |job| job.life.awaits.len()));
+        if had + labels.len() > MOST {
+            return Err(Refusal::dependency(&format!("a job waits for {MOST} labels at most")));
+        }
+        for label in labels.iter().filter(|label| before.is_none_or(|job| !job.life.awaits.contains(label))) {
+            let mark = Mark::new(owner.uid, spec.process_group.as_deref(), &label.label);
+            if !self.is_met(&mark, label.condition, before.map(|job| job.id))? {
+                awaited.push(label.clone());
+            }
+        }
+        Ok(awaited)
+    }
+
+    /// Whether the last job that carries a mark has come so far, but for this one.
+    fn is_met(&self, mark: &Mark, condition: Condition, but: Option<JobId>) -> Result<bool, Refusal> {
+        let carries = |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(mark) && Some(job.id) != but;
+        // What this tick has submitted is not in the spool yet.
+        let new = self.ledger.touched().filter(carries).map(|job| job.id).max();
+        let known = self.spool.labelled(mark, but).map_err(Refusal::spool)?;
+        let Some(last) = new.max(known) else { return Ok(false) };
+        let progress = match self.ledger.job(last) {
+            Some(job) => Some(Progress::of(job)),
+            None => self.past(last)?.as_ref().map(Progress::of),
+        };
+        Ok(progress.is_some_and(|progress| judge(condition, progress) == Verdict::Met))
+    }
+}

@@ -1,0 +1,229 @@
+//! Arrays that take more where nobody else wants the room, what fails and runs again, and labels.
+
+use crate::support::sandbox::{Done, Sandbox};
+use serde_json::{Value, json};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A server named `head` with one node that takes so many jobs at once.
+fn head(slots: usize) -> Sandbox {
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    Sandbox::configured(&format!("[server]\nname = \"head\"\n[[node]]\nname = \"{node}\"\nncpus = {slots}\n"))
+}
+
+#[track_caller]
+fn refused(done: &Done, code: i32, part: &str) {
+    assert!(done.code == code && done.err.contains(part), "{done:?}");
+}
+
+/// Says when it begins and ends, with its index, and waits for a file in between: its own, or that for all.
+const NOTE: &str = "echo begin $PBS_ARRAY_INDEX >> log\n\
+                    while [ ! -e go ] && [ ! -e go.$PBS_ARRAY_INDEX ]; do sleep 0.02; done\n\
+                    echo end $PBS_ARRAY_INDEX >> log\n";
+
+/// How many ran at once, at most, as they have noted it.
+fn most_at_once(sandbox: &Sandbox) -> i32 {
+    let mut running = 0;
+    let steps = sandbox.read("log");
+    let count = |line: &str| {
+        running += if line.starts_with("begin") { 1 } else { -1 };
+        running
+    };
+    steps.lines().map(count).max().unwrap_or(0)
+}
+
+fn begun(sandbox: &Sandbox) -> usize {
+    let log = fs::read_to_string(sandbox.file("log")).unwrap_or_default();
+    log.lines().filter(|line| line.starts_with("begin")).count()
+}
+
+/// Q15: of 8 slots 2 without and 5 with expand, never 6.
+#[test]
+fn an_array_takes_what_nobody_else_wants_up_to_its_maximum() {
+    let sandbox = head(8);
+    let id = sandbox.submit(&["-J", "1-20%2"], NOTE);
+    sandbox.until("two", || (begun(&sandbox) == 2).then_some(()));
+    assert!(sandbox.job(&id)["expand"].is_null());
+    let why = sandbox.run("qstat", &["--why", &id]).ok();
+    assert!(why.contains("max_run_subjobs is 2, in use: 2"), "{why}");
+    sandbox.run("qalter", &["--expand", "5", &id]).ok();
+    sandbox.until("five", || (begun(&sandbox) == 5).then_some(()));
+    assert_eq!(sandbox.job(&id)["expand"], 5);
+    let why = sandbox.run("qstat", &["--why", &id]).ok();
+    for part in ["lets 2 subjobs run at once in its turn", "up to 5 when there is room", "in use: 5"] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&id);
+    assert_eq!((begun(&sandbox), most_at_once(&sandbox)), (20, 5));
+    for wrong in ["x", "-2", "1.5"] {
+        refused(&sandbox.run("qsub", &["-J", "1-3%1", &format!("--expand={wrong}"), "--", "true"]), 166, "expand");
+    }
+    refused(&sandbox.run("qsub", &["--expand", "5", "--", "true"]), 127, "Attribute has to be set on an array job");
+    let unlimited = sandbox.submit(&[], "#PBS -J 1-3%1\n#PBS --expand -1\ntrue\n");
+    assert_eq!(sandbox.ended(&unlimited)["expand"], "unlimited");
+}
+
+/// Q15: the array was there before, and has more than it may keep; who comes later has the next slot. A restarted
+/// schedd knows no less.
+#[test]
+fn who_waits_has_the_room_before_any_extra() {
+    let sandbox = head(4);
+    let id = sandbox.submit(&["-J", "1-20%2", "--expand=unlimited"], NOTE);
+    sandbox.until("four", || (begun(&sandbox) == 4).then_some(()));
+    let other = sandbox.submit(&[], "while [ ! -e other ]; do sleep 0.02; done\n");
+    assert_eq!(sandbox.state(&other), "Q");
+    sandbox.kill("schedd");
+    sandbox.run("qalter", &["-N", "other", &other]).ok();
+    fs::write(sandbox.file("go.1"), "").unwrap();
+    sandbox.running(&other);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(begun(&sandbox), 4, "three of the array run, and the other job");
+    fs::write(sandbox.file("other"), "").unwrap();
+    sandbox.until("a fifth", || (begun(&sandbox) == 5).then_some(()));
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&id);
+    assert_eq!(most_at_once(&sandbox), 4);
+}
+
+/// Q2: a slot goes from one element to the next in the cycle of the former's end, without any poll.
+#[test]
+fn the_next_element_has_the_slot_of_the_last_one_at_once() {
+    let sandbox = head(1);
+    let id = sandbox.submit(&["-J", "1-40"], "echo begin $(date +%s.%N) >> at; echo end $(date +%s.%N) >> at\n");
+    sandbox.ended(&id);
+    let text = sandbox.read("at");
+    let moments: Vec<(&str, f64)> =
+        text.lines().filter_map(|line| line.split_once(' ')).map(|(what, at)| (what, at.parse().unwrap())).collect();
+    let gaps = moments.windows(2).filter(|pair| pair[0].0 == "end").map(|pair| (pair[1].1 - pair[0].1) * 1000.0);
+    let mut gaps: Vec<f64> = gaps.collect();
+    gaps.sort_by(f64::total_cmp);
+    eprintln!(
+        "from the end of an element to the start of the next: {:.1} ms, 90 of 100 within {:.1} ms",
+        gaps[19], gaps[35]
+    );
+    assert_eq!(gaps.len(), 39);
+    assert!(gaps[19] < 250.0, "{gaps:?}");
+}
+
+/// Q28: the array says that it is failing, and which have failed, and fails in the end.
+#[test]
+fn an_array_shows_that_it_is_failing_and_fails_in_the_end() {
+    let sandbox = head(2);
+    let script = "date +%s.%N >> at.$PBS_ARRAY_INDEX\n[ $PBS_ARRAY_INDEX = 2 ] && exit 1\nwhile [ ! -e go ]; do sleep 0.02; done\n";
+    let id = sandbox.submit(&["-J", "1-2", "-W", "retry=2,retry_delay=1"], script);
+    let failing = sandbox.until("a failure", || {
+        let job = sandbox.job(&id);
+        job["array_indices_failed"].is_string().then_some(job)
+    });
+    assert_eq!((&failing["job_state"], &failing["array_indices_failed"]), (&json!("B"), &json!("2")));
+    let comment = failing["comment"].as_str().unwrap();
+    assert!(comment.ends_with(", failing: 1 subjob has failed"), "{comment}");
+    let times: Vec<f64> = sandbox.read("at.2").lines().map(|line| line.parse().unwrap()).collect();
+    assert!(times.len() == 3 && times.windows(2).all(|pair| pair[1] - pair[0] >= 1.0), "{times:?}");
+    fs::write(sandbox.file("go"), "").unwrap();
+    let over = sandbox.ended(&id);
+    assert_eq!((&over["Exit_status"], &over["array_indices_failed"]), (&json!(1), &json!("2")));
+    assert!(over["comment"].as_str().unwrap().ends_with(" and failed"), "{over}");
+    assert_eq!(sandbox.job(&id.replace("[]", "[2]"))["run_count"], 3);
+}
+
+/// Q27: out of the history, with a script that is still there and the next attempt.
+#[test]
+fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
+    let sandbox = head(2);
+    let script = "echo $LANAI_ATTEMPT >> done; [ -e mended ]\n";
+    let failed = sandbox.submit(&[], script);
+    let deleted = sandbox.submit(&["-h"], script);
+    assert_eq!(sandbox.ended(&failed)["Exit_status"], 1);
+    sandbox.run("qdel", &[&deleted]).ok();
+    assert_eq!(sandbox.ended(&deleted)["Exit_status"], 271);
+    refused(&sandbox.run("qrls", &[&deleted]), 35, "Job has finished");
+    refused(&sandbox.run("qalter", &["--retry", "-l", "walltime=5", &failed]), 2, "stands without other options");
+    sandbox.kill("schedd");
+    fs::write(sandbox.file("mended"), "").unwrap();
+    sandbox.run("qalter", &["--retry", &failed, &deleted]).ok();
+    sandbox.run("qrls", &[&deleted]).ok();
+    let over = [&failed, &deleted].map(|id| {
+        sandbox.until("a good end", || {
+            let job = sandbox.job(id);
+            (job["job_state"] == "F" && job["Exit_status"] == 0).then_some(job)
+        })
+    });
+    assert_eq!((&over[0]["run_count"], &over[1]["run_count"]), (&json!(2), &json!(1)));
+    let mut attempts: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
+    attempts.sort();
+    assert_eq!(attempts, ["1", "1", "2"]);
+    refused(&sandbox.run("qalter", &["--retry", &failed]), 168, "invalid for state");
+    let accounts = sandbox.run("qacct", &["-j", &failed, "-F", "json"]).ok();
+    let attempts: Value = serde_json::from_str(&accounts).unwrap();
+    assert_eq!(attempts.to_string().matches("\"attempt\":").count(), 2, "{attempts}");
+    let told = sandbox.run("tracejob", &[&failed]).ok();
+    assert!(told.contains("Job to be run once more"), "{told}");
+}
+
+#[test]
+fn elements_that_failed_or_were_deleted_run_again_when_their_array_is_retried() {
+    let sandbox = head(4);
+    let script = "echo $PBS_ARRAY_INDEX $LANAI_ATTEMPT >> done; [ -e mended ] || exit $((PBS_ARRAY_INDEX % 2))\n";
+    let id = sandbox.submit(&["-h", "-J", "1-6"], script);
+    sandbox.run("qdel", &["1[6]"]).ok();
+    sandbox.run("qrls", &[&id]).ok();
+    assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,3,5");
+    fs::write(sandbox.file("mended"), "").unwrap();
+    sandbox.run("qalter", &["--retry", "1[3]"]).ok();
+    sandbox.until("one of them", || sandbox.read("done").contains("3 2").then_some(()));
+    assert_eq!(sandbox.ended(&id)["array_indices_failed"], "1,5");
+    sandbox.run("qalter", &["--retry", &id]).ok();
+    sandbox.until("a good end", || (sandbox.ended(&id)["Exit_status"] == 0).then_some(()));
+    let mut done: Vec<String> = sandbox.read("done").lines().map(str::to_string).collect();
+    done.sort();
+    assert_eq!(done, ["1 1", "1 3", "2 1", "3 1", "3 2", "4 1", "5 1", "5 3", "6 3"]);
+    refused(&sandbox.run("qalter", &["--retry", "1[2]"]), 168, "invalid for state");
+}
+
+/// Q29, over a crash: who waits for a label goes on when a job of it has ended well.
+#[test]
+fn a_label_of_the_process_group_lets_others_go_on() {
+    let sandbox = head(4);
+    let group = ["--group", "show1"];
+    let waits = |depend: &str| sandbox.submit(&[&group[..], &["-W", &format!("depend={depend}")]].concat(), "true\n");
+    let (done, failed, complete) =
+        (waits("done-job-sim"), waits("failed-job-sim"), waits("afterany:@sim,afterok:@comp"));
+    let elsewhere = sandbox.submit(&["--group", "show2", "-W", "depend=afterok:@sim"], "true\n");
+    let job = sandbox.job(&done);
+    assert_eq!(
+        (&job["job_state"], &job["depend"], &job["process_group"]),
+        (&json!("H"), &json!("afterok:@sim"), &json!("show1"))
+    );
+    let comment = job["comment"].as_str().unwrap();
+    assert_eq!(comment, "Job held by dependency: afterok:@sim, which no job of group show1 has met yet");
+    sandbox.kill("schedd");
+    let sim = sandbox
+        .submit(&["--group", "show1", "--label", "sim"], "while [ ! -e go ]; do sleep 0.02; done; [ -e good ]\n");
+    assert_eq!(sandbox.running(&sim)["label"], "sim");
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
+    assert_eq!([&done, &complete, &elsewhere].map(|id| sandbox.state(id)), ["H", "H", "H"]);
+    assert_eq!(sandbox.job(&complete)["depend"], "afterok:@comp");
+    fs::write(sandbox.file("good"), "").unwrap();
+    let from = Instant::now();
+    sandbox.run("qalter", &["--retry", &sim]).ok();
+    assert_eq!(sandbox.ended(&done)["Exit_status"], 0);
+    eprintln!("from the retry to the end of what waited for it: {} ms", from.elapsed().as_millis());
+    let late = waits("done-job-sim");
+    assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "the last of that label has ended well");
+    sandbox.run("qalter", &["--label", "comp", &complete]).ok();
+    assert_eq!(sandbox.state(&complete), "H", "nobody meets what he waits for himself");
+    assert_eq!(sandbox.state(&elsewhere), "H");
+    sandbox.run("qrls", &["-h", "s", &elsewhere]).ok();
+    assert_eq!(sandbox.ended(&elsewhere)["Exit_status"], 0);
+    for wrong in ["afterok:@", "before:@sim", "done-job-a/b"] {
+        refused(&sandbox.run("qsub", &["-W", &format!("depend={wrong}"), "--", "true"]), 2, "illegal -W value");
+    }
+    refused(&sandbox.run("qsub", &["--label", "a b", "--", "true"]), 166, "label");
+    let many: Vec<String> = (0..1001).map(|label| format!("@l{label}")).collect();
+    let depend = format!("depend=afterok:{}", many.join(":"));
+    refused(&sandbox.run("qsub", &["-W", &depend, "--", "true"]), 206, "waits for 1000 labels at most");
+}

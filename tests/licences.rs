@@ -1,0 +1,162 @@
+//! What the whole system has, held by real jobs (Q14, Q21, G2): never more holders than there are units, and what
+//! is told from outside counts at once, and after schedd was killed.
+
+use crate::support::sandbox::Sandbox;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn node(ncpus: u32, resource: &str) -> String {
+    let host = lanai::sys::sensors::short_host_name();
+    format!(
+        "[server]\nname = \"head\"\n[[node]]\nname = \"{host}\"\nncpus = {ncpus}\n\
+         [[resource]]\nname = \"nuke\"\ntype = \"long\"\nconsumable = true\nhost_level = false\n{resource}\n"
+    )
+}
+
+/// The resource as `qstat --resources` tells it.
+#[track_caller]
+fn told(sandbox: &Sandbox) -> Value {
+    let said = sandbox.run("qstat", &["--resources", "-F", "json"]).ok();
+    let document: Value = serde_json::from_str(&said).unwrap();
+    document["Resources"][0].clone()
+}
+
+fn figures(resource: &Value) -> [i64; 5] {
+    ["total", "missing", "by_jobs", "elsewhere", "free"].map(|key| resource[key].as_i64().unwrap())
+}
+
+/// When jobs began and ended to hold a unit, in nanoseconds, in the order in which that happened.
+fn log(sandbox: &Sandbox) -> Vec<(i128, bool)> {
+    let mut lines: Vec<(i128, bool)> = fs::read_to_string(sandbox.file("held.log"))
+        .unwrap_or_default()
+        .lines()
+        .map(|line| {
+            let (what, when) = line.split_once(' ').unwrap();
+            (when.parse().unwrap(), what == "start")
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+const HOLDER: &str = "echo start $(date +%s%N) >> held.log\nsleep 0.2\necho end $(date +%s%N) >> held.log\n";
+
+#[test]
+fn g2_a_licence_of_two_units_never_has_three_holders_and_is_handed_on_at_once() {
+    const JOBS: usize = 20;
+    let sandbox = Sandbox::configured(&node(JOBS as u32, "total = 2"));
+    let ids: Vec<String> = (0..JOBS).map(|_| sandbox.submit(&["-l", "nuke=1"], HOLDER)).collect();
+    ids.iter().for_each(|id| assert_eq!(sandbox.ended(id)["Exit_status"], 0));
+    let events = log(&sandbox);
+    assert_eq!(events.len(), 2 * JOBS);
+    let (mut holders, mut most) = (0_i64, 0);
+    for (_, starts) in &events {
+        holders += if *starts { 1 } else { -1 };
+        most = most.max(holders);
+    }
+    assert_eq!((holders, most), (0, 2), "{events:?}");
+    // Ends are answered by starts, the first by the first: beyond the two that start at once.
+    let moments = |starts: bool| events.iter().filter(move |event| event.1 == starts).map(|event| event.0);
+    let waits: Vec<i128> = moments(true).skip(2).zip(moments(false)).map(|(start, end)| start - end).collect();
+    assert!(waits.iter().all(|wait| *wait > 0), "{events:?}");
+    let worst = *waits.iter().max().unwrap() as f64 / 1e6;
+    println!("from the end of one holder to the start of the next: at most {worst:.1} ms");
+    assert!(worst < 1000.0, "{worst} ms");
+    assert_eq!(figures(&told(&sandbox)), [2, 0, 0, 0, 2]);
+}
+
+#[test]
+fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
+    let sandbox = Sandbox::configured(&node(4, "total = 50\nper_host = true"));
+    let qmgr = |command: &str| sandbox.run("qmgr", &["-c", command]);
+    qmgr("set resource nuke total=50,used=10").ok();
+    assert_eq!(figures(&told(&sandbox)), [50, 0, 0, 10, 40]);
+    qmgr("set resource nuke total=40").ok();
+    let resource = told(&sandbox);
+    assert_eq!(figures(&resource), [50, 10, 0, 10, 30]);
+    assert_eq!((&resource["in_use"], &resource["kind"]), (&Value::from(20), &Value::from("license_host")));
+    let runs = sandbox.submit(&["-l", "select=4:ncpus=1", "-l", "nuke=1"], "sleep 60\n");
+    sandbox.running(&runs);
+    sandbox.until("one for its host, not four", || (told(&sandbox)["by_jobs"] == 1).then_some(()));
+    // Less than jobs have: they keep it, nothing is below zero, and nobody else starts.
+    qmgr("set resource nuke total=0").ok();
+    assert_eq!(figures(&told(&sandbox)), [50, 50, 1, 10, 0]);
+    let waits = sandbox.submit(&["-l", "select=1:ncpus=0", "-l", "nuke=1"], "true\n");
+    let why = sandbox.until("the reason", || {
+        let comment = sandbox.job(&waits)["comment"].as_str().unwrap_or_default().to_string();
+        comment.contains("nuke").then_some(comment)
+    });
+    assert!(why.contains("T: 50"), "{why}");
+    assert_eq!(sandbox.state(&runs), "R");
+    // What was told outlives schedd.
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    let after = told(&sandbox);
+    assert_eq!(figures(&after), [50, 50, 1, 10, 0]);
+    assert!(after["told"]["by"].as_str().unwrap().contains('@'), "{after}");
+    // A server that knows nothing of licenses is told no nonsense.
+    for wrong in ["total=-1", "total=x", "used=4gb", "used+=1"] {
+        assert_ne!(qmgr(&format!("set resource nuke {wrong}")).code, 0, "{wrong}");
+    }
+    assert_ne!(qmgr("set resource nosuch total=1").code, 0);
+    assert_eq!(figures(&told(&sandbox)), [50, 50, 1, 10, 0]);
+    qmgr("unset resource nuke total,used").ok();
+    assert_eq!(sandbox.ended(&waits)["Exit_status"], 0);
+    let plain = told(&sandbox);
+    assert_eq!((&plain["told"], &plain["kind"]), (&Value::Null, &Value::from("global_host")));
+    sandbox.run("qdel", &[&runs]);
+}
+
+fn say(path: &Path, words: &str) {
+    fs::write(path.with_extension("new"), words).unwrap();
+    fs::rename(path.with_extension("new"), path).unwrap();
+}
+
+#[test]
+fn q14_what_a_command_says_lets_jobs_start_and_holds_when_it_fails_and_when_schedd_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    say(&there, "0\n");
+    let command = format!("total = 5\ncommand = [\"/bin/cat\", \"{}\"]\ninterval = \"1s\"\n", there.display());
+    let sandbox = Sandbox::configured(&node(8, &command));
+    let waits = sandbox.submit(&["-l", "nuke=2"], "true\n");
+    sandbox.until("the answer", || (figures(&told(&sandbox)) == [5, 5, 0, 0, 0]).then_some(()));
+    assert_eq!(sandbox.state(&waits), "Q");
+    say(&there, "4 2\n");
+    assert_eq!(sandbox.ended(&waits)["Exit_status"], 0);
+    let cycles = sandbox.run("qstat", &["--cycles"]).ok();
+    assert!(cycles.lines().any(|line| line.ends_with("resource_free:nuke")), "{cycles}");
+    // What is no answer changes nothing, is shown, and is logged once.
+    say(&there, "many\n");
+    let fault = sandbox.until("the fault", || told(&sandbox)["fault"].as_str().map(String::from));
+    assert!(fault.contains("many"), "{fault}");
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(figures(&told(&sandbox)), [5, 1, 0, 2, 2]);
+    assert_eq!(sandbox.log().matches("does not say what there is of nuke").count(), 1, "{}", sandbox.log());
+    sandbox.kill("schedd");
+    fs::remove_file(&there).unwrap();
+    sandbox.run("schedd", &[]).ok();
+    sandbox.until("its fault", || told(&sandbox)["fault"].as_str().map(|why| assert!(why.contains("No such file"))));
+    assert_eq!(figures(&told(&sandbox)), [5, 1, 0, 2, 2]);
+    assert_eq!(told(&sandbox)["told"]["by"], "command");
+    let text = sandbox.run("qstat", &["--resources"]).ok();
+    assert!(text.contains("nuke: its command says nothing: it ends with 1"), "{text}");
+}
+
+/// A program that hangs keeps nobody waiting, and is not run twice at once.
+#[test]
+fn a_command_that_hangs_is_ended_in_time_and_schedd_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let script = format!("echo run >> {}; sleep 600", runs.display());
+    let command =
+        format!("total = 5\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\ninterval = \"1s\"\ntimeout = \"1s\"\n");
+    let sandbox = Sandbox::configured(&node(4, &command));
+    let id = sandbox.submit(&["-l", "nuke=5"], "true\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "as much as is configured is there until something else is said");
+    let fault = sandbox.until("the fault", || told(&sandbox)["fault"].as_str().map(String::from));
+    assert_eq!(fault, "it takes longer than 1 s");
+    sandbox.until("a second run", || (fs::read_to_string(&runs).unwrap().lines().count() > 1).then_some(()));
+}

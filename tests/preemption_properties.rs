@@ -1,0 +1,224 @@
+//! Properties of preemption, over clusters and jobs made up at random, with time passing: never in vain, never
+//! in a circle, nothing given twice, and everybody who may be run again comes to his end.
+
+use crate::support::cases;
+use lanai::model::job::JobId;
+use lanai::model::policy::preemption::{Mode, Preemption, Trigger, Victims};
+use lanai::model::policy::{Backfill, Filling, Order, Precedence};
+use lanai::model::preemption::Action;
+use lanai::model::time::{Span, Time};
+use lanai::sched::cycle;
+use lanai::sched::fixture::{Scene, cluster, queue};
+use lanai::sched::memory::Memory;
+use lanai::sched::plan::Plan;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A job, made up.
+#[derive(Clone, Debug)]
+struct Made {
+    at: i64,
+    chunks: i64,
+    ncpus: i64,
+    walltime: i64,
+    priority: i32,
+    express: bool,
+    protected: bool,
+    /// How long it takes to end once told.
+    stops: i64,
+}
+
+fn made() -> impl Strategy<Value = Made> {
+    let sizes = (0i64..200, 1i64..4, 1i64..4, 1i64..120, -3i32..4);
+    (sizes, any::<bool>(), prop::bool::weighted(0.15), 0i64..15).prop_map(
+        |((at, chunks, ncpus, walltime, priority), express, protected, stops)| Made {
+            at,
+            chunks,
+            ncpus,
+            walltime,
+            priority,
+            express,
+            protected,
+            stops,
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+struct Site {
+    nodes: usize,
+    trigger: Trigger,
+    victims: Victims,
+    filling: Filling,
+    exempt: i64,
+}
+
+fn site() -> impl Strategy<Value = Site> {
+    let trigger = prop::sample::select(vec![Trigger::Qube, Trigger::Levels]);
+    let victims = prop::sample::select(vec![Victims::Newest, Victims::Cheapest, Victims::Worst]);
+    let filling = prop::sample::select(vec![Filling::Skip, Filling::FirstFit, Filling::None, Filling::Preempt]);
+    (1usize..4, trigger, victims, filling, prop::sample::select(vec![0i64, 20, 60]))
+        .prop_map(|(nodes, trigger, victims, filling, exempt)| Site { nodes, trigger, victims, filling, exempt })
+}
+
+/// What became of the jobs so far.
+struct Run {
+    scene: Scene,
+    memory: Memory,
+    jobs: Vec<Made>,
+    /// Those that run, since when.
+    running: BTreeMap<u64, i64>,
+    /// Those that were told to make way: for whom, and when they are gone.
+    leaving: BTreeMap<u64, (u64, i64)>,
+    /// For whom each made way last, and when it was told.
+    made_way: BTreeMap<u64, (u64, i64)>,
+    /// For whom others made way: whom it waits for still, and when the last was gone.
+    awaited: BTreeMap<u64, (BTreeSet<u64>, Option<i64>)>,
+    done: BTreeSet<u64>,
+    exempt: i64,
+    preempted: usize,
+}
+
+impl Run {
+    fn new(site: &Site, jobs: Vec<Made>) -> Run {
+        let mut scene = cluster(&format!("{} x ncpus=4", site.nodes));
+        scene.state.set_queue(&lanai::model::queue::Queue { priority: 150, ..queue("express", true) });
+        scene.policy.precedence = Precedence { order: Order::Priority, ..Precedence::default() };
+        scene.policy.backfill = Backfill { policy: site.filling, ..Backfill::default() };
+        scene.policy.preemption = Preemption {
+            mode: Mode::Aggressive,
+            victims: site.victims,
+            exempt: Span::seconds(site.exempt),
+            ..Preemption::by(site.trigger)
+        };
+        Run {
+            scene,
+            memory: Memory::default(),
+            jobs,
+            running: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            made_way: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            done: BTreeSet::new(),
+            exempt: site.exempt,
+            preempted: 0,
+        }
+    }
+
+    fn job(&self, id: u64) -> &Made {
+        &self.jobs[id as usize - 1]
+    }
+
+    fn enqueue(&mut self, id: u64) {
+        let Made { chunks, ncpus, walltime, priority, express, protected, .. } = *self.job(id);
+        let queue = if express { "express" } else { "workq" };
+        let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} queue={queue}");
+        let mut job = self.scene.job(id, &text);
+        let spec = std::sync::Arc::make_mut(&mut job.spec);
+        (spec.priority, spec.rerunnable) = (priority, true);
+        if protected {
+            spec.other.insert("no_preempt".to_string(), "True".to_string());
+        }
+        if let Some(&(to, at)) = self.made_way.get(&id) {
+            job.life.yielding = Some(lanai::model::preemption::Yielding {
+                to: Some(JobId::job(to)),
+                cause: lanai::model::preemption::Cause::Rank,
+                action: Action::Requeue,
+                at: Time(at * 1000),
+            });
+        }
+        self.scene.state.enqueue(&job);
+    }
+
+    /// A second passes.
+    fn step(&mut self, now: i64) -> Result<(), TestCaseError> {
+        self.scene.now = Time(now * 1000);
+        let gone: Vec<u64> = self.leaving.iter().filter(|(_, (_, at))| *at <= now).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.end(id, now);
+            self.enqueue(id);
+        }
+        let over = |(id, since): (&u64, &i64)| (now >= since + self.job(*id).walltime).then_some(*id);
+        for id in self.running.iter().filter_map(over).collect::<Vec<_>>() {
+            self.end(id, now);
+            self.done.insert(id);
+        }
+        let come: Vec<u64> = (1..=self.jobs.len() as u64).filter(|id| self.job(*id).at == now).collect();
+        come.into_iter().for_each(|id| self.enqueue(id));
+        for _ in 0..100 {
+            self.scene.state.prioritise(&self.scene.policy, self.scene.now);
+            let plan = cycle::run_again(&self.scene.state, &self.scene.policy, self.scene.now, &mut self.memory);
+            prop_assert_eq!(plan.audit(&self.scene.state), Ok(()));
+            self.look(&plan, now)?;
+            if plan.starts.is_empty() && plan.preempts.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, id: u64, now: i64) {
+        self.running.remove(&id);
+        self.scene.state.vacate(JobId::job(id));
+        if let Some((to, _)) = self.leaving.remove(&id)
+            && let Some((victims, gone)) = self.awaited.get_mut(&to)
+        {
+            victims.remove(&id);
+            *gone = Some(now);
+        }
+    }
+
+    fn look(&mut self, plan: &Plan, now: i64) -> Result<(), TestCaseError> {
+        for way in &plan.preempts {
+            let (id, to) = (way.job.number, way.by.unwrap().number);
+            self.preempted += 1;
+            prop_assert!(self.running.contains_key(&id) && !self.leaving.contains_key(&id), "{} runs", id);
+            prop_assert!(!self.job(id).protected, "{} is protected", id);
+            if way.cause != lanai::model::preemption::Cause::Promise {
+                prop_assert!(now >= self.running[&id] + self.exempt, "{} has just started", id);
+            }
+            // G9: not in a circle.
+            if let Some(&(for_whom, at)) = self.made_way.get(&to) {
+                prop_assert!(for_whom != id || now >= at + self.exempt, "{} drives out {}", to, id);
+            }
+            let stops = self.job(id).stops;
+            self.leaving.insert(id, (to, now + stops.max(1)));
+            self.made_way.insert(id, (to, now));
+            self.awaited.entry(to).or_default().0.insert(id);
+        }
+        self.scene.apply(plan);
+        for start in &plan.starts {
+            let id = start.job.number;
+            self.running.insert(id, now);
+            self.awaited.remove(&id);
+        }
+        // G8: as soon as all are gone, those they made way for have started; what one leaves may be for several.
+        for (id, (victims, gone)) in &self.awaited {
+            let waits_on = self.leaving.is_empty() && victims.is_empty() && gone.is_some();
+            prop_assert!(!waits_on, "others made way for {} in vain at {}", id, now);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn who_makes_way_does_so_neither_in_vain_nor_in_a_circle_and_all_come_to_their_end(
+        site in site(),
+        jobs in prop::collection::vec(made(), 1..14),
+    ) {
+        let fits = |job: &Made| job.chunks <= site.nodes as i64 * (4 / job.ncpus);
+        let jobs: Vec<Made> = jobs.into_iter().filter(fits).collect();
+        let mut run = Run::new(&site, jobs);
+        for now in 0..6000 {
+            run.step(now)?;
+            if now > 200 && run.done.len() == run.jobs.len() {
+                break;
+            }
+        }
+        let left: Vec<u64> = (1..=run.jobs.len() as u64).filter(|id| !run.done.contains(id)).collect();
+        prop_assert!(left.is_empty(), "never done: {:?}", left);
+    }
+}
