@@ -6,19 +6,25 @@
 //! in which nothing is new, or one slot has become free, remember the one before, as in schedd. Each figure is the best of several runs, in
 //! milliseconds and as a ratio to the calibration (a walk through a map of a million entries), which
 //! tells how fast the machine was meanwhile.
+//!
+//! `cargo bench --bench cycle -- starvation` measures only what who starves costs.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use lanai::model::account::{Account, Shares};
 use lanai::model::charge::{Charge, Held, UsageRules};
-use lanai::model::job::JobId;
+use lanai::model::job::{JobId, Share};
 use lanai::model::member::Member;
-use lanai::model::policy::{Factors, Order, Precedence};
+use lanai::model::policy::{Access, Factors, Order, Precedence, Preset};
+use lanai::model::resource::Value;
 use lanai::model::time::{Span, Time};
 use lanai::sched::change::Change;
 use lanai::sched::cycle;
 use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::holdings::Claimant;
 use lanai::sched::memory::Memory;
+use lanai::sched::snapshot::Tenant;
+use lanai::sched::tenure::Tenure;
 use lanai::sched::usage::Usage;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +45,9 @@ fn main() {
     }
     let unit = milliseconds(best(calibrate));
     println!("calibration: {unit:.1} ms; {SHAPES} requests, {USERS} users");
+    if std::env::args().any(|argument| argument == "starvation") {
+        return measure_starvation(unit);
+    }
     println!(
         "{:>9} {:>8} {:>8} | {:>20} {:>20} {:>20} {:>20} {:>20}",
         "jobs", "nodes", "starts", "full", "nothing new", "looked all the same", "one slot free", "no jobs"
@@ -59,6 +68,77 @@ fn main() {
     growth("nodes", 3, 0);
     growth("nodes", 0, 4);
     measure_order(unit);
+    measure_starvation(unit);
+}
+
+/// What it takes to have somebody make way: 1,000 arrays have ten elements each on 1,000 nodes and use them up, and
+/// one more starves. First in a cycle after something has changed on one node, in which somebody makes way there;
+/// then in one where nobody may, because others have made way on all nodes a moment ago; then where a node says
+/// only what is known, which is not to start a cycle at all.
+fn measure_starvation(unit: f64) {
+    let mut scene = crowded(1_000);
+    let waiting = scene.job(0, "select=1:ncpus=1 walltime=60");
+    scene.state.enqueue(&waiting);
+    scene.state.prioritise(&scene.policy, scene.now);
+    let plan = cycle::run(&scene.state, &scene.policy, scene.now);
+    scene.state.take_over(&plan);
+    scene.now = Time(31_000);
+    let tick = |mut scene: Scene| {
+        scene.state.prioritise(&scene.policy, scene.now);
+        cycle::run_again(&scene.state, &scene.policy, scene.now, &mut Memory::default()).preempts.len()
+    };
+    let told = tick(scene.clone());
+    let relief = milliseconds(best_with(|| scene.clone(), tick));
+    scene.policy.preemption.exempt = Span::seconds(3600);
+    let futile = milliseconds(best_with(|| scene.clone(), tick));
+    let mut memory = Memory::default();
+    scene.state.prioritise(&scene.policy, scene.now);
+    again(&scene, &mut memory);
+    let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
+    scene.state.take_over(&plan);
+    let due = || usize::from(cycle::is_due(&scene.state, &scene.policy, scene.now, &memory));
+    let idle = milliseconds(best(due));
+    let shown = |time: f64| format!("{time:.4} ms ({:.5})", time / unit);
+    println!("who starves: 10000 allocations of 1000 operations on 1000 nodes, one operation starves");
+    println!(
+        "{told} makes way {}; nobody may {}; nothing has changed {}, a cycle is {}",
+        shown(relief),
+        shown(futile),
+        shown(idle),
+        if due() == 0 { "not due" } else { "due" }
+    );
+}
+
+/// So many arrays with ten elements each of one processor, one after the other on as many nodes of ten.
+fn crowded(arrays: u64) -> Scene {
+    let mut scene = cluster(&format!("{arrays} x ncpus=10"));
+    scene.policy = Preset::Ytsaurus.policy();
+    for number in 1..=arrays {
+        let job = scene.job(number, "select=1:ncpus=1 walltime=86400 array=1-10");
+        for element in 1..=10 {
+            // The elements of each array lie on ten nodes.
+            let node = format!("n{}", (number * 10 + u64::from(element) * 37) % arrays + 1);
+            let id = JobId::element(number, element);
+            scene.state.occupy(id, &[share(&node)], Tenant::of(&job, Access::Shared), Time(86_400_000));
+            scene.state.belongs_to(id, &Claimant::of(&job));
+            let (started, rerunnable) = (Time(-i64::from(element)), true);
+            scene.state.set_tenure(id, Tenure { started, rerunnable, processors: 1, ..Tenure::default() });
+        }
+    }
+    scene
+}
+
+fn share(node: &str) -> Share {
+    Share {
+        node: node.into(),
+        host: node.into(),
+        taken: vec![("ncpus".into(), Value::Long(1))],
+        cpus: vec![],
+        gpus: vec![],
+        mpiprocs: 1,
+        pooled: vec![],
+        ranks: vec![],
+    }
 }
 
 /// What it takes to know who goes first: 100,000 jobs of 500 users, who hang in 50 accounts and have all used

@@ -69,6 +69,7 @@ mod scenarios;
 mod sched_properties;
 mod shared;
 mod site_scripts;
+mod starvation_properties;
 mod support;
 mod suspend;
 mod system_priority;

@@ -3,6 +3,7 @@
 //! Accounts hang below one another; what an account has is divided among the accounts and users
 //! right below it, in proportion to their shares (F10).
 
+use super::policy::PoolTerms;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,6 +32,9 @@ pub struct Account {
     /// share each.
     #[serde(default)]
     pub users: Option<Vec<(String, Shares)>>,
+    /// What it says of itself as a pool.
+    #[serde(default)]
+    pub pool: PoolTerms,
 }
 
 /// A claim, in proportion to those beside it.

@@ -20,7 +20,7 @@ use super::hook::Hook;
 use super::hook::rites::Scripts;
 use super::limit::{Limit, Limits};
 use super::node::Terms;
-use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset};
+use super::policy::{Accrual, Backfill, FairShare, Placement, Policy, Precedence, Preemption, Preset, Starvation};
 use super::pool::{Meter, Pool};
 use super::quality::Qualities;
 use super::queue::Queue;
@@ -76,6 +76,8 @@ pub struct Config {
     pub primetime: Option<PrimeHours>,
     /// `[preemption] releases`: what a suspended job gives up until it goes on.
     pub releases: Releases,
+    /// `[preemption.starvation]`.
+    pub starvation: Starvation,
     /// `[[limit]]`.
     pub limits: Limits,
     /// The same, as the file alone has them.
@@ -416,6 +418,7 @@ impl Config {
             usage: self.usage,
             limits: self.limits_with_exemptions(),
             preemption: Preemption { releases: self.releases.0.clone(), ..self.preemption.clone() },
+            starvation: self.starvation.clone(),
         }
     }
 

@@ -25,6 +25,9 @@ pub mod preemption;
 
 mod preset;
 
+pub mod pool;
+pub mod starvation;
+
 mod turns;
 
 pub use accrual::Accrual;
@@ -33,8 +36,10 @@ pub use factors::Factors;
 pub use fair_share::FairShare;
 pub use order::{Favor, Order, Precedence};
 pub use own_say::{OwnSay, UserPriority};
+pub use pool::PoolTerms;
 pub use preemption::Preemption;
 pub use preset::Preset;
+pub use starvation::Starvation;
 pub use turns::{Tiers, Turns};
 
 /// The policy of a cycle.
@@ -67,6 +72,9 @@ pub struct Policy {
     /// Who makes way for whom.
     #[serde(default)]
     pub preemption: Preemption,
+    /// When who has less than its fair share makes others give way.
+    #[serde(default)]
+    pub starvation: Starvation,
 }
 
 impl Default for Policy {
@@ -82,6 +90,7 @@ impl Default for Policy {
             accrual: Accrual::default(),
             limits: Limits::default(),
             preemption: Preemption::default(),
+            starvation: Starvation::default(),
         }
     }
 }

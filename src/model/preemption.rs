@@ -32,6 +32,8 @@ named! {
         Level = "levels",
         /// Another has been below its fair share for too long (Y2).
         Starvation = "starvation",
+        /// Another has been for so long that it takes what is not beyond the other's fair share, too (Y9).
+        AggressiveStarvation = "aggressive_starvation",
         /// It runs on room that was lent to it, which another is promised (M34).
         Promise = "promise",
         /// Its node has less than its jobs have (Y8).
@@ -113,6 +115,7 @@ impl fmt::Display for Cause {
             Cause::Quality => "its quality of service preempts",
             Cause::Level => "it is of a higher preemption level",
             Cause::Starvation => "it has been below its fair share for too long",
+            Cause::AggressiveStarvation => "it has been below its fair share for so long that it takes of others' own",
             Cause::Promise => "it is promised that room",
             Cause::Overcommit => "the node has less than its jobs have",
             Cause::Limit => "a limit is lower than what runs",

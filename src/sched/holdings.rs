@@ -183,10 +183,15 @@ impl State {
     /// Says whose a running job is, where that was not seen when it waited.
     pub fn belongs_to(&mut self, id: JobId, claimant: &Claimant) {
         let holder = claimant.holder(&self.cluster.catalog);
-        let Some(running) = self.running.get_mut(&id).filter(|it| it.holder.as_ref() != Some(&holder)) else { return };
+        if self.running.get(&id).is_none_or(|running| running.holder.as_ref() == Some(&holder)) {
+            return;
+        }
+        self.strike(id);
+        let Some(running) = self.running.get_mut(&id) else { return };
         let (until, before) = (running.until, running.holder.replace(holder.clone()));
         before.into_iter().for_each(|before| self.holdings.leave(id, &before, until, &self.cluster.catalog));
         self.holdings.enter(id, &holder, until, &self.cluster.catalog);
+        self.enroll(id);
         self.edition += 1;
     }
 

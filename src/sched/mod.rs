@@ -181,6 +181,8 @@ mod limited;
 mod suspended;
 
 mod resuming;
+// Who has less than its fair share for too long?
+pub mod starvation;
 
 // Who may use what reservations set aside?
 mod admission;

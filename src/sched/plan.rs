@@ -6,6 +6,7 @@ use super::eligible::Eligible;
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
 use super::snapshot::State;
+use super::starvation::Starving;
 use crate::model::job::{JobId, Share};
 use crate::model::preemption::{self, Action};
 pub use crate::model::promise::Cause;
@@ -114,6 +115,8 @@ pub struct Plan {
     pub next: Option<Time>,
     /// How many jobs were looked at; the others shared a refusal.
     pub considered: usize,
+    /// Since when who has less than their fair shares, where the policy heeds that.
+    pub starving: Option<Starving>,
     /// Resources of which nodes may be given more than they have, because only what is in use counts (M7).
     pub by_use: Vec<usize>,
 }
@@ -131,6 +134,7 @@ impl Plan {
             eligible: Eligible::default(),
             next: None,
             considered: 0,
+            starving: None,
             by_use: Vec::new(),
         }
     }

@@ -20,6 +20,8 @@ mod levels;
 
 mod repair;
 
+mod starving;
+
 mod victims;
 
 use super::ledger::Ledger;
@@ -41,6 +43,7 @@ const MOST: usize = 100;
 /// Tells running jobs to make way, as far as the policy says.
 pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let rule = ledger.preemption();
+    let mut watched = rule.has(Trigger::Starvation).then(|| starving::watch(ledger));
     if !is_wanted(rule, ledger.state) {
         return;
     }
@@ -50,7 +53,12 @@ pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
         repair::run(&mut stage, ledger);
     }
     for &trigger in &rule.triggers {
-        make_room(trigger, resolved, &mut stage, ledger);
+        match trigger {
+            Trigger::Starvation => {
+                watched.take().into_iter().for_each(|shares| starving::run(shares, resolved, &mut stage, ledger));
+            }
+            _ => make_room(trigger, resolved, &mut stage, ledger),
+        }
     }
 }
 

@@ -40,6 +40,10 @@ pub use stakes::stakes;
 // What everybody is owed of what is there now.
 pub mod pouring;
 
+mod dominant;
+
+pub use dominant::Whole;
+
 // In words.
 mod outline;
 

@@ -21,6 +21,7 @@ use super::ranks::Ranks;
 use super::shape::Shape;
 pub use super::shape::{ClassId, ClassKey, Tenancy, Tenant, User};
 use super::standing::Standing;
+use super::starvation::{Operations, Starving};
 use super::suspended::Suspended;
 use super::turns::Served;
 use super::usage::Usage;
@@ -84,6 +85,10 @@ pub struct State {
     pub(super) holdings: Holdings,
     /// What stands still and waits to go on.
     pub(super) suspended: BTreeMap<JobId, Arc<Suspended>>,
+    /// What runs, by operation.
+    pub(super) operations: Arc<Operations>,
+    /// Since when operations and pools have had less than their fair shares.
+    pub(super) starvation: Starving,
 }
 
 /// What is taken on a node.
@@ -124,6 +129,8 @@ impl State {
             limited: Limited::default(),
             holdings: Holdings::default(),
             suspended: BTreeMap::new(),
+            operations: Arc::default(),
+            starvation: Starving::default(),
         }
     }
 

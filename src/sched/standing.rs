@@ -189,6 +189,7 @@ impl State {
     /// carried out, but before anything else happens.
     pub fn take_over(&mut self, plan: &Plan) {
         self.count_bypasses(plan);
+        self.starvation = plan.starving.clone().unwrap_or_default();
         self.standing.promises = plan.bookings.iter().map(|booking| (booking.job, booking.clone())).collect();
         self.standing.fillers.extend(plan.starts.iter().filter(|start| start.preemptible).map(|start| start.job));
         self.standing.leaving.extend(plan.preempts.iter().map(|way| (way.job, (way.by, way.action))));

@@ -33,6 +33,9 @@ pub struct Tenure {
     pub walltime: Option<Span>,
     /// How many processors it has.
     pub processors: u32,
+    /// How often it has made way before.
+    #[serde(default)]
+    pub preempted: u32,
     /// What it was told in this attempt and has not done yet.
     pub told: Option<Yielding>,
     /// Whether it is suspended, or to be.
@@ -55,6 +58,7 @@ impl Tenure {
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
+            preempted: job.life.preempted,
             told: job.life.yielding.clone().filter(|told| told.at >= run.started && is_awaited(told, run)),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
@@ -110,6 +114,8 @@ impl State {
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
             processors: Held::of(&start.shares).cores,
+            // Known once it has started.
+            preempted: 0,
             told: None,
             suspended: false,
             can_stop: false,
@@ -118,11 +124,13 @@ impl State {
 
     /// Says what of a running job others ask who could have its place.
     pub fn set_tenure(&mut self, id: JobId, tenure: Tenure) {
-        let Some(running) = self.running.get_mut(&id) else { return };
-        if running.tenure.as_deref() != Some(&tenure) {
-            self.standing.note_told(id, tenure.told.as_ref());
-            running.tenure = Some(Box::new(tenure));
-            self.edition += 1;
+        if self.running.get(&id).is_none_or(|running| running.tenure.as_deref() == Some(&tenure)) {
+            return;
         }
+        self.strike(id);
+        self.standing.note_told(id, tenure.told.as_ref());
+        self.running.entry(id).and_modify(|running| running.tenure = Some(Box::new(tenure)));
+        self.enroll(id);
+        self.edition += 1;
     }
 }

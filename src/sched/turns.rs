@@ -99,16 +99,27 @@ fn by_queue(classes: &BTreeMap<ClassId, Arc<Class>>, served: &Served) -> Dealt {
     lines.iter().flat_map(of_queue).collect()
 }
 
-/// Who is of the pool that has been served worst, were all before it served.
+/// Who comes behind another of its pool comes later by no less than this.
+const STEP: f64 = 1e-9;
+
+/// Who is of the pool that has been served worst, were all before it served; in each pool the operation that has
+/// been (Y22), or who stands first in line (Y23).
 fn by_pool(classes: &BTreeMap<ClassId, Arc<Class>>, yardstick: &Yardstick) -> Dealt {
-    let mut pools =
-        PoolTurns::new(yardstick.state, &yardstick.policy.fair_share, classes.values().map(|class| &**class));
+    let all = classes.values().map(|class| &**class);
+    let mut pools = PoolTurns::new(yardstick.state, yardstick.policy, all, yardstick.now);
     let lines = in_lines(classes, |class| pools.pool_of(class));
     let mut dealt = Dealt::new();
-    for (pool, line) in &lines {
-        dealt.extend(line.iter().map(|job| {
-            let satisfaction = pools.serve(pool, job.class, job.waiting);
-            job.dealt(Merit::of(job.merit.tier(), -satisfaction))
+    for (pool, line) in lines {
+        let mut line: Vec<(f64, InLine)> =
+            line.into_iter().map(|job| (pools.place(job.place.1, job.class), job)).collect();
+        // Of equals who came first stays first.
+        line.sort_by(|(a, one), (b, other)| one.merit.cmp(&other.merit).then(a.total_cmp(b)));
+        // Who is behind in the line comes later, however satisfied the pool was before.
+        let mut least = f64::NEG_INFINITY;
+        dealt.extend(line.iter().map(|(_, job)| {
+            let satisfaction = pools.serve(&pool, job.class, job.waiting);
+            least = f64::max(least + STEP, satisfaction);
+            job.dealt(Merit::of(job.merit.tier(), -least))
         }));
     }
     dealt

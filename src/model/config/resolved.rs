@@ -17,6 +17,8 @@ mod preempting;
 
 mod server;
 
+mod starvation;
+
 mod windows;
 
 use super::Config;
@@ -74,7 +76,7 @@ impl Setting {
 }
 
 /// The sections told of that stand once, in this order.
-pub const SECTIONS: [&str; 18] = [
+pub const SECTIONS: [&str; 19] = [
     "server",
     "launch",
     "cycle",
@@ -92,6 +94,7 @@ pub const SECTIONS: [&str; 18] = [
     "backfill",
     "placement",
     "preemption",
+    "preemption.starvation",
     "primetime",
 ];
 
@@ -176,6 +179,7 @@ fn values(config: &Config, section: &str) -> Vec<Known> {
         "usage" => usage(&config.usage),
         "backfill" => backfill(&config.backfill),
         "preemption" => preempting::preemption(&config.policy().preemption),
+        "preemption.starvation" => starvation::starvation(&config.starvation),
         _ => placement(&config.placement),
     }
 }

@@ -25,6 +25,7 @@ mod scheduling;
 
 mod sharing;
 
+mod starvation;
 mod suspending;
 
 mod terms;
@@ -61,8 +62,9 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .collect::<Vec<_>>(),
     )?;
     let preset = root.read("preset", &one_of(Preset::ALL), by_name(Preset::named))?.unwrap_or_default();
-    let Policy { backfill, placement, precedence, qualities, fair_share, usage, accrual, preemption, .. } =
-        preset.policy();
+    let Policy {
+        backfill, placement, precedence, qualities, fair_share, usage, accrual, preemption, starvation, ..
+    } = preset.policy();
     let mut config = Config {
         server: ServerConfig::default(),
         launch: match root.section("launch")? {
@@ -90,6 +92,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
         fair_share: sharing::fair_share(&root, fair_share)?,
         usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
         queues: Vec::new(),
+        starvation,
         limits: Limits::default(),
         limits_of_file: Arc::default(),
         resources: each(&root, "resource", resource)?,
@@ -116,6 +119,9 @@ fn read_with_resources(config: &mut Config, root: &Section) -> Result<(), Config
         root.section("server")?.map(|section| server(&section, &resources)).transpose()?.unwrap_or_default();
     config.queues = each(root, "queue", |section| queue::queue(section, &resources))?;
     queue::check_routes(root, &config.queues())?;
+    starvation::guarantees(root, &mut config.fair_share.accounts, &resources)?;
+    config.starvation = starvation::starvation(root, &config.starvation, &resources)?;
+    starvation::check_pools(root, &config.starvation, &config.fair_share.accounts)?;
     config.limits = limits::limits(root, &resources)?;
     config.limits_of_file = config.limits.all.clone().into();
     config.precedence.qos = config.qualities.factors();

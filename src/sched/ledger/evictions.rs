@@ -6,13 +6,15 @@ use crate::model::policy::{self, Policy};
 use crate::model::preemption::Action;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
+use crate::sched::cluster::NodeIx;
 use crate::sched::limits::Books;
 use crate::sched::matching::Placement;
-use crate::sched::plan::{Booking, Preemption};
+use crate::sched::plan::{Booking, Preemption, Start};
 use crate::sched::priority::Candidate;
 use crate::sched::shape::ClassKey;
 use crate::sched::space::Space;
 use crate::sched::standing::KEPT;
+use crate::sched::starvation::Starving;
 use crate::sched::timeline::OVERDUE;
 
 impl<'s> Ledger<'s> {
@@ -100,5 +102,33 @@ impl<'s> Ledger<'s> {
     /// Whether a job was told in this cycle to make way.
     pub fn is_preempted(&self, job: JobId) -> bool {
         self.plan.preempts.iter().any(|way| way.job == job)
+    }
+
+    /// What has been started so far.
+    pub fn starts(&self) -> impl Iterator<Item = &Start> {
+        self.plan.starts.iter()
+    }
+
+    /// The jobs that were told in this cycle to make way.
+    pub fn leaving(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.plan.preempts.iter().map(|way| way.job)
+    }
+
+    /// Since when who has less than their fair shares, as far as that is known.
+    pub fn starving(&self) -> &Starving {
+        self.plan.starving.as_ref().unwrap_or(&self.state.starvation)
+    }
+
+    /// Enters since when who has less than their fair shares.
+    pub fn starve(&mut self, starving: Starving) {
+        self.plan.starving = Some(starving);
+    }
+
+    /// Others have made way on a node: until then nobody else does.
+    pub fn back_off(&mut self, ix: NodeIx, until: Time) {
+        let name = self.state.cluster.node(ix).name.clone();
+        if let Some(starving) = &mut self.plan.starving {
+            starving.backoff.insert(name, until);
+        }
     }
 }

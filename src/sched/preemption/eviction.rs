@@ -7,7 +7,7 @@
 use super::candidates::Rivalry;
 use super::victims::Exposed;
 use crate::model::job::JobId;
-use crate::model::preemption::Action;
+use crate::model::preemption::{Action, Cause};
 use crate::sched::allocation;
 use crate::sched::amounts::{Amounts, add};
 use crate::sched::cluster::{Hold, NodeIx};
@@ -16,6 +16,7 @@ use crate::sched::limits::Books;
 use crate::sched::matching::{self, Placement};
 use crate::sched::plan::{Booking, Preemption};
 use crate::sched::priority::Candidate;
+use crate::sched::shape::ChunkShape;
 use crate::sched::snapshot::State;
 use crate::sched::snapshot::{Tenancy, Tenant};
 use crate::sched::space::{Claim, Space};
@@ -85,17 +86,56 @@ impl<'s> Stage<'s> {
             let ways: Vec<(JobId, Action)> = candidates.iter().filter_map(way).collect();
             self.search(job, &ways, ledger)
         });
-        let Some(Eviction { gone, placement, claim }) = found else { return false };
+        let Some(found) = found else { return false };
+        let victims = self.carry_out(job, found, rivalry.cause(), ledger);
+        rivalry.forget(&victims);
+        true
+    }
+
+    /// The same of these alone, in their order.
+    pub fn evict_from(
+        &mut self,
+        job: Candidate<'s>,
+        ways: &[(JobId, Action)],
+        cause: Cause,
+        ledger: &mut Ledger<'s>,
+    ) -> bool {
+        let is_barred = self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some());
+        let found = if is_barred { None } else { self.search(job, ways, ledger) };
+        found.map(|found| self.carry_out(job, found, cause, ledger)).is_some()
+    }
+
+    /// Tells those that leave, and keeps their room for the other.
+    fn carry_out(
+        &mut self,
+        job: Candidate<'s>,
+        Eviction { gone, placement, claim }: Eviction,
+        cause: Cause,
+        ledger: &mut Ledger<'s>,
+    ) -> Vec<JobId> {
         gone.iter().for_each(|way| take_out(self.view(), &mut self.trial, *way));
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
         self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
-        let victims: Vec<JobId> = gone.iter().map(|(victim, _)| *victim).collect();
-        rivalry.forget(&victims);
-        let (by, cause) = (Some(job.job), rivalry.cause());
+        let victims = gone.iter().map(|(victim, _)| *victim).collect();
+        let by = Some(job.job);
         ledger.preempt(gone.into_iter().map(|(job, action)| Preemption { job, by, cause, action }));
         ledger.earmark(job, &placement);
-        true
+        victims
+    }
+
+    /// Whether a node could have room for a chunk of a job if all these made way; a node that could not is not
+    /// worth a trial.
+    pub fn could_hold(&self, ix: NodeIx, ways: &[(JobId, Action)], job: Candidate) -> bool {
+        let mut free = self.trial.room(ix).free.clone();
+        let node = self.state.cluster.node(ix);
+        for hold in ways.iter().filter_map(|(job, _)| node.tenants.get(job)) {
+            add(&mut free, &hold.taken);
+        }
+        let fits = |chunk: &ChunkShape| {
+            chunk.asked.iter().all(|&(index, amount)| free.get(index).is_none_or(|free| *free >= amount))
+        };
+        job.class.shape.chunks.iter().any(fits)
     }
 
     /// The resources of which a node would have too little still.

@@ -1,21 +1,33 @@
-//! Jobs make way where a node has less than its jobs have (Y8, G1): for nobody, until it has enough again.
+//! Jobs make way where a node has less than its jobs have, and where a pool has more than its limit allows (Y8,
+//! G1, X16): for nobody, until there is enough again.
 
 use super::eviction::Stage;
+use super::starving;
 use super::victims::{self, Exposed};
+use crate::model::job::JobId;
+use crate::model::limit::Quantity;
+use crate::model::policy::preemption::Trigger;
 use crate::model::preemption::{Action, Cause};
 use crate::sched::cluster::NodeIx;
 use crate::sched::ledger::Ledger;
 use crate::sched::plan::Preemption;
+use crate::sched::snapshot::{Running, State};
+use crate::sched::starvation;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Has those leave that came last, of each node with too little.
 pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
     let state = ledger.state;
+    shrink_pools(stage, ledger);
     let short = state.cluster.buckets().filter(|(key, _)| key.free.iter().any(|free| *free < 0));
     let nodes: Vec<NodeIx> = short.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
     if nodes.is_empty() {
         return;
     }
-    let exposed = victims::exposed(state, ledger.policy(), ledger.now);
+    let mut exposed = victims::exposed(state, ledger.policy(), ledger.now);
+    if ledger.preemption().has(Trigger::Starvation) {
+        by_right(&mut exposed, ledger);
+    }
     for ix in nodes {
         relieve(ix, &exposed, stage, ledger);
     }
@@ -35,5 +47,69 @@ fn relieve<'s>(ix: NodeIx, exposed: &[Exposed<'s>], stage: &mut Stage<'s>, ledge
             stage.leaves(one.job, action);
             ledger.preempt([Preemption { job: one.job, by: None, cause: Cause::Overcommit, action }]);
         }
+    }
+}
+
+/// Puts those first who are furthest beyond the fair shares of their operations.
+fn by_right(exposed: &mut [Exposed], ledger: &Ledger) {
+    let jobs: BTreeSet<JobId> = exposed.iter().map(|one| one.job).collect();
+    let order = starving::first_to_go(ledger, |job| jobs.contains(&job));
+    let places: BTreeMap<JobId, usize> = order.into_iter().enumerate().map(|(place, job)| (job, place)).collect();
+    exposed.sort_by_key(|one| places.get(&one.job).copied().unwrap_or(usize::MAX));
+}
+
+/// Has those leave, of each pool that runs more than its limit allows, that are furthest beyond the fair shares of
+/// their operations; where those do not count, the newest.
+fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let limits = &ledger.policy().limits.all;
+    let accounts = ledger.books().map(|books| books.accounts()).unwrap_or_default();
+    let of_pools = accounts.iter().filter(|account| starvation::is_of_pools(&limits[account.place].scope));
+    let over: Vec<(&Quantity, i64, BTreeSet<JobId>)> = of_pools
+        .filter_map(|account| Some((account, account.used - account.bounds.hard?)))
+        .filter(|(_, excess)| *excess > 0)
+        .map(|(account, excess)| (&limits[account.place].quantity, excess, account.jobs().collect()))
+        .collect();
+    for (quantity, excess, jobs) in over {
+        shrink(quantity, excess, &jobs, stage, ledger);
+    }
+}
+
+fn shrink<'s>(
+    quantity: &Quantity,
+    mut excess: i64,
+    jobs: &BTreeSet<JobId>,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    let (state, policy) = (ledger.state, ledger.policy());
+    let mut exposed = victims::exposed(state, policy, ledger.now);
+    exposed.retain(|one| jobs.contains(&one.job));
+    if ledger.preemption().has(Trigger::Starvation) {
+        by_right(&mut exposed, ledger);
+    }
+    let leaving = jobs.iter().filter(|job| state.standing.is_leaving(**job) || ledger.is_preempted(**job));
+    excess -= leaving.filter_map(|job| counts(quantity, state.running.get(job)?, state)).sum::<i64>();
+    for one in exposed.iter().filter(|one| !ledger.is_preempted(one.job)).cloned().collect::<Vec<_>>() {
+        if excess <= 0 {
+            return;
+        }
+        let Some(counted) = counts(quantity, one.running, state).filter(|counted| *counted > 0) else { continue };
+        let action = one.actions(policy, ledger.now).find(|action| *action != Action::Suspend);
+        if let Some(action) = action {
+            excess -= counted;
+            stage.leaves(one.job, action);
+            ledger.preempt([Preemption { job: one.job, by: None, cause: Cause::Limit, action }]);
+        }
+    }
+}
+
+/// What a running job counts for against a limit on this; None where that becomes less by itself.
+fn counts(quantity: &Quantity, running: &Running, state: &State) -> Option<i64> {
+    let holder = running.holder.as_ref()?;
+    match quantity {
+        Quantity::Jobs => Some(1),
+        Quantity::Nodes => i64::try_from(holder.chunks).ok(),
+        Quantity::Resource(name) => Some(holder.asked[state.cluster.catalog.index(name)?]),
+        Quantity::Equivalents | Quantity::ProcessorSeconds | Quantity::Seconds => None,
     }
 }

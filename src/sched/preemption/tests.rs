@@ -1,3 +1,5 @@
+//! Who makes way for whom, on small scenes.
+
 use crate::model::job::JobId;
 use crate::model::outlook::Way;
 use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};

@@ -1,110 +1,277 @@
 //! What everybody is owed of what is there now: it is poured out by shares among those who want some, and
 //! what somebody does not want goes to the others (Y20).
 
-use super::charged::Charged;
+use super::charged::{Charged, account_of};
 use super::tree::{ROOT, Tree};
+use crate::model::account::Shares;
 use crate::model::member::Member;
 use crate::model::policy::fair_share::Subject;
 use std::collections::BTreeMap;
 
-/// The fair share of each account, of 1, where each wants so much of the whole. Jobs of no account share
-/// what the root has beside the accounts, under the name of none.
-pub fn pour(tree: &Tree, wanted: &BTreeMap<Member, f64>) -> BTreeMap<String, f64> {
-    let charged = Charged::new(tree, Subject::Account, wanted);
-    let mut siblings: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for place in charged.places().filter(|&place| charged.part(place).is_some()) {
-        siblings.entry(charged.above(place)).or_default().push(place);
+/// A claim on what is poured out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Claim {
+    /// What it counts for beside others.
+    pub weight: f64,
+    /// It gets so much in any case, if there is enough.
+    pub least: f64,
+    /// And no more than this.
+    pub most: f64,
+}
+
+impl Claim {
+    /// Of somebody who wants so much and has no guarantee.
+    pub fn wanting(most: f64) -> Claim {
+        Claim { weight: 1.0, least: 0.0, most }
     }
+
+    /// So many alike, together.
+    pub fn times(self, number: u64) -> Claim {
+        let number = number as f64;
+        Claim { weight: self.weight * number, least: self.least * number, most: self.most * number }
+    }
+
+    /// What it gets where the level has come so far.
+    fn at(&self, level: f64) -> f64 {
+        (self.weight * level).clamp(self.least, self.most)
+    }
+}
+
+/// What an account says of its part of the whole: so much at least, and at most.
+pub type Bounds = (f64, f64);
+
+/// Nothing.
+pub const UNBOUNDED: Bounds = (0.0, 1.0);
+
+/// Who drinks of a pool.
+#[derive(Clone, Debug)]
+pub struct Drinker {
+    /// The account.
+    pub pool: String,
+    /// What all alike claim together.
+    pub claim: Claim,
+}
+
+/// What each has in the end, of the whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Poured {
+    /// By account. Jobs of no account share what the root has beside the accounts, under the name of none.
+    pub pools: BTreeMap<String, f64>,
+    /// By drinker, as they were given.
+    pub drinkers: Vec<f64>,
+}
+
+/// Pours the whole out: from the root to the accounts and to those who drink there, and so on below. Of an account
+/// in line the first has all it wants before the next has anything, in the order in which they are given.
+pub fn pour(
+    tree: &Tree,
+    drinkers: &[Drinker],
+    bounds: impl Fn(&str) -> Bounds,
+    is_in_line: impl Fn(&str) -> bool,
+) -> Poured {
+    let named: BTreeMap<Member, f64> =
+        drinkers.iter().map(|drinker| (Member::new(&drinker.pool, ""), drinker.claim.most)).collect();
+    let charged = Charged::new(tree, Subject::Account, &named);
+    let basin = Basin::new(&charged, drinkers, &bounds);
+    let lined: Vec<usize> =
+        charged.tree.accounts.iter().filter(|(name, _)| is_in_line(name)).map(|(_, at)| *at).collect();
     let mut owed = BTreeMap::from([(ROOT, 1.0)]);
+    let mut parts = vec![0.0; drinkers.len()];
     // Parents come before their children.
-    for (parent, children) in siblings {
-        let of_parent = owed.get(&parent).copied().unwrap_or(0.0);
-        let claims: Vec<(f64, f64)> =
-            children.iter().map(|&place| (charged.part(place).unwrap_or(0.0), charged.usage(place))).collect();
-        owed.extend(children.into_iter().zip(split(of_parent, &claims)));
+    for place in std::iter::once(ROOT).chain(charged.places()) {
+        let Some(amount) = owed.get(&place).copied() else { continue };
+        let (children, here) = (&basin.children[place], &basin.drinkers[place]);
+        if lined.contains(&place) && children.is_empty() {
+            let mut left = amount;
+            for &drinker in here {
+                parts[drinker] = drinkers[drinker].claim.most.min(left);
+                left -= parts[drinker];
+            }
+            continue;
+        }
+        let of_children = children.iter().map(|&child| basin.claims[child]);
+        let claims: Vec<Claim> = of_children.chain(here.iter().map(|&drinker| drinkers[drinker].claim)).collect();
+        let split = split(amount, &claims);
+        owed.extend(children.iter().copied().zip(split.iter().copied()));
+        here.iter().zip(&split[children.len()..]).for_each(|(&drinker, part)| parts[drinker] = *part);
     }
     // Who stands where the parent stands is owed what that is.
     let of = |place: usize| owed.get(&place).or_else(|| owed.get(&charged.above(place))).copied().unwrap_or(0.0);
     let accounts = charged.tree.accounts.iter();
-    let mut all: BTreeMap<String, f64> = accounts.map(|(name, &place)| (name.clone(), of(place))).collect();
-    all.entry(String::new()).or_insert(1.0);
-    all
+    let mut pools: BTreeMap<String, f64> = accounts.map(|(name, &place)| (name.clone(), of(place))).collect();
+    pools.entry(String::new()).or_insert(1.0);
+    Poured { pools, drinkers: parts }
 }
 
-/// Splits an amount among claims, each a weight and what is wanted at most: nobody gets more than that, and
-/// those who get less all get the same by weight.
-pub fn split(amount: f64, claims: &[(f64, f64)]) -> Vec<f64> {
-    let mut parts = vec![0.0; claims.len()];
-    let mut order: Vec<usize> = (0..claims.len()).filter(|&claim| claims[claim].0 > 0.0).collect();
-    // Who wants least by weight is the first to have enough.
-    order.sort_by(|&a, &b| (claims[a].1 / claims[a].0).total_cmp(&(claims[b].1 / claims[b].0)));
-    let (mut left, mut weights) = (amount, order.iter().map(|&claim| claims[claim].0).sum::<f64>());
-    for claim in order {
-        let (weight, wanted) = claims[claim];
-        parts[claim] = wanted.min(left * weight / weights);
-        left -= parts[claim];
-        weights -= weight;
+/// The tree with what is claimed at each place.
+struct Basin {
+    /// Of each place what it and all below it claim together.
+    claims: Vec<Claim>,
+    /// The places that have a share of each.
+    children: Vec<Vec<usize>>,
+    /// Who drinks right there.
+    drinkers: Vec<Vec<usize>>,
+}
+
+impl Basin {
+    fn new(charged: &Charged, drinkers: &[Drinker], bounds: impl Fn(&str) -> Bounds) -> Basin {
+        let count = charged.places().end;
+        let mut basin = Basin {
+            claims: vec![Claim { weight: 0.0, least: 0.0, most: 0.0 }; count],
+            children: vec![Vec::new(); count],
+            drinkers: vec![Vec::new(); count],
+        };
+        for (number, drinker) in drinkers.iter().enumerate() {
+            let place = charged.tree.accounts.get(account_of(&Member::new(&drinker.pool, ""))).copied().unwrap_or(ROOT);
+            let place = if place == ROOT || charged.part(place).is_some() { place } else { charged.above(place) };
+            basin.drinkers[place].push(number);
+        }
+        let names: BTreeMap<usize, &String> =
+            charged.tree.accounts.iter().map(|(name, &place)| (place, name)).collect();
+        for place in charged.places().rev().filter(|&place| charged.part(place).is_some()) {
+            basin.children[charged.above(place)].push(place);
+            let of_children = basin.children[place].iter().map(|&child| basin.claims[child]);
+            let all = of_children.chain(basin.drinkers[place].iter().map(|&drinker| drinkers[drinker].claim));
+            let (least, most) = all.fold((0.0, 0.0), |(least, most), claim| (least + claim.least, most + claim.most));
+            let (own_least, own_most) = names.get(&place).map_or(UNBOUNDED, |name| bounds(name));
+            let most = own_most.min(most);
+            let weight = match charged.tree.nodes[place].shares {
+                Shares::Of(shares) => shares,
+                Shares::Parent => 0.0,
+            };
+            basin.claims[place] = Claim { weight, least: own_least.max(least).min(most), most };
+        }
+        basin
     }
-    parts
+}
+
+/// Splits an amount among claims: to a level at which all that want more get the same by weight.
+pub fn split(amount: f64, claims: &[Claim]) -> Vec<f64> {
+    let claims: Vec<Claim> =
+        claims.iter().map(|claim| Claim { least: claim.least.min(claim.most), ..*claim }).collect();
+    let least: f64 = claims.iter().map(|claim| claim.least).sum();
+    if least >= amount {
+        let part = if least > 0.0 { amount.max(0.0) / least } else { 0.0 };
+        return claims.iter().map(|claim| claim.least * part).collect();
+    }
+    let level = level(amount - least, &claims);
+    claims.iter().map(|claim| claim.at(level)).collect()
+}
+
+/// How far the level comes when so much is poured in above what all get in any case. Each begins to rise where its
+/// weight has come to what it gets in any case, and ends where that is what it wants.
+fn level(mut left: f64, claims: &[Claim]) -> f64 {
+    let weighty = claims.iter().filter(|claim| claim.weight > 0.0 && claim.most > claim.least);
+    let turns = weighty
+        .flat_map(|claim| [(claim.least / claim.weight, claim.weight), (claim.most / claim.weight, -claim.weight)]);
+    let mut turns: Vec<(f64, f64)> = turns.collect();
+    turns.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut level, mut slope) = (0.0, 0.0);
+    for (turn, change) in turns {
+        let room = slope * (turn - level);
+        if slope > 0.0 && room >= left {
+            return level + left / slope;
+        }
+        left -= room;
+        level = turn;
+        slope += change;
+    }
+    // All have what they want; what is left is nobody's.
+    level
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::{Account, Shares};
+    use crate::model::account::Account;
 
     fn rounded(parts: Vec<f64>) -> Vec<f64> {
         parts.into_iter().map(|part| (part * 1e6).round() / 1e6).collect()
     }
 
+    fn claims(all: &[(f64, f64, f64)]) -> Vec<Claim> {
+        all.iter().map(|&(weight, least, most)| Claim { weight, least, most }).collect()
+    }
+
     /// Y20.
     #[test]
     fn what_somebody_does_not_want_goes_to_the_others() {
-        assert_eq!(rounded(split(1.0, &[(1.0, 0.1), (1.0, 1.0), (1.0, 1.0)])), [0.1, 0.45, 0.45]);
-        assert_eq!(rounded(split(1.0, &[(3.0, 1.0), (1.0, 1.0)])), [0.75, 0.25]);
-        assert_eq!(rounded(split(1.0, &[(3.0, 0.2), (1.0, 0.3)])), [0.2, 0.3]);
-        assert_eq!(rounded(split(1.0, &[(0.0, 1.0), (2.0, 1.0)])), [0.0, 1.0]);
+        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
+        assert_eq!(split(&[(1.0, 0.0, 0.1), (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)]), [0.1, 0.45, 0.45]);
+        assert_eq!(split(&[(3.0, 0.0, 1.0), (1.0, 0.0, 1.0)]), [0.75, 0.25]);
+        assert_eq!(split(&[(3.0, 0.0, 0.2), (1.0, 0.0, 0.3)]), [0.2, 0.3]);
+        assert_eq!(split(&[(0.0, 0.0, 1.0), (2.0, 0.0, 1.0)]), [0.0, 1.0]);
+    }
+
+    /// Y20: A has .6 in any case, B .2.
+    #[test]
+    fn what_is_guaranteed_is_there_before_anything_is_shared() {
+        let split = |all: &[(f64, f64, f64)]| rounded(split(1.0, &claims(all)));
+        assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.6, 0.4]);
+        assert_eq!(split(&[(3.0, 0.6, 1.0), (1.0, 0.2, 1.0)]), [0.75, 0.25]);
+        assert_eq!(split(&[(1.0, 0.6, 1.0), (1.0, 0.2, 1.0), (1.0, 0.0, 1.0)]), [0.6, 0.2, 0.2]);
+        assert_eq!(split(&[(1.0, 0.9, 1.0), (1.0, 0.6, 1.0)]), [0.6, 0.4], "too much is guaranteed");
+        assert_eq!(split(&[(1.0, 0.6, 0.1), (1.0, 0.0, 1.0)]), [0.1, 0.9], "nobody gets more than they want");
+        assert_eq!(split(&[(0.0, 0.3, 1.0), (1.0, 0.0, 1.0)]), [0.3, 0.7]);
+    }
+
+    fn account(name: &str, parent: Option<&str>, shares: Shares) -> Account {
+        let parent = parent.map(str::to_string);
+        Account { name: name.to_string(), parent, shares, ..Account::default() }
+    }
+
+    fn tree() -> Tree {
+        let of = Shares::Of;
+        Tree::of(&[
+            account("a", None, of(3.0)),
+            account("b", None, of(1.0)),
+            account("c", Some("a"), of(1.0)),
+            account("d", Some("a"), of(2.0)),
+            account("e", Some("d"), Shares::Parent),
+        ])
+    }
+
+    /// Some who want so much, by pool; what the pools have and what those have.
+    fn poured(drinkers: &[(&str, f64)], bounds: impl Fn(&str) -> Bounds, line: &str) -> (Vec<f64>, Vec<f64>) {
+        let drinker = |&(pool, most): &(&str, f64)| Drinker { pool: pool.to_string(), claim: Claim::wanting(most) };
+        let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
+        let poured = pour(&tree(), &drinkers, bounds, |name| name == line);
+        (rounded(["a", "b", "c", "d"].map(|name| poured.pools[name]).into()), rounded(poured.drinkers))
     }
 
     /// A pool's part is poured out among those below it.
     #[test]
     fn pools_below_pools_share_what_these_have() {
-        let account = |name: &str, parent: Option<&str>, shares: f64| Account {
-            name: name.to_string(),
-            parent: parent.map(str::to_string),
-            shares: Shares::Of(shares),
-            ..Account::default()
-        };
-        let accounts = [
-            account("a", None, 3.0),
-            account("b", None, 1.0),
-            account("c", Some("a"), 1.0),
-            account("d", Some("a"), 2.0),
-        ];
-        let wanted = [("b", 1.0), ("c", 1.0), ("d", 1.0)].map(|(name, wanted)| (Member::new(name, ""), wanted));
-        let owed = pour(&Tree::of(&accounts), &wanted.into());
-        let of = |name: &str| (owed[name] * 1000.0).round() / 1000.0;
-        assert_eq!([of("a"), of("b"), of("c"), of("d")], [0.75, 0.25, 0.25, 0.5]);
+        let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
+        assert_eq!(poured(&all, |_| UNBOUNDED, "").0, [0.75, 0.25, 0.25, 0.5]);
     }
 
-    /// Y20: whatever the weights and wishes, nobody has more than they want, those who have less have the same
-    /// by weight, and nothing is left that somebody wants.
+    /// Y20: operations of a pool share what it has; an account that stands where its parent stands is no pool.
     #[test]
-    fn those_who_want_more_have_the_same_by_weight() {
-        let numbers = [0.05, 0.2, 0.35, 1.0, 3.0];
-        let claims = |seed: usize| -> Vec<(f64, f64)> {
-            (0..4).map(|n| (numbers[(seed + n * 3) % 5], numbers[(seed / 5 + n * n) % 4])).collect()
-        };
-        for claims in (0..60).map(claims) {
-            let parts = split(1.0, &claims);
-            let level = |(part, (weight, _)): (&f64, &(f64, f64))| part / weight;
-            let highest = parts.iter().zip(&claims).map(level).fold(0.0, f64::max);
-            for (part, (weight, wanted)) in parts.iter().zip(&claims) {
-                assert!(*part <= wanted + 1e-12, "{claims:?} {parts:?}");
-                assert!(part + 1e-12 >= *wanted || part / weight + 1e-9 >= highest, "{claims:?} {parts:?}");
-            }
-            let wanted: f64 = claims.iter().map(|claim| claim.1).sum();
-            assert!((parts.iter().sum::<f64>() - wanted.min(1.0)).abs() < 1e-9, "{claims:?} {parts:?}");
-        }
+    fn operations_share_what_their_pool_has() {
+        let all = [("b", 1.0), ("b", 0.05), ("c", 1.0), ("d", 1.0), ("e", 1.0)];
+        assert_eq!(poured(&all, |_| UNBOUNDED, "").1, [0.2, 0.05, 0.25, 0.25, 0.25]);
+        let beside = [("a", 1.0), ("c", 1.0), ("d", 1.0)];
+        assert_eq!(poured(&beside, |_| UNBOUNDED, "").1, [0.25, 0.25, 0.5], "who drinks beside pools counts for one");
+    }
+
+    /// Y26: what is guaranteed, and the largest part, hold for all below.
+    #[test]
+    fn pools_have_bounds() {
+        let all = [("b", 1.0), ("c", 1.0), ("d", 1.0)];
+        let capped = |name: &str| if name == "a" { (0.0, 0.3) } else { UNBOUNDED };
+        assert_eq!(poured(&all, capped, "").0, [0.3, 0.7, 0.1, 0.2]);
+        let owed = |name: &str| if name == "b" { (0.6, 1.0) } else { UNBOUNDED };
+        assert_eq!(rounded(poured(&all, owed, "").0), [0.4, 0.6, 0.133333, 0.266667]);
+        let deep = |name: &str| if name == "c" { (0.9, 1.0) } else { UNBOUNDED };
+        assert_eq!(poured(&all, deep, "").0, [0.9, 0.1, 0.9, 0.0], "what is guaranteed below is so above");
+    }
+
+    /// Y23.
+    #[test]
+    fn in_line_the_first_has_all_it_wants() {
+        let all = [("b", 0.1), ("b", 0.1), ("b", 0.1), ("c", 1.0)];
+        assert_eq!(poured(&all, |_| UNBOUNDED, "b").1, [0.1, 0.1, 0.05, 0.75]);
+        assert_eq!(poured(&all, |_| UNBOUNDED, "").1, [0.083333, 0.083333, 0.083333, 0.75]);
     }
 }

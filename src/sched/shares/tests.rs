@@ -17,7 +17,7 @@ fn account(text: &str) -> Account {
     let user = |word: &str| word.split_once('=').map(|(user, shares)| (user.to_string(), of(shares))).unwrap();
     let users: Vec<(String, Shares)> = words.map(user).collect();
     let users = Some(users).filter(|users| !users.is_empty());
-    Account { name: name.to_string(), parent, shares: of(shares), target: None, users }
+    Account { name: name.to_string(), parent, shares: of(shares), users, ..Account::default() }
 }
 
 fn accounts(texts: &[&str]) -> Vec<Account> {

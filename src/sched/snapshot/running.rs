@@ -71,6 +71,7 @@ impl State {
             }
         }
         self.running.insert(id, running);
+        self.enroll(id);
     }
 
     /// What shares come to, node by node. A job that wants whole hosts has a hold on nothing on
@@ -97,6 +98,7 @@ impl State {
 
     /// Takes a running job off its nodes, for good or to be put on them anew.
     fn take_off(&mut self, id: JobId) -> Option<Running> {
+        self.strike(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         self.suspended.remove(&id);

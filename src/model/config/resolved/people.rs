@@ -1,6 +1,6 @@
 //! `[[qos]]` and `[[account]]`: what jobs have by whose they are.
 
-use super::{Known, list, table};
+use super::{Known, list, starvation, table};
 use crate::model::account::{Account, Shares};
 use crate::model::quality::{Grant, Named, Quality};
 use toml::Value;
@@ -44,6 +44,9 @@ pub(super) fn account(account: &Account) -> Vec<Known> {
         ("target", account.target.as_ref().map(|target| target.to_string().into())),
         ("users", users),
     ]
+    .into_iter()
+    .chain(starvation::pool(&account.pool))
+    .collect()
 }
 
 fn shares(shares: &Shares) -> Value {

@@ -147,6 +147,27 @@ const ALL_KEYS: &str = r#"
     name = "crystals"
     parent = "physics"
     shares = "parent"
+    guarantee = { ncpus = 4, mem = "1gb" }
+    max_share = 0.5
+    mode = "fifo"
+    fifo_sort = ["weight", "pending_job_count"]
+    tolerance = 0.7
+    starvation_timeout = "1m"
+    aggressive_starvation_timeout = "3m"
+    enable_aggressive_starvation = true
+    allow_aggressive_preemption = false
+    [preemption.starvation]
+    tolerance = 0.9
+    timeout = "40s"
+    aggressive_timeout = "4m"
+    enable_aggressive = true
+    allow_aggressive = false
+    aggressive_threshold = 0.3
+    preemption_threshold = 1.1
+    boundary = "keep"
+    non_preemptible_threshold = { ncpus = 2 }
+    backoff = "3s"
+    update_period = "2s"
     [[reservation]]
     name = "office"
     nodes = ["n1"]
@@ -182,7 +203,8 @@ fn every_key_is_told_with_its_line_and_means_the_same_again() {
     let line = |setting: &&Setting| matches!(setting.origin, Origin::Line(_));
     let told: BTreeSet<(&str, &str)> =
         settings.iter().filter(line).map(|setting| (setting.section, &*setting.key)).collect();
-    let sections = ["launch", "primetime", "node", "qos", "account", "reservation", "dedicated"];
+    let sections =
+        ["launch", "primetime", "node", "qos", "account", "preemption.starvation", "reservation", "dedicated"];
     for (section, keys) in KEYS.iter().filter(|(section, _)| sections.contains(section)) {
         // What a key means is told under one name.
         let own = keys.iter().filter(|key| !["max_running", "max_user_run"].contains(key));

@@ -1,6 +1,6 @@
 //! `[fairshare]` and `[[account]]`: who owns which share, and what usage makes of it.
 
-use super::{by_name, each, keys, list, one_of, text};
+use super::{by_name, each, keys, list, one_of, starvation, text};
 use crate::model::account::{Account, Shares, Target, check};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
@@ -66,6 +66,7 @@ fn account(section: &Section) -> Result<Account, ConfigError> {
         shares: section.read("shares", SHARES, shares)?.unwrap_or_default(),
         target: section.read("target", TARGET, target)?,
         users: section.read("users", USERS, users)?,
+        pool: starvation::pool(section)?,
     })
 }
 

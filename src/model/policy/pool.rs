@@ -1,0 +1,51 @@
+//! What an account says of itself as a pool: a place in the tree of those among whom the cluster is poured out,
+//! with the operations of its jobs below it (Y20). An operation is a job, or an array with all its elements.
+
+use super::starvation::Overrides;
+use crate::model::resource::ResourceList;
+use serde::{Deserialize, Serialize};
+
+/// The terms of a pool; those of one that says nothing are the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PoolTerms {
+    /// What is its own before anything is shared out by weight (Y26); nothing of resources that are not named.
+    pub guarantee: ResourceList,
+    /// The largest part of the cluster that it is owed, above 0 and at most 1 (Y26); None for all of it.
+    pub max_share: Option<f64>,
+    /// Who of its operations comes first (Y23).
+    pub mode: Mode,
+    /// By what operations stand in line, for [`Mode::Fifo`].
+    pub fifo_sort: Vec<FifoKey>,
+    /// What it says of starvation, for itself and all below it that say nothing (Y29).
+    pub starvation: Overrides,
+}
+
+impl PoolTerms {
+    /// By what operations stand in line: as the site says, else who came first.
+    pub fn line(&self) -> &[FifoKey] {
+        if self.fifo_sort.is_empty() { &[FifoKey::StartTime] } else { &self.fifo_sort }
+    }
+}
+
+named! {
+    /// Who of a pool's operations comes first (Y23).
+    Mode {
+        /// Who has least of what it is owed.
+        FairShare = "fair_share",
+        /// Who stands first in line has all it wants before the next has anything.
+        Fifo = "fifo",
+    }
+}
+
+named! {
+    /// What a line goes by (Y23).
+    FifoKey {
+        /// The highest `-p` first.
+        Weight = "weight",
+        /// Who came first.
+        StartTime = "start_time",
+        /// The fewest jobs that wait first.
+        PendingJobCount = "pending_job_count",
+    }
+}

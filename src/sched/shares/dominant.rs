@@ -1,0 +1,34 @@
+//! What amounts of many resources come to: the largest part of any that there is (Y21).
+
+use crate::sched::amounts::Amounts;
+
+/// All that there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whole(Amounts);
+
+impl Whole {
+    /// Of each resource so much.
+    pub fn new(capacity: &[i64]) -> Whole {
+        Whole(capacity.into())
+    }
+
+    /// The largest part of any resource, from 0 on.
+    pub fn part(&self, amounts: &[i64]) -> f64 {
+        let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
+        amounts.iter().zip(&*self.0).map(part).fold(0.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Y21: 1,000 of 50,000 processors and 2 of 180 TiB.
+    #[test]
+    fn the_largest_part_of_any_resource_counts() {
+        let whole = Whole::new(&[50_000, 180 << 40, 0]);
+        assert_eq!(whole.part(&[1_000, 2 << 40, 0]), 0.02);
+        assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);
+        assert_eq!(whole.part(&[0, 0, 0]), 0.0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses nothing to
+//! others; nor does anybody in a pool of which this is true, but to those in the same pool.
+
+use super::fair::{Entitled, FairShares, Party};
+use super::fasting::{Fasting, Hunger, Subject};
+use super::groups::ROUNDING;
+use crate::model::time::Time;
+
+/// What is asked for all: since when others are below, and below which satisfaction nobody loses anything.
+pub struct Shield<'a> {
+    /// What everybody is owed, and has.
+    pub shares: &'a FairShares,
+    /// Since when who has less.
+    pub fasting: &'a Fasting,
+    /// Who has less than this part of its fair share loses nothing.
+    pub threshold: f64,
+    /// When that is.
+    pub now: Time,
+}
+
+/// Whether somebody may lose something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// To nobody.
+    None,
+    /// To those in this pool.
+    Within(String),
+    /// To anybody.
+    Open,
+}
+
+impl Exposure {
+    /// Whether it is one to somebody with this pool and those above it.
+    pub fn is_to(&self, line: &[String]) -> bool {
+        match self {
+            Exposure::None => false,
+            Exposure::Within(pool) => line.contains(pool),
+            Exposure::Open => true,
+        }
+    }
+}
+
+impl Shield<'_> {
+    /// To whom somebody may lose something.
+    pub fn of(&self, victim: Party) -> Exposure {
+        if self.is_blocked(&Subject::Party(victim), self.shares.entitled(victim)) {
+            return Exposure::None;
+        }
+        let is_blocked = |pool: &&String| self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool));
+        // Who is in the lowest such pool is in all above it.
+        let blocking = self.shares.line(victim).iter().find(is_blocked);
+        blocking.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone()))
+    }
+
+    fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {
+        let is_short = entitled.is_some_and(|entitled| entitled.satisfaction() < self.threshold - ROUNDING);
+        is_short || self.shares.hunger(subject, self.fasting, self.now) != Hunger::None
+    }
+}

@@ -1,0 +1,140 @@
+//! Properties of fair shares and of who makes way for who starves, over claims and clusters made up at random.
+
+use crate::support::cases;
+use lanai::model::account::{Account, Shares};
+use lanai::model::job::JobId;
+use lanai::model::policy::starvation::Boundary;
+use lanai::model::policy::{Policy, Preset};
+use lanai::model::time::Time;
+use lanai::sched::fixture::{Scene, cluster};
+use lanai::sched::shares::Whole;
+use lanai::sched::shares::pouring::{Claim, split};
+use lanai::sched::starvation::groups::{Group, Thresholds, divide};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn a_claim() -> impl Strategy<Value = Claim> {
+    (0.01f64..8.0, 0.0f64..0.6, 0.0f64..1.0).prop_map(|(weight, least, most)| Claim { weight, least, most })
+}
+
+fn claims(least: usize) -> impl Strategy<Value = Vec<Claim>> {
+    prop::collection::vec(a_claim(), least..12)
+}
+
+fn thresholds() -> impl Strategy<Value = Thresholds> {
+    (0.0f64..0.5, 0.0f64..0.5, any::<bool>(), 0i64..4, any::<bool>()).prop_map(|(low, more, gives, spared, allow)| {
+        Thresholds {
+            aggressive: low,
+            preemption: low + more,
+            boundary: if gives { Boundary::Give } else { Boundary::Keep },
+            spared: if spared > 0 { vec![(0, spared)] } else { Vec::new() },
+            allow_aggressive: allow,
+        }
+    })
+}
+
+/// A node of so many processors that is full of jobs of these sizes, oldest first, of an account that is owed nothing;
+/// a job of another has starved for long.
+fn crowded(sizes: &[u32], needs: u32) -> Scene {
+    let all: u32 = sizes.iter().sum();
+    let mut scene = cluster(&format!("1 x ncpus={all}"));
+    scene.policy = Policy { default_walltime: scene.policy.default_walltime, ..Preset::Ytsaurus.policy() };
+    let account = |name: &str, shares| Account { name: name.into(), shares, ..Account::default() };
+    scene.policy.fair_share.accounts = vec![account("own", Shares::Of(1.0)), account("idle", Shares::Of(0.0))];
+    for (size, number) in sizes.iter().zip(1u64..) {
+        scene = scene.running(number, &format!("select=1:ncpus={size}"), "n1", 100_000);
+        scene = scene.tenured(JobId::job(number), number as i64, 0.0, |_| ());
+    }
+    let mut job = scene.job(99, &format!("select=1:ncpus={needs}"));
+    Arc::make_mut(&mut job.spec).account = Some("own".to_string());
+    scene.state.enqueue(&job);
+    let policy = scene.policy.clone();
+    scene.state.prioritise(&policy, Time(100_000));
+    scene.now = Time(100_000);
+    let plan = scene.plan();
+    assert!(plan.preempts.is_empty(), "nobody starves at once");
+    scene.apply(&plan);
+    scene.at(200)
+}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    /// Y20: nobody has more than they want, or less than is theirs; all together have what there is, or all they
+    /// want; and those who want more have the same by weight, or what is theirs in any case.
+    #[test]
+    fn those_who_want_more_have_the_same_by_weight(all in claims(1)) {
+        let parts = split(1.0, &all);
+        let least = |claim: &Claim| claim.least.min(claim.most);
+        let is_short = all.iter().map(least).sum::<f64>() > 1.0;
+        let wanted: f64 = all.iter().map(|claim| claim.most).sum();
+        prop_assert!((parts.iter().sum::<f64>() - wanted.min(1.0)).abs() < 1e-9);
+        let risen = parts.iter().zip(&all).filter(|(part, claim)| **part > least(claim) + 1e-9);
+        let highest = risen.map(|(part, claim)| part / claim.weight).fold(0.0, f64::max);
+        for (part, claim) in parts.iter().zip(&all) {
+            prop_assert!(*part <= claim.most + 1e-12);
+            prop_assert!(is_short || *part + 1e-9 >= least(claim));
+            let is_full = part + 1e-9 >= claim.most;
+            prop_assert!(is_short || is_full || part / claim.weight + 1e-6 >= highest, "{parts:?}");
+        }
+    }
+
+    /// Y20: who counts for more has no less.
+    #[test]
+    fn who_counts_for_more_has_no_less(all in claims(2), more in 0.0f64..5.0) {
+        let mut heavier = all.clone();
+        heavier[0].weight += more;
+        prop_assert!(split(1.0, &heavier)[0] + 1e-9 >= split(1.0, &all)[0]);
+    }
+
+    /// Some alike have together what each of them would have.
+    #[test]
+    fn some_alike_may_claim_together(one in a_claim(), others in claims(0), number in 1u64..9) {
+        let each: Vec<Claim> = (0..number).map(|_| one).chain(others.clone()).collect();
+        let together: Vec<Claim> = std::iter::once(one.times(number)).chain(others).collect();
+        let (each, together) = (split(1.0, &each)[0] * number as f64, split(1.0, &together)[0]);
+        prop_assert!((each - together).abs() < 1e-9, "{each} {together}");
+    }
+
+    /// Y3 to Y6: every allocation is in one group; who is older is in no group that goes before; and what is kept of
+    /// the text's rule is no more than the threshold allows, unless it is spared in any case.
+    #[test]
+    fn the_groups_are_a_partition_by_age(sizes in prop::collection::vec(1i64..4, 0..12), thresholds in thresholds()) {
+        let all: i64 = sizes.iter().sum();
+        let taken: Vec<_> = sizes.iter().map(|size| vec![*size].into_boxed_slice()).collect();
+        let age = |place: usize| (Time(place as i64), JobId::element(1, place as u32));
+        let newest_first = taken.iter().enumerate().map(|(place, taken)| (age(place), taken)).rev();
+        let together = vec![all].into_boxed_slice();
+        let whole = Whole::new(&[20]);
+        let divided = divide(newest_first, &together, &whole, &thresholds, Group::Kept);
+        prop_assert_eq!(divided.len(), sizes.len());
+        prop_assert!(divided.windows(2).all(|pair| pair[0].1 > pair[1].1 && pair[0].0 <= pair[1].0), "{:?}", divided);
+        let of = |group: Group| divided.iter().filter(move |(found, _)| *found == group);
+        let kept: i64 = of(Group::Kept).map(|(_, (at, _))| sizes[at.0 as usize]).sum();
+        let bound = if thresholds.allow_aggressive { thresholds.aggressive } else { thresholds.preemption };
+        let spared = thresholds.spared.first().map_or(0, |(_, most)| *most);
+        if thresholds.boundary == Boundary::Give {
+            prop_assert!(kept as f64 / 20.0 <= bound + 1e-9 || kept <= spared, "{kept} {thresholds:?}");
+        }
+        prop_assert!(thresholds.allow_aggressive || of(Group::Aggressively).next().is_none());
+    }
+
+    /// Y12: those that make way are enough, nobody of them can be spared, and no other would have done who is newer
+    /// than all of them; and nobody makes way where that is in vain (G8).
+    #[test]
+    fn those_who_make_way_are_enough_and_all_are_needed(sizes in prop::collection::vec(1u32..5, 1..8), needs in 1u32..12) {
+        let plan = crowded(&sizes, needs).plan();
+        let gone: Vec<u32> = plan.preempts.iter().map(|way| sizes[way.job.number as usize - 1]).collect();
+        let all: u32 = gone.iter().sum();
+        if needs > sizes.iter().sum() {
+            prop_assert!(gone.is_empty());
+            return Ok(());
+        }
+        prop_assert!(all >= needs, "{gone:?}");
+        prop_assert!(gone.iter().all(|size| all - size < needs), "{gone:?}");
+        let mut newest = 0;
+        let oldest = sizes.iter().enumerate().rev().find(|(_, size)| { newest += **size; newest >= needs });
+        let last = plan.preempts.iter().map(|way| way.job.number).min().unwrap();
+        prop_assert_eq!(oldest.map(|(place, _)| place as u64 + 1), Some(last), "the shortest run from the newest on");
+    }
+}
