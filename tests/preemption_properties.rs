@@ -120,12 +120,12 @@ impl Run {
             spec.other.insert("no_preempt".to_string(), "True".to_string());
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
-            job.life.yielding = Some(lanai::model::preemption::Yielding {
+            job.life.yielding = Some(Box::new(lanai::model::preemption::Yielding {
                 to: Some(JobId::job(to)),
                 cause: lanai::model::preemption::Cause::Rank,
                 action: Action::Requeue,
                 at: Time(at * 1000),
-            });
+            }));
         }
         self.scene.state.enqueue(&job);
     }

@@ -66,10 +66,10 @@ fn scenarios_are_named_after_their_rules() {
 /// The rules that the five systems Lanai has learned from state themselves.
 const STATED: &[&str] = &[
     "Q1", "Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q9", "Q10", "Q11", "Q12", "Q13", "Q14", "Q15", "Q16", "M1", "M2",
-    "M3", "M4", "M5", "M6", "M8", "M9", "M10", "I1", "I2", "I2b", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11",
-    "I12", "Y1", "Y2", "Y3", "Y4", "Y5", "Y6", "Y7", "Y8", "Y9", "Y10", "Y11", "Y12", "Y13", "Y14", "Y15", "Y16", "Y17",
-    "Y18", "Y19", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F13", "F14", "F15", "F18", "F19",
-    "F20",
+    "M3", "M4", "M5", "M6", "M8", "M9", "M10", "I1", "I2", "I2b", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10",
+    "I11", "I12", "Y1", "Y2", "Y3", "Y4", "Y5", "Y6", "Y7", "Y8", "Y9", "Y10", "Y11", "Y12", "Y13", "Y14", "Y15",
+    "Y16", "Y17", "Y18", "Y19", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F13", "F14",
+    "F15", "F18", "F19", "F20",
 ];
 
 /// F17 alone has none: a scenario has one scheduler, and nested ones are tried live (`nested`).

@@ -113,14 +113,9 @@ impl Teller<'_> {
             Event::Held { holds, by } => self.asked("held", format!("Holds {holds} set"), by),
             Event::Released { holds, by } => self.asked("released", format!("Holds {holds} released"), by),
             Event::Due => self.say(Server, "sched", "due", "Its time has come: it may start"),
-            Event::Altered { by, attributes } => {
-                self.asked("altered", format!("Job Modified ({})", attributes.join(", ")), by);
-            }
+            Event::Altered { by, attributes } => self.altered(by, attributes),
             Event::Moved { by, from, to } => self.asked("moved", format!("Job moved from queue {from} to {to}"), by),
-            Event::Reordered { by, with } => {
-                let other = with.full(&self.server.name);
-                self.asked("reordered", format!("Place in the order changed for that of {other}"), by);
-            }
+            Event::Reordered { by, with } => self.reordered(by, *with),
             Event::Shoved { by } => self.asked("shoved", "Job to be looked at now", by),
             Event::RunWanted { by } => self.asked("run_wanted", "Job to be run at once", by),
             Event::Messaged { by, output, errors } => {
@@ -173,6 +168,15 @@ impl Teller<'_> {
             | Event::RivalBegan { .. }
             | Event::RivalReturned { .. } => self.tell_of_bonds(event),
         }
+    }
+
+    fn altered(&mut self, by: &str, attributes: &[String]) {
+        self.asked("altered", format!("Job Modified ({})", attributes.join(", ")), by);
+    }
+
+    fn reordered(&mut self, by: &str, with: JobId) {
+        let other = with.full(&self.server.name);
+        self.asked("reordered", format!("Place in the order changed for that of {other}"), by);
     }
 
     fn preempted(&mut self, to: Option<JobId>, cause: preemption::Cause, action: Action) {

@@ -414,7 +414,7 @@ pub struct Life {
     pub preempted: u32,
     /// For whom it made way last, and how.
     #[serde(default)]
-    pub yielding: Option<Yielding>,
+    pub yielding: Option<Box<Yielding>>,
 }
 
 /// One attempt: where it runs and what is known of it.

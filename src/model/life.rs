@@ -129,16 +129,8 @@ impl Job {
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
             Event::Shoved { .. } => self.life.not_before = None,
-            Event::Launched { attempt, session, boot } => {
-                if let Some(run) = self.run(*attempt) {
-                    (run.session, run.boot, run.silent) = (Some(*session), Some(boot.clone()), false);
-                }
-            }
-            Event::StartTimedOut { attempt, .. } => {
-                if self.run(*attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
-                    self.life.want = Want::Anew;
-                }
-            }
+            Event::Launched { attempt, session, boot } => self.launched(*attempt, *session, boot),
+            Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
             Event::SuspendWanted { .. }
             | Event::Suspended { .. }
             | Event::ResumeWanted { .. }
@@ -178,6 +170,18 @@ impl Job {
         self.accrue(moment);
     }
 
+    fn launched(&mut self, attempt: Attempt, session: u32, boot: &str) {
+        if let Some(run) = self.run(attempt) {
+            (run.session, run.boot, run.silent) = (Some(session), Some(boot.to_string()), false);
+        }
+    }
+
+    fn give_up_start(&mut self, attempt: Attempt) {
+        if self.run(attempt).is_some_and(|run| run.session.is_none()) && self.life.want == Want::Run {
+            self.life.want = Want::Anew;
+        }
+    }
+
     fn put_back(&mut self, by: &str) {
         if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
             self.life.want = Want::Requeue(by.to_string());
@@ -212,7 +216,7 @@ impl Job {
             Action::Checkpoint | Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
             Action::Delete => self.delete(by, false, moment),
         }
-        self.life.yielding = Some(yielding);
+        self.life.yielding = Some(Box::new(yielding));
     }
 
     /// It waits for no other job any more.

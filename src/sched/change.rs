@@ -52,7 +52,7 @@ pub enum Change<'a> {
     /// What of dedicated and prime time lies ahead.
     SiteTime(Cow<'a, SiteTime>),
     /// A job is a candidate and holds nothing.
-    Waits(Cow<'a, Job>),
+    Waits(Box<Cow<'a, Job>>),
     /// A candidate accrues something else than before.
     Accrues(JobId, Eligibility),
     /// A job holds its allocation.
@@ -71,7 +71,7 @@ pub enum Change<'a> {
         inside: Option<String>,
         /// Whose it is, and what it asked for, where limits count it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        claimant: Option<Claimant>,
+        claimant: Option<Box<Claimant>>,
         /// What counts where another could have its place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tenure: Option<Box<Tenure>>,
@@ -119,12 +119,12 @@ impl<'a> Change<'a> {
                 tenant: Tenant::of(job, policy.placement.access),
                 until: end_of(job, run, policy),
                 inside: None,
-                claimant: Some(Claimant::of(job)),
+                claimant: Some(Box::new(Claimant::of(job))),
                 tenure: Tenure::of(job).map(Box::new),
                 beyond: job.spec.max_run_subjobs.filter(|_| run.extra),
                 waits: (job.waits_to_go_on() && run.is_still()).then(|| Box::new(Cow::Borrowed(job))),
             },
-            (None, Some(job)) if is_candidate(job) => Change::Waits(Cow::Borrowed(job)),
+            (None, Some(job)) if is_candidate(job) => Change::Waits(Box::new(Cow::Borrowed(job))),
             (None, _) => Change::Gone(id),
         }
     }

@@ -295,7 +295,7 @@ impl State {
         self.file((rank, job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| state.class_key(job));
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
-        self.standing.note_made_way(job.id, job.life.yielding.as_ref());
+        self.standing.note_made_way(job.id, job.life.yielding.as_deref());
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two

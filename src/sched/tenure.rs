@@ -59,7 +59,7 @@ impl Tenure {
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
             preempted: job.life.preempted,
-            told: job.life.yielding.clone().filter(|told| told.at >= run.started && is_awaited(told, run)),
+            told: job.life.yielding.as_deref().cloned().filter(|told| told.at >= run.started && is_awaited(told, run)),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
         })

@@ -110,7 +110,7 @@ mod tests {
         let entries = [
             Entry::Begin { resources: Cow::Owned(resources()), policy: Cow::Owned(Policy::default()) },
             Entry::Change(Change::Queue(Cow::Owned(queue("workq", true)))),
-            Entry::Change(Change::Waits(Cow::Owned(job))),
+            Entry::Change(Change::Waits(Box::new(Cow::Owned(job)))),
             Entry::Cycle {
                 now: Time(0),
                 triggers: Default::default(),
