@@ -48,6 +48,9 @@ fn a_job_that_dies_on_term_makes_way_within_a_second_and_both_are_told() {
     let told = |id: &str| sandbox.run("tracejob", &[id]).ok();
     assert!(told(&low).contains(&format!("Job preempted: put back into the queue for job {high}")), "{}", told(&low));
     assert!(told(&high).contains(&format!("Room is made for it by job {low}")), "{}", told(&high));
+    let accounts = sandbox.run("qacct", &["-j", &low, "-F", "json"]).ok();
+    let told = [format!("\"made_way_for\":\"{high}\""), "\"made_way_by\":\"requeue\"".to_string()];
+    assert!(told.iter().all(|told| accounts.replace(":\t", ":").contains(told)), "{accounts}");
     sandbox.ended(&high);
     std::fs::write(sandbox.file("go"), "").unwrap();
     let ended = sandbox.ended(&low);

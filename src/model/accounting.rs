@@ -5,6 +5,7 @@
 
 use super::charge::Held;
 use super::job::{Attempt, JobId, Usage};
+use super::preemption::Yielding;
 use super::resource::Value;
 use super::select::Request;
 use super::time::{Span, Wall};
@@ -37,6 +38,9 @@ pub struct Entry {
     pub core_ms: i64,
     /// How much of that is charged (X24).
     pub factor: f64,
+    /// For whom it made way, if it ended so or stood still meanwhile, and how.
+    #[serde(default)]
+    pub made_way: Option<Box<Yielding>>,
 }
 
 /// Who had an attempt, and in whose name. What was not said is empty.
@@ -327,6 +331,7 @@ mod tests {
             used: Usage { walltime: Span(hour), cput: Span(hour), mem_kb: 1000, vmem_kb: 0, ncpus: 2 },
             core_ms: 2 * hour,
             factor: 1.0,
+            made_way: None,
         }
     }
 

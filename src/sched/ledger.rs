@@ -474,6 +474,7 @@ impl<'s> Ledger<'s> {
     /// The plan.
     pub fn close(mut self) -> Plan {
         debug_assert_eq!(self.plan.audit(self.state), Ok(()));
+        self.look_again_when_room_is_free();
         throttling::tell_stopped(self.state, &mut self.plan);
         threshold::tell_low(self.state, self.policy, &mut self.plan);
         if let Some(limits) = &mut self.limits {

@@ -71,6 +71,7 @@ impl Desk<'_> {
             used: Usage { walltime: length, ..attempt.map(|(_, used)| used).unwrap_or_default() },
             core_ms: length.0.saturating_mul(kept.cores.into()).saturating_add(released),
             factor: charging::factor(self.setup, job),
+            made_way: run.and_then(|run| job.life.yielding.clone().filter(|_| job.makes_way(run))),
         };
         Row::Entry(self.now, Box::new(entry))
     }

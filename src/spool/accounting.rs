@@ -1,8 +1,10 @@
 //! The accounts, as the spool keeps them: one row for each attempt that is over, which outlives its job's.
 
 use super::{Spool, SpoolError, load};
-use crate::model::accounting::{End, Entry, Parties, Stamps};
+use crate::model::accounting::{Asked, End, Entry, Parties, Stamps};
+use crate::model::charge::Held;
 use crate::model::job::{JobId, Usage};
+use crate::model::preemption::Yielding;
 use crate::model::time::{Span, Time};
 use rusqlite::{Row, Transaction, params};
 
@@ -50,7 +52,7 @@ pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Resul
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
         max(?13, coalesce((SELECT max(ended) FROM accounting WHERE job = ?1 AND idx = ?2), ?13)),
         ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)";
-    let Entry { job, attempt, name, of, stamps, end, places, asked, held, used, core_ms, factor } = entry;
+    let Entry { job, attempt, name, of, stamps, end, places, asked, held, used, core_ms, factor, made_way } = entry;
     transaction.prepare_cached(sql)?.execute(params![
         load::number(*job),
         load::index(*job),
@@ -78,9 +80,20 @@ pub(super) fn write(transaction: &Transaction, at: Time, entry: &Entry) -> Resul
         held.gpus,
         core_ms.min(&MOST),
         factor,
-        serde_json::to_string(&(asked, held, places))?,
+        serde_json::to_string(&(asked, held, places, made_way))?,
     ])?;
     Ok(())
+}
+
+/// What `more` holds.
+type More = (Asked, Held, Vec<(String, u32)>, Option<Box<Yielding>>);
+
+/// Reads that; entries of earlier versions do not say for whom a job made way.
+fn told(more: &str) -> Result<More, serde_json::Error> {
+    serde_json::from_str(more).or_else(|_| {
+        let (asked, held, places) = serde_json::from_str(more)?;
+        Ok((asked, held, places, None))
+    })
 }
 
 /// SQLite's integers are signed.
@@ -100,7 +113,7 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
     let (number, index): (u64, i64) = (row.get(0)?, row.get(1)?);
     let more = row.get_ref(23)?.as_str().map_err(rusqlite::Error::from)?;
-    let (asked, held, places) = serde_json::from_str(more)?;
+    let (asked, held, places, made_way) = told(more)?;
     let (status, deleted) = (row.get::<_, Option<i32>>(14)?, row.get(15)?);
     Ok(Entry {
         job: u32::try_from(index).map_or(JobId::job(number), |index| JobId::element(number, index)),
@@ -110,6 +123,7 @@ pub(super) fn entry(row: &Row) -> Result<Entry, SpoolError> {
         stamps: Stamps { submitted: row.get(10)?, eligible: row.get(11)?, began: row.get(12)?, ended: row.get(13)? },
         end: status.map(|status| End { status, deleted }),
         places,
+        made_way,
         asked,
         held,
         used: Usage {
@@ -133,4 +147,21 @@ fn parties(row: &Row) -> Result<Parties, SpoolError> {
         queue: row.get(8)?,
         qos: row.get(9)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::preemption::{Action, Cause};
+
+    #[test]
+    fn entries_of_earlier_versions_are_read() {
+        let (asked, held, places) = (Asked::default(), Held::default(), vec![("n1".to_string(), 2)]);
+        let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
+        assert_eq!(told(&before).unwrap().3, None);
+        let yielding = Yielding { to: None, cause: Cause::Limit, action: Action::Requeue, at: Time(5) };
+        let now = serde_json::to_string(&(asked, held, &places, Some(&yielding))).unwrap();
+        assert_eq!(told(&now).unwrap().3.as_deref(), Some(&yielding));
+        assert_eq!(told(&now).unwrap().2, places);
+    }
 }

@@ -93,6 +93,7 @@ fn csv_head(server: &str) -> String {
         used: Usage::default(),
         core_ms: 0,
         factor: 0.0,
+        made_way: None,
     };
     cell::csv_head(&fields(&nothing, server))
 }
@@ -152,6 +153,7 @@ pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
     let (of, stamps, asked, held, used) = (&entry.of, &entry.stamps, &entry.asked, &entry.held, &entry.used);
     let text = |text: &String| Cell::Text(text.clone());
     let group = user::group_name(of.gid);
+    let made_way_for = entry.made_way.as_ref().and_then(|told| told.to).map(|job| job.full(server));
     let places = entry.places.iter().map(|(host, cores)| (host.as_str(), i64::from(*cores)));
     vec![
         ("job", Cell::Text(entry.job.full(server))),
@@ -171,6 +173,8 @@ pub fn fields(entry: &Entry, server: &str) -> Vec<Field> {
         ("exit_status", Cell::or_nothing(entry.end.map(|end| end.status.into()), Cell::Count)),
         ("deleted", Cell::Flag(entry.end.is_some_and(|end| end.deleted))),
         ("requeued", Cell::Flag(entry.end.is_none())),
+        ("made_way_for", Cell::Text(made_way_for.unwrap_or_default())),
+        ("made_way_by", Cell::Text(entry.made_way.as_ref().map_or("", |told| told.action.name()).to_string())),
         ("exec_host", Cell::Text(place::slots(places))),
         ("nodes", Cell::Count(held.nodes.into())),
         ("select", text(&asked.select)),

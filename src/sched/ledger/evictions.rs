@@ -87,6 +87,22 @@ impl<'s> Ledger<'s> {
         });
     }
 
+    /// Room that is kept for somebody who does not come is free when that is over; at once, if it is not room
+    /// any more that he waits for.
+    pub(super) fn look_again_when_room_is_free(&mut self) {
+        let is_told = |job: JobId| {
+            let mut starts = self.plan.starts.iter().map(|start| start.job);
+            self.plan.bookings.iter().any(|booking| booking.job == job) || starts.any(|start| start == job)
+        };
+        let standing = &self.state.standing;
+        let had = standing.promises().filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
+        let forfeited = had.filter(|booking| standing.earmark(booking.job, self.now).is_some());
+        let forfeited = forfeited.map(|_| self.now + Span(1));
+        let kept = self.plan.bookings.iter().filter_map(|booking| booking.earmark);
+        let next = forfeited.chain(kept).min();
+        next.into_iter().for_each(|moment| self.plan.look_again(moment));
+    }
+
     /// A further look could help then.
     pub fn look_again_at(&mut self, moment: Time) {
         self.plan.look_again(moment.max(self.now + Span(1)));

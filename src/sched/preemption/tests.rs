@@ -129,6 +129,11 @@ fn room_is_not_kept_for_ever() {
     make_way(&mut scene, &plan);
     scene.state.set_queue(&queue("workq", false));
     scene.state.set_queue(&queue("other", true));
+    let plan = scene.plan();
+    assert_eq!(plan.next, Some(Time(100_001)), "it waits for its queue, and no more for room");
+    let mut forfeited = scene.clone().queued(3, "select=1:ncpus=1 queue=other");
+    forfeited.apply(&plan);
+    assert_eq!(forfeited.starts(), "3 on n1");
     let later = |seconds: i64| scene.clone().at(100 + seconds).queued(3, "select=1:ncpus=1 queue=other");
     assert_eq!(later(10).starts(), "");
     assert_eq!(later(61).starts(), "3 on n1");

@@ -168,6 +168,7 @@ mod tests {
             used: Usage { walltime: Span(HOUR), cput: Span(HOUR), mem_kb: 1000, vmem_kb: 2000, ncpus: 2 },
             core_ms: 2 * HOUR,
             factor: 0.5,
+            made_way: None,
         }
     }
 
