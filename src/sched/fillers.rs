@@ -22,7 +22,7 @@ impl<'s> Borrowed<'s> {
         let is_there = |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
         let left = state.standing.fillers().filter(is_there).collect();
         let mut borrowed = Borrowed { state, space: space.clone(), left };
-        let leaving = state.standing.making_way().filter(|job| state.standing.is_leaving(*job));
+        let leaving = state.standing.leaving().map(|(job, _)| job);
         let mut space = space.clone();
         leaving.for_each(|job| borrowed.shift(&mut space, job, false));
         borrowed.space = space;

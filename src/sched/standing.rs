@@ -130,6 +130,12 @@ impl Standing {
         self.fillers.iter().chain(leaving.map(|(job, _)| job)).copied()
     }
 
+    /// The running jobs that have been told to make way, each with how.
+    pub fn leaving(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
+        let awaited = self.leaving.iter().filter(|(_, way)| self.is_awaited(**way));
+        awaited.map(|(&job, &(_, action))| (job, action))
+    }
+
     /// The running jobs that leave for one of these.
     pub fn leaving_for(&self, is_meant: impl Fn(JobId) -> bool) -> impl Iterator<Item = JobId> {
         self.leaving.iter().filter(move |(_, (to, _))| to.is_some_and(&is_meant)).map(|(job, _)| *job)

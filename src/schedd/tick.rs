@@ -21,7 +21,7 @@ use crate::model::preemption::Action;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
 use crate::model::suspension::Manner;
-use crate::model::trigger::{CycleRecord, Moment, Trigger};
+use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::plan::{Plan, Preemption, Start};
 use crate::spool::SpoolError;
@@ -309,15 +309,7 @@ impl Schedd {
         self.hold_back(&mut plan);
         self.ledger.take_resumes(&plan.resumes);
         self.take_starts(&plan);
-        self.cycles.note(CycleRecord {
-            number: 0,
-            at: plan.now,
-            triggers,
-            considered: plan.considered as u64,
-            started: plan.starts.len() as u64,
-            preempted: plan.preempts.len() as u64,
-            took,
-        });
+        self.cycles.note(record(&plan, triggers, took));
         let judged = self.ledger.judge_limits(&plan);
         if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
             return false;
@@ -380,6 +372,19 @@ impl Schedd {
             reservations::of_started(&mut self.ledger, start.job);
             self.forgive(start.job);
         }
+    }
+}
+
+/// What is remembered of a cycle that took so many microseconds; its number follows when it is written.
+fn record(plan: &Plan, triggers: Triggers, took: u64) -> CycleRecord {
+    CycleRecord {
+        number: 0,
+        at: plan.now,
+        triggers,
+        considered: plan.considered as u64,
+        started: plan.starts.len() as u64,
+        preempted: plan.preempts.len() as u64,
+        took,
     }
 }
 

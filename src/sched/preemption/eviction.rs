@@ -56,8 +56,7 @@ impl<'s> Stage<'s> {
         let view = (state, releases);
         let books = ledger.books().cloned();
         let mut stage = Stage { state, releases, trial, books, awaiting: BTreeSet::new(), left: MOST };
-        let leaving: Vec<JobId> = state.standing.making_way().filter(|job| state.standing.is_leaving(*job)).collect();
-        leaving.into_iter().for_each(|job| take_out(view, &mut stage.trial, (job, Action::Requeue)));
+        state.standing.leaving().for_each(|way| take_out(view, &mut stage.trial, way));
         ledger.preempted().for_each(|way| take_out(view, &mut stage.trial, way));
         let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
         due.for_each(|booking| stage.keep_place(booking));

@@ -18,6 +18,8 @@ pub struct Levels<'s> {
     policy: &'s Policy,
     /// What counts against limits with all that runs, if any level asks.
     books: Option<Books<'s>>,
+    /// What the levels name beside the normal one.
+    named: BTreeSet<Condition>,
     /// The members that have used more than their share, if any level asks.
     sated: BTreeSet<Member>,
     tree: Tree,
@@ -40,6 +42,7 @@ impl<'s> Levels<'s> {
             state,
             policy,
             books: books.filter(|_| has_limits).cloned(),
+            named: levels.iter().flatten().copied().filter(|condition| *condition != Condition::Normal).collect(),
             sated: if has_shares { sated(state, policy, now) } else { BTreeSet::new() },
             tree: Tree::of(&policy.fair_share.accounts),
             over: BTreeMap::new(),
@@ -57,8 +60,8 @@ impl<'s> Levels<'s> {
         match condition {
             // Whom nothing else puts into a level.
             Condition::Normal => {
-                let others: BTreeSet<Condition> = self.policy.preemption.levels.iter().flatten().copied().collect();
-                others.into_iter().all(|other| other == Condition::Normal || !self.holds(other, who, waited))
+                let others: Vec<Condition> = self.named.iter().copied().collect();
+                !others.into_iter().any(|other| self.holds(other, who, waited))
             }
             Condition::Express => {
                 let queue = self.state.queues.get(&who.queue);

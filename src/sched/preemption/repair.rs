@@ -25,6 +25,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
         return;
     }
     let mut exposed = victims::exposed(state, ledger.policy(), ledger.now);
+    exposed.retain(|one| !one.tenure.protected);
     if ledger.preemption().has(Trigger::Starvation) {
         by_right(&mut exposed, ledger);
     }
@@ -35,7 +36,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
 
 /// Nobody is asked to leave who takes nothing of what there is too little of.
 fn relieve<'s>(ix: NodeIx, exposed: &[Exposed<'s>], stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
-    for one in exposed.iter().filter(|one| !one.tenure.protected && one.running.nodes.contains(&ix)) {
+    for one in exposed.iter().filter(|one| one.running.nodes.contains(&ix)) {
         let Some(missing) = stage.missing(ix) else { return };
         let hold = ledger.state.cluster.node(ix).tenants.get(&one.job);
         if !hold.is_some_and(|hold| missing.iter().any(|&index| hold.taken[index] > 0)) {
@@ -83,7 +84,7 @@ fn shrink<'s>(
 ) {
     let (state, policy) = (ledger.state, ledger.policy());
     let mut exposed = victims::exposed(state, policy, ledger.now);
-    exposed.retain(|one| jobs.contains(&one.job));
+    exposed.retain(|one| !one.tenure.protected && jobs.contains(&one.job));
     if ledger.preemption().has(Trigger::Starvation) {
         by_right(&mut exposed, ledger);
     }

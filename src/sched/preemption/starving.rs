@@ -278,8 +278,7 @@ fn is_alike(party: Party) -> bool {
 
 /// Those that have been told to make way.
 fn leaving(ledger: &Ledger) -> BTreeSet<JobId> {
-    let standing = &ledger.state.standing;
-    let told = standing.making_way().filter(|job| standing.is_leaving(*job));
+    let told = ledger.state.standing.leaving().map(|(job, _)| job);
     told.chain(ledger.leaving()).collect()
 }
 

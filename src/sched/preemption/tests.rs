@@ -306,6 +306,41 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     let mut repaired = shrunk;
     repaired.policy.preemption.repair = true;
     assert_eq!(preempts(&repaired), "6 for nobody; 5 for nobody");
+    assert_eq!(preempts(&also(repaired, 6, |tenure| tenure.protected = true)), "5 for nobody; 4 for nobody");
+}
+
+/// Y8, X16, Q9: of a pool that runs more than its limit allows, whoever wants to be left alone stays.
+#[test]
+fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
+    let mut scene = scene("1 x ncpus=6", Trigger::Qube);
+    scene.policy.preemption = Preemption { repair: true, ..Preemption::default() };
+    let text = "[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = { jobs = 1 }\n";
+    let policy = crate::model::config::Config::parse(text).unwrap().policy();
+    (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
+    for id in 1..=2 {
+        let mut job = scene.job(id, "select=1:ncpus=1");
+        std::sync::Arc::make_mut(&mut job.spec).account = Some("a".to_string());
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
+        scene.state.belongs_to(job.id, &crate::sched::holdings::Claimant::of(&job));
+    }
+    let scene = scene.at(100);
+    assert_eq!(preempts(&scene), "2 for nobody");
+    assert_eq!(preempts(&also(scene, 2, |tenure| tenure.protected = true)), "1 for nobody");
+}
+
+/// M45: who is to be suspended keeps its memory, and nobody counts on that.
+#[test]
+fn nobody_counts_on_what_a_job_that_is_being_suspended_keeps() {
+    let mut scene = scene("1 x ncpus=2:mem=4gb", Trigger::Qube);
+    scene.policy.preemption.actions = "S".parse().unwrap();
+    let scene = runs(scene, 5, "select=1:ncpus=1:mem=1mb", "n1", (0, -9.0));
+    let mut scene = runs(scene, 1, "select=1:ncpus=1:mem=3gb", "n1", (9, -9.0)).at(100);
+    scene = scene.queued(3, "select=1:ncpus=1:mem=1mb");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "1 for 3");
+    scene.apply(&plan);
+    assert_eq!(preempts(&scene.clone().queued(4, "select=1:ncpus=1:mem=2gb")), "");
+    assert_eq!(preempts(&scene.queued(4, "select=1:ncpus=1:mem=1mb")), "5 for 4");
 }
 
 /// `preempt_targets`.
