@@ -198,7 +198,9 @@ fn the_time_that_it_stands_still_is_none_of_its_walltime() {
     let job = sandbox.ended(&id);
     assert_eq!((&job["Exit_status"], seconds(&job)), (&json!(-29), 3), "{job}");
     let accounts = sandbox.run("qacct", &["-j", &id]).ok();
-    assert!(accounts.lines().any(|line| line.split_whitespace().eq(["walltime", "3.00s"])), "{accounts}");
+    let walltime = accounts.lines().find_map(|line| line.strip_prefix("walltime ")).map(str::trim);
+    // Not four seconds more; how late the end is noticed is the machine's.
+    assert!(walltime.is_some_and(|walltime| walltime.starts_with("3.")), "{accounts}");
 }
 
 #[test]
