@@ -81,6 +81,33 @@ fn every_rule_that_is_stated_has_a_scenario() {
     assert!(missing.is_empty(), "no scenario: {missing:?}");
 }
 
+/// The traps in what the five say, each with the scenario that shows on which side Lanai comes down.
+const TRAPS: &[(&str, &str)] = &[
+    ("a higher queue goes first, but by the printed formula does not", "I2b-the-formula-picks-low"),
+    ("fair-share before anybody has used anything is nought by nought", "I3-fair-share-of-projects"),
+    ("a priority of 300 is five hours of waiting, not five minutes", "M14-credentials"),
+    ("what is promised moves forward when somebody ends early", "M28-backfill-early-finish"),
+    ("two names of what counts as available", "M6-by-resource"),
+    ("worth as much is not worth more", "M43-flags-and-priority"),
+    ("whether the allocation that crosses a threshold is protected", "Y6-boundary-keep"),
+    ("the smallest set, or the first so many", "Y12-the-smallest-subset"),
+    ("a victim never gives back the last fifth", "Y10-starvation-ends-at-the-tolerance"),
+    ("what a perfect fair-share of .5 is of", "F12-fair-tree"),
+    ("who can only lower a factor", "F7-lowers-and-is-taken-back"),
+    ("what a job is worth once it runs", "F9-held-still-for-a-period"),
+    ("whether a star means the level itself", "Q19-restrictions"),
+    ("which end of an order of hosts comes first", "Q23-host-order"),
+    ("a large job for which nothing is kept waits for ever", "X3-easy-is-the-default"),
+    ("two jobs that drive each other out in turn", "G9-no-circle"),
+];
+
+#[test]
+fn every_trap_has_a_scenario() {
+    let is_missing = |name: &str| !root().join(format!("tests/sched/{name}.toml")).is_file();
+    let missing: Vec<_> = TRAPS.iter().filter(|(_, name)| is_missing(name)).collect();
+    assert!(missing.is_empty(), "no scenario: {missing:#?}");
+}
+
 #[test]
 fn a_scenario_gives_the_same_report_every_time() {
     for path in scenarios("tests/sched") {
