@@ -27,8 +27,11 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::Pid;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// When usage is first looked at, and how often after that.
@@ -55,6 +58,8 @@ pub struct Watch<'a> {
     warned: Option<i32>,
     /// What its owner should know.
     notes: Vec<String>,
+    /// Where what it writes is to be brought when it is over.
+    places: Vec<PathBuf>,
     /// How its first process ended, once it has.
     status: Option<End>,
     /// Why it could not start.
@@ -82,6 +87,15 @@ pub struct Watch<'a> {
     orders_seen: u64,
     /// That of an interactive job.
     terminal: Option<&'a mut Terminal>,
+}
+
+/// A job that is over.
+#[derive(Debug)]
+pub struct Watched {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where what it has written is still to be brought.
+    pub places: Vec<PathBuf>,
 }
 
 /// The job has been told to end.
@@ -112,6 +126,7 @@ impl<'a> Watch<'a> {
             guard: Guard::new(launch, fenced, began),
             warned: None,
             notes: Vec::new(),
+            places: Vec::new(),
             status: None,
             fault: None,
             errors: None,
@@ -142,7 +157,7 @@ impl<'a> Watch<'a> {
         signals: SignalFd,
         cgroup: Option<Cgroup>,
         mut meter: Meter,
-    ) -> Outcome {
+    ) -> Watched {
         let mut start = Some(start);
         while !self.over() {
             let ready = self.wait(start.as_ref(), &signals);
@@ -224,6 +239,7 @@ impl<'a> Watch<'a> {
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
+                    Ok(Word::Beside(place)) => self.places.push(OsString::from_vec(place.0).into()),
                     Ok(Word::Note(text)) => self.notes.push(text),
                     Ok(Word::Output) => self.output = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
@@ -437,7 +453,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Outcome {
+    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Watched {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the group.
         meter.total(cgroup.as_ref(), elapsed);
@@ -449,7 +465,8 @@ impl<'a> Watch<'a> {
             How::Signaled(number) if self.warned == Some(number) => self.warned,
             _ => self.sent,
         };
-        Outcome { how, sent, used, notes: self.notes, unfit: None }
+        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
+        Watched { outcome, places: self.places }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
