@@ -218,3 +218,17 @@ fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() 
     }
     assert_eq!((names(&ann.home(), "removed"), ann.read("copy")), (vec![], "text\n".to_string()));
 }
+
+/// What root could do and its owner cannot is not done.
+#[test]
+fn output_is_brought_to_its_place_by_its_owner() {
+    let Some([ann]) = people("owner") else { return };
+    let sandbox = shared(&roomy());
+    ann.shell(&sandbox, "mkdir shut").ok();
+    let id = ann.submit(&sandbox, &["-j", "oe", "-o", "shut/log"], "echo text; chmod 500 ~/shut");
+    let job = sandbox.ended(&id);
+    let part = format!("shut/log.{}.part", number(&id));
+    let said = format!("shut/log: Permission denied; it is left in {}", ann.file(&part).display());
+    assert!(job["Exit_status"] == 0 && job["comment"].as_str().unwrap().contains(&said), "{job:#}");
+    assert_eq!((ann.read(&part).as_str(), names(&ann.file("shut"), "").len()), ("text\n", 1));
+}
