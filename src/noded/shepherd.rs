@@ -288,11 +288,7 @@ impl Around<'_> {
     }
 
     /// Brings its output to its place, then copies and removes files; what cannot be is said in the outcome.
-    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut places }: Watched) -> Outcome {
-        if matches!(outcome.how, How::NodeFault(_)) {
-            // It will be started again, and has said nothing yet.
-            places.clear();
-        }
+    fn after(&self, noded: &OwnedFd, Watched { mut outcome, places }: Watched) -> Outcome {
         let files = &self.launch.files;
         let note = if files.come_last() && outcome.how.ran() {
             if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {

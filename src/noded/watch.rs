@@ -80,6 +80,9 @@ pub struct Watch<'a> {
     /// The last signal sent on somebody's order, or the TERM of an ending.
     sent: Option<i32>,
     ending: Option<Ending>,
+    /// What the next cancel means for what it has written, and what the last one meant.
+    announced_again: bool,
+    fate: Fate,
     /// No process of it is left.
     alone: bool,
     next_sample: Span,
@@ -94,8 +97,19 @@ pub struct Watch<'a> {
 pub struct Watched {
     /// How it ended.
     pub outcome: Outcome,
-    /// Where what it has written is still to be brought.
+    /// Where what it has written is still to be brought; nowhere if it is to run again.
     pub places: Vec<PathBuf>,
+}
+
+/// What its end is to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Over.
+    Done,
+    /// It is to run again.
+    Again,
+    /// The same, unless it has come to its end in time: it was told to write down how far it has come (Y17).
+    AgainUnlessWell,
 }
 
 /// The job has been told to end.
@@ -138,6 +152,8 @@ impl<'a> Watch<'a> {
             bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
             sent: None,
             ending: None,
+            announced_again: false,
+            fate: Fate::Done,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
             orders_seen: 0,
@@ -291,7 +307,8 @@ impl<'a> Watch<'a> {
             seen = Some(self.orders_seen);
             for order in self.built.folder.orders(&mut self.orders_seen) {
                 match order {
-                    Control::Cancel(grace, signal) => self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None),
+                    Control::Again => self.announced_again = true,
+                    Control::Cancel(grace, signal) => self.cancel(cgroup, grace, signal),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Suspend => self.stop(cgroup),
                     Control::Resume(cpus) => self.go_on(cgroup, cpus),
@@ -315,6 +332,16 @@ impl<'a> Watch<'a> {
             None => sweep::signal(cgroup, number),
             Some(_) => sweep::signal_stopped(cgroup, number),
         }
+    }
+
+    /// Ends it on somebody's order; the last one says whether for good.
+    fn cancel(&mut self, cgroup: Option<&Cgroup>, grace: Span, signal: Option<i32>) {
+        self.fate = match (std::mem::take(&mut self.announced_again), signal) {
+            (false, _) => Fate::Done,
+            (true, None) => Fate::Again,
+            (true, Some(_)) => Fate::AgainUnlessWell,
+        };
+        self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None);
     }
 
     /// TERM now, KILL after `grace`. Telling it twice changes nothing.
@@ -465,8 +492,14 @@ impl<'a> Watch<'a> {
             How::Signaled(number) if self.warned == Some(number) => self.warned,
             _ => self.sent,
         };
-        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
-        Watched { outcome, places: self.places }
+        let runs_again = match (&how, self.fate) {
+            (How::NodeFault(_), _) | (_, Fate::Again) => true,
+            (how, Fate::AgainUnlessWell) => *how != How::Exited(0),
+            (_, Fate::Done) => false,
+        };
+        // What it has written is not its last word.
+        let places = if runs_again { Vec::new() } else { self.places };
+        Watched { outcome: Outcome { how, sent, used, notes: self.notes, unfit: None }, places }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.

@@ -22,10 +22,11 @@ pub(super) const OUTPUT: Extra = Extra {
               a folder in which the owner can make no file.",
         ),
         Text(
-            "Output is brought to its place however a job ends, also when it is put back into its queue: what comes of \
-              its next attempt replaces it. A start that failed brings nothing there. When a node fails or a shepherd \
-              is killed, output stays in the .part until the job runs again. What cannot be brought to its place stays \
-              there, too, and the comment says so.",
+            "Output is brought to its place however a job ends, also when it is deleted. When it is put back into its \
+              queue (qrerun, or to make way), or a node fails or a shepherd is killed, it stays in the .part until the \
+              job runs again and begins anew; so it is with a start that failed. A job that runs again because it ended \
+              badly (-W retry) or was over a limit brings each time what it has. What cannot be brought to its place \
+              stays in the .part, and the comment says so.",
         ),
         Example("See what a running job writes:", &["tail -f jobname.o12.part"]),
     ],
