@@ -173,6 +173,24 @@ fn what_ends_to_run_again_leaves_what_there_is_and_the_next_attempt_begins_anew(
     assert_eq!((sandbox.read(&place).as_str(), names(&sandbox.work(), "s.").len()), ("attempt 3\n", 1));
 }
 
+/// `-R` removes what the job has written, and not what was there before it.
+#[test]
+fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
+    let sandbox = Sandbox::configured(&roomy());
+    fs::write(sandbox.file("old"), "old").unwrap();
+    let script = format!("trap 'exit 0' TERM; echo attempt $LANAI_ATTEMPT; {WAIT}\n");
+    let id = sandbox.submit(&["-o", "old", "-j", "oe", "-R", "o"], &script);
+    let part = format!("old.{}.part", number(&id));
+    writes(&sandbox, &part, "attempt 1\n");
+    sandbox.running(&id);
+    sandbox.run("qrerun", &[&id]).ok();
+    writes(&sandbox, &part, "attempt 2\n");
+    assert_eq!(sandbox.read("old"), "old");
+    fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    assert_eq!(names(&sandbox.work(), "old"), Vec::<String>::new());
+}
+
 #[test]
 fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() {
     let Some([ann, bob]) = people("parts") else { return };

@@ -288,13 +288,15 @@ impl Around<'_> {
     }
 
     /// Brings its output to its place, then copies and removes files; what cannot be is said in the outcome.
-    fn after(&self, noded: &OwnedFd, Watched { mut outcome, places }: Watched) -> Outcome {
+    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut places, runs_again }: Watched) -> Outcome {
+        let is_removed = outcome.how == How::Exited(0) && !runs_again;
+        places.retain(|_| !runs_again);
         let files = &self.launch.files;
         let note = if files.come_last() && outcome.how.ran() {
             if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
                 say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
             }
-            let unwanted = if outcome.how == How::Exited(0) { self.unwanted() } else { Vec::new() };
+            let unwanted = if is_removed { self.unwanted() } else { Vec::new() };
             let work = |staging: &Staging| together([self.deliver(&places), staging.after(&unwanted)]);
             match self.errand(Cancels::New, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.

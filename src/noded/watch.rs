@@ -97,8 +97,10 @@ pub struct Watch<'a> {
 pub struct Watched {
     /// How it ended.
     pub outcome: Outcome,
-    /// Where what it has written is still to be brought; nowhere if it is to run again.
+    /// Where what it has written is to be brought.
     pub places: Vec<PathBuf>,
+    /// It is to run again: what it has written is not its last word.
+    pub runs_again: bool,
 }
 
 /// What its end is to the job.
@@ -497,9 +499,8 @@ impl<'a> Watch<'a> {
             (how, Fate::AgainUnlessWell) => *how != How::Exited(0),
             (_, Fate::Done) => false,
         };
-        // What it has written is not its last word.
-        let places = if runs_again { Vec::new() } else { self.places };
-        Watched { outcome: Outcome { how, sent, used, notes: self.notes, unfit: None }, places }
+        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
+        Watched { outcome, places: self.places, runs_again }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
