@@ -47,6 +47,7 @@ mod node_hooks;
 mod noded;
 mod nodes;
 mod notify;
+mod output;
 mod overrun;
 mod personal;
 mod placement;

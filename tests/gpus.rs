@@ -38,7 +38,7 @@ const SHOW: &str =
 
 #[track_caller]
 fn prints(sandbox: &Sandbox, id: &str, wanted: &str) {
-    let file = format!("STDIN.o{}", id.split('.').next().unwrap());
+    let file = format!("STDIN.o{}.part", id.split('.').next().unwrap());
     sandbox.until("its output", || fs::read_to_string(sandbox.file(&file)).is_ok_and(|t| !t.is_empty()).then_some(()));
     assert_eq!(sandbox.read(&file), format!("{wanted}\n"));
 }

@@ -61,7 +61,7 @@ fn a_waiting_job_is_moved_and_what_cannot_be_is_told_in_pbss_words() {
 fn a_message_reaches_the_files_of_a_running_job() {
     let sandbox = head("");
     let id = sandbox.submit(&["-N", "m"], "echo begun; while [ ! -e go ]; do sleep 0.02; done\n");
-    let (out, err) = (format!("m.o{}", number(&id)), format!("m.e{}", number(&id)));
+    let (out, err) = (format!("m.o{}.part", number(&id)), format!("m.e{}.part", number(&id)));
     sandbox.running(&id);
     sandbox.until("its beginning", || sandbox.read(&out).contains("begun").then_some(()));
     silent(sandbox.run("qmsg", &["to errors", &id]));
@@ -82,6 +82,7 @@ fn a_message_reaches_the_files_of_a_running_job() {
     sandbox.until("the long message", || sandbox.read(&err).contains("yyy").then_some(()));
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+    assert!(sandbox.read(&format!("m.e{}", number(&id))).starts_with("to errors\nto both\nin two lines\nyyy"));
     refused(sandbox.run("qmsg", &["late", &id]), 35, "qmsg: Job has finished");
     let held = sandbox.submit(&["-h"], "true\n");
     refused(sandbox.run("qmsg", &["early", &held]), 168, &format!("qmsg: Request invalid for state of job {held}"));

@@ -178,7 +178,8 @@ fn a_warning_comes_once_and_can_be_asked_for_while_the_job_runs() {
     sandbox.until("the trap", || sandbox.file("ready").exists().then_some(()));
     let out = format!("w.o{}", number(&id));
     sandbox.run("qalter", &["-W", "warn=SIGUSR1@1:00:00", &id]).ok();
-    sandbox.until("the warning", || (sandbox.read(&out) == "warned\n").then_some(()));
+    let so_far = format!("{out}.part");
+    sandbox.until("the warning", || (sandbox.read(&so_far) == "warned\n").then_some(()));
     sandbox.run("qalter", &["-l", "walltime=0:30:00", &id]).ok();
     std::thread::sleep(Duration::from_millis(300));
     fs::write(sandbox.file("go"), "").unwrap();

@@ -135,7 +135,8 @@ fn f17_killed_daemons_of_a_nested_queue_lose_no_job_and_a_killed_keeper_leaves_n
 fn f17_without_a_command_it_serves_who_asks_until_nobody_does_for_a_while() {
     let sandbox = outer();
     fs::write(sandbox.file("own.toml"), "[server]\nidle = \"2s\"\n[order]\nby = \"priority\"\n").unwrap();
-    let arguments = ["-V", "-N", "nest", "-l", "select=1:ncpus=2", "--", "schedd", "--nested", "--config", "own.toml"];
+    let arguments =
+        ["-V", "-N", "nest", "-k", "od", "-l", "select=1:ncpus=2", "--", "schedd", "--nested", "--config", "own.toml"];
     let id = sandbox.run("qsub", &arguments).line();
     let export = sandbox.until("the way there", || {
         let said = fs::read_to_string(sandbox.file("nest.o1")).unwrap_or_default();

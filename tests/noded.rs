@@ -114,7 +114,7 @@ impl Node {
     }
 
     fn cancel(&mut self, job: u64, grace: Span) {
-        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, task: 0, grace, signal: None });
+        self.order(Order::Cancel { job: JobId::job(job), attempt: 1, task: 0, grace, signal: None, again: false });
     }
 
     fn confirm(&mut self, job: u64) {

@@ -119,6 +119,11 @@ impl Cluster {
         self.sandbox.until(file, || fs::read_to_string(self.sandbox.file(file)).ok()?.trim().parse().ok())
     }
 
+    /// What a running job has written to its file `out`.
+    fn so_far(&self, id: &str) -> String {
+        self.sandbox.read(&format!("out.{}.part", id.split('.').next().unwrap()))
+    }
+
     fn go(&self) {
         fs::write(self.sandbox.file("go"), "").unwrap();
     }
@@ -249,7 +254,7 @@ fn a_task_may_start_tasks_and_need_not_be_waited_for() {
     let script = "pbsdsh -o -- sh -c 'echo $$ > pid.$PBS_VNODENUM; sleep 60'; echo left; while [ ! -e go ]; do sleep 0.05; done\n";
     let id = cluster.submit(script);
     let pids: Vec<i32> = (0..3).map(|slot| cluster.number(&format!("pid.{slot}"))).collect();
-    cluster.sandbox.until("pbsdsh to leave", || cluster.sandbox.read("out").contains("left").then_some(()));
+    cluster.sandbox.until("pbsdsh to leave", || cluster.so_far(&id).contains("left").then_some(()));
     assert!(pids.iter().all(|&pid| lives(pid)));
     cluster.go();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 0);
@@ -554,9 +559,8 @@ fn a_sister_that_boots_loses_its_tasks_and_the_job_goes_on() {
     let boot = home.join("boot");
     fs::write(&boot, "another\n").unwrap();
     cluster.start("n3", &[("LANAI_TEST_BOOT", boot.to_str().unwrap())]);
-    cluster
-        .sandbox
-        .until("the loss", || cluster.sandbox.read("out").contains("task 0x00000002 exit status 254").then_some(()));
+    let loss = "task 0x00000002 exit status 254";
+    cluster.sandbox.until("the loss", || cluster.so_far(&id).contains(loss).then_some(()));
     cluster.go();
     assert_eq!(status(&cluster.sandbox.ended(&id)), 6);
     assert!(cluster.sandbox.read("out").contains("pbsdsh 254\n"));

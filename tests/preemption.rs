@@ -95,6 +95,8 @@ fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {
     let ended = sandbox.ended(&low);
     assert_eq!((ended["job_state"].as_str(), &ended["Exit_status"]), (Some("F"), &0.into()));
     assert_eq!((sandbox.read("saved").as_str(), &ended["run_count"]), ("saved\n", &1.into()));
+    let output = ended["Output_Path"].as_str().and_then(|path| path.split_once(':')).unwrap().1;
+    assert!(std::path::Path::new(output).exists(), "it is over, and so is its output: {output}");
     sandbox.ended(&high);
 }
 

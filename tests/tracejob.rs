@@ -44,7 +44,7 @@ fn the_life_of_a_job_is_told_line_by_line() {
     sandbox.run("qrls", &[&id]).ok();
     sandbox.running(&id);
     let number = id.split('.').next().unwrap();
-    sandbox.until("the script", || sandbox.read(&format!("story.o{number}")).contains("up").then_some(()));
+    sandbox.until("the script", || sandbox.read(&format!("story.o{number}.part")).contains("up").then_some(()));
     sandbox.run("qsig", &["-s", "USR1", &id]).ok();
     sandbox.run("qmsg", &["hello", &id]).ok();
     fs::write(sandbox.file("go"), "").unwrap();

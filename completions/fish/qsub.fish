@@ -3,7 +3,7 @@ complete -c qsub -s A -d 'Account to charge, any text' -r
 complete -c qsub -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES; kept and shown, without effect' -r
 complete -c qsub -s e -d 'File for standard error: [host:]path; a folder gets <job id>.ER in it' -r
 complete -c qsub -s j -d 'Join output and errors: oe into the output file, eo into the error file, n not at all' -r
-complete -c qsub -s k -d 'Output to keep in the home folder on the node: n, or letters of o e; with d it goes straight to its place, as it always does' -r
+complete -c qsub -s k -d 'Output to write in the home folder on the node, from the start: n, or letters of o e; with d (-k oed) straight to its place' -r
 complete -c qsub -s l -d 'Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...; sizes take b, kb, mb, gb, tb, pb' -r
 complete -c qsub -s m -d 'Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array' -r
 complete -c qsub -s M -d 'Whom to mail: user[@host],...; the owner if not given' -r

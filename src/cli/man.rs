@@ -13,6 +13,8 @@ mod extras;
 
 mod nested;
 
+mod output;
+
 mod queue;
 
 mod release;

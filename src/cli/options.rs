@@ -35,8 +35,8 @@ pub struct JobOptions {
     /// Join output and errors: oe into the output file, eo into the error file, n not at all
     #[arg(short = 'j', value_name = "oe|eo|n")]
     pub join: Option<OsString>,
-    /// Output to keep in the home folder on the node: n, or letters of o e; with d it goes straight to
-    /// its place, as it always does
+    /// Output to write in the home folder on the node, from the start: n, or letters of o e; with d
+    /// (-k oed) straight to its place
     #[arg(short = 'k', value_name = "keep")]
     pub keep: Option<OsString>,
     /// Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...;

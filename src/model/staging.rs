@@ -1,5 +1,5 @@
 //! Files around a job: what is copied before and after it (`-W stagein`, `stageout`), where it
-//! works (`-W sandbox`), and which of its output is removed (`-R`).
+//! works (`-W sandbox`), and which of its output is removed (`-R`) or written at its place at once (`-k`).
 
 use super::job::JobId;
 use super::placeholder;
@@ -42,6 +42,10 @@ pub struct Files {
     pub remove_output: bool,
     /// Its error file is removed if it ends with status 0.
     pub remove_error: bool,
+    /// Its output file is written at its place while it runs, instead of brought there when it is over.
+    pub direct_output: bool,
+    /// So is its error file.
+    pub direct_error: bool,
 }
 
 impl Files {
@@ -55,6 +59,9 @@ impl Files {
             private: text("sandbox") == "PRIVATE",
             remove_output: text("Remove_Files").contains('o'),
             remove_error: text("Remove_Files").contains('e'),
+            // Where what is kept stays: at home, or with `d` at its usual place.
+            direct_output: text("Keep_Files").contains('o'),
+            direct_error: text("Keep_Files").contains('e'),
         }
     }
 
@@ -209,5 +216,7 @@ mod tests {
         assert!(!files.come_first() && !files.come_last());
         let files = Files::of(&BTreeMap::from([("Remove_Files".into(), "e".into())]));
         assert!(!files.come_first() && files.come_last() && files.remove_error && !files.remove_output);
+        let files = Files::of(&BTreeMap::from([("Keep_Files".into(), "od".into())]));
+        assert!(files.direct_output && !files.direct_error && !files.come_last());
     }
 }

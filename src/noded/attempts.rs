@@ -120,7 +120,7 @@ impl Attempts {
             match self.entries.get(&name) {
                 None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0)), None),
+                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0)), None, false),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -158,8 +158,9 @@ impl Attempts {
         }
     }
 
-    /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
-    pub fn cancel(&mut self, name: Name, grace: Span, signal: Option<i32>) {
+    /// Ends an attempt, also one that has not been seen. The mark on disk comes first. `again`: its job is to
+    /// run again.
+    pub fn cancel(&mut self, name: Name, grace: Span, signal: Option<i32>, again: bool) {
         match self.entries.get(&name).map(Entry::over) {
             Some(true) => return self.report(name),
             None if self.above(name).is_some() => {
@@ -178,6 +179,9 @@ impl Attempts {
         self.unsent.retain(|waiting| *waiting != name);
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
             return self.end(name, never(How::Cancelled));
+        }
+        if again {
+            self.tell(name, Control::Again);
         }
         self.tell(name, Control::Cancel(grace, signal));
     }

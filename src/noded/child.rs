@@ -7,15 +7,13 @@
 use super::environment::{self, Environment};
 use super::program::Program;
 use super::shepherd::UMASK;
-use super::{limits, staging};
+use super::{delivery, limits};
 use crate::model::job::Join;
 use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
 use crate::sys::{packet, process, terminal};
 use crate::wire::order::Launch;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -27,8 +25,7 @@ use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The most that is said of one stream, in characters.
@@ -66,6 +63,8 @@ pub enum Word {
     Output,
     /// About to exec; comes with the job's standard error.
     Ready,
+    /// A stream is written beside this place, and is to be brought there when the job is over.
+    Beside(Text),
     /// Something its owner should know, though it goes on.
     Note(String),
     /// It cannot.
@@ -213,36 +212,35 @@ impl Streams<'_> {
     /// said: a path mistyped must not cost what the job computes.
     fn open(&self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
-        let path = staging::output_file(&path.0, home, &launch.full_id, if letter == 'o' { "OU" } else { "ER" });
-        // A task adds to what the script has begun.
-        let anew = launch.place.task == 0;
-        let fault = match open_output(&path, anew) {
-            Ok(file) => return Ok(file),
+        let (ending, direct) = match letter {
+            'o' => ("OU", launch.files.direct_output),
+            _ => ("ER", launch.files.direct_error),
+        };
+        let path = delivery::place(&path.0, home, &launch.full_id, ending);
+        let fault = match delivery::open(&path, launch, direct) {
+            Ok(opened) => {
+                let place = opened.place.map(|place| Text(place.into_os_string().into_vec()));
+                place.map_or(Ok(()), |place| self.say(&Word::Beside(place)))?;
+                return Ok(opened.file);
+            }
             Err(errno) => Fault::of(what, &path, errno),
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
-        match (fault, open_output(&place, anew)) {
+        // A task adds to what the script has begun.
+        match (fault, delivery::open_at_place(&place, launch.place.task == 0)) {
             (Fault::Owner(why), Ok(file)) => {
                 let note = format!("{why}; it is left in {}", place.display());
-                let note = Word::Note(shortened(note, LONGEST_NOTE));
-                let bytes = postcard::to_stdvec(&note).unwrap_or_default();
-                packet::send(self.start, &bytes, None, true).map_err(Fault::node("shepherd"))?;
+                self.say(&Word::Note(shortened(note, LONGEST_NOTE)))?;
                 Ok(file)
             }
             (fault, _) => Err(fault),
         }
     }
-}
 
-/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do not
-/// overwrite each other.
-fn open_output(path: &Path, anew: bool) -> Result<File, Errno> {
-    // A FIFO that nobody reads is an error, not something to wait for.
-    let flags = libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
-    let file = File::options().write(true).create(true).truncate(anew).mode(0o666).custom_flags(flags).open(path);
-    let file = file.map_err(errno)?;
-    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
-    Ok(file)
+    fn say(&self, word: &Word) -> Result<(), Fault> {
+        let bytes = postcard::to_stdvec(word).unwrap_or_default();
+        packet::send(self.start, &bytes, None, true).map_err(Fault::node("shepherd"))
+    }
 }
 
 fn errno(error: io::Error) -> Errno {

@@ -9,6 +9,9 @@ use crate::model::time::Span;
 pub enum Control {
     /// TERM, then KILL after this grace; or first another signal.
     Cancel(Span, Option<i32>),
+    /// The cancel that comes next is no end of its job, which is to run again. An order of its own, so that a
+    /// shepherd of an earlier version heeds the cancel.
+    Again,
     /// Send this signal.
     Signal(i32),
     /// New limits on its time.
@@ -34,6 +37,7 @@ impl Control {
         match self {
             Control::Cancel(grace, None) => format!("cancel {}", grace.0),
             Control::Cancel(grace, Some(signal)) => format!("cancel {} {signal}", grace.0),
+            Control::Again => "again next".to_string(),
             Control::Signal(number) => format!("signal {number}"),
             Control::Suspend => "suspend all".to_string(),
             Control::Resume(cpus) => format!("resume {}", words(cpus)),
@@ -58,6 +62,7 @@ impl Control {
                 None => Some(Control::Cancel(Span(words.parse().ok()?), None)),
                 Some((grace, signal)) => Some(Control::Cancel(Span(grace.parse().ok()?), Some(signal.parse().ok()?))),
             },
+            ("again", "next") => Some(Control::Again),
             ("suspend", "all") => Some(Control::Suspend),
             ("resume", cpus) => parse_words(cpus).map(Control::Resume),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
@@ -117,6 +122,7 @@ mod tests {
         for order in [
             Control::Cancel(Span(10_000), None),
             Control::Cancel(Span(10_000), Some(2)),
+            Control::Again,
             Control::Signal(10),
             Control::Suspend,
             Control::Resume(vec![]),

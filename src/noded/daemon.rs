@@ -243,8 +243,8 @@ impl Daemon {
         match order {
             Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
-            Order::Cancel { job, attempt, task, grace, signal } => {
-                attempts.cancel(Name { job, attempt, task }, grace, signal);
+            Order::Cancel { job, attempt, task, grace, signal, again } => {
+                attempts.cancel(Name { job, attempt, task }, grace, signal, again);
             }
             Order::Signal { job, attempt, task, signal } => {
                 attempts.tell(Name { job, attempt, task }, Control::Signal(signal));

@@ -33,8 +33,19 @@ pub struct Errand<'a> {
     pub umask: u32,
     /// The attempt's folder: a cancel among its orders ends the work.
     pub folder: &'a Folder,
-    /// Whether orders that came before count: after the job, which has heeded them, they do not.
-    pub from_the_first: bool,
+    /// Which cancels.
+    pub cancels: Cancels,
+}
+
+/// Which cancels end the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancels {
+    /// Those that have come before, too.
+    All,
+    /// Those that come from now on: the job has heeded the others.
+    New,
+    /// None: it is soon done, and no good is in half of it.
+    None,
 }
 
 /// What came of it.
@@ -54,7 +65,7 @@ impl Errand<'_> {
         let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
-        while !self.from_the_first && !self.folder.orders(&mut seen).is_empty() {}
+        while self.cancels == Cancels::New && !self.folder.orders(&mut seen).is_empty() {}
         let shepherd = getpid();
         match process::fork()? {
             Fork::Child => {
@@ -101,7 +112,8 @@ impl Errand<'_> {
             let [speaks, told] = fds.map(|fd| fd.any() == Some(true));
             if told {
                 ordered = true;
-                cancelled |= bare_cancel(signals) | self.is_cancelled(&mut seen);
+                let bare = bare_cancel(signals) && self.cancels != Cancels::None;
+                cancelled |= bare | self.is_cancelled(&mut seen);
                 if cancelled {
                     process::end(worker.as_raw());
                 }
@@ -127,7 +139,8 @@ impl Errand<'_> {
     }
 
     fn is_cancelled(&self, seen: &mut u64) -> bool {
-        self.folder.orders(seen).iter().any(|order| matches!(order, Control::Cancel(..)))
+        self.cancels != Cancels::None
+            && self.folder.orders(seen).iter().any(|order| matches!(order, Control::Cancel(..)))
     }
 }
 

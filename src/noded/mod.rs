@@ -81,6 +81,8 @@ pub mod periodic;
 
 pub mod staging;
 
+pub mod delivery;
+
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
 

@@ -7,15 +7,15 @@
 use super::attendance::{self, Attendance};
 use super::child::{self, Fault, Plan};
 use super::environment::{self, Surroundings};
-use super::errand::{Done, Errand};
+use super::errand::{Cancels, Done, Errand};
 use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
 use super::meter::Meter;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
-use super::staging::{self, Staging};
+use super::staging::Staging;
 use super::terminal::Terminal;
-use super::watch::Watch;
-use super::{dialects, limits, program, task, tmpdir};
+use super::watch::{Watch, Watched};
+use super::{delivery, dialects, limits, program, task, tmpdir};
 use crate::model::hook::Occasion;
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
@@ -256,20 +256,15 @@ impl Around<'_> {
             return Ok(outcome);
         }
         let mut ran = self.run(noded, terminal);
-        if let (Some(attendance), Ok(outcome)) = (attendance, &mut ran)
+        if let (Some(attendance), Ok(Watched { outcome, .. })) = (attendance, &mut ran)
             && outcome.how.ran()
         {
             attendance.after(Occasion::ExecjobEpilogue, self.launch, outcome);
             attendance.epilogue(self.launch, outcome);
         }
         match ran {
-            Ok(outcome) if self.launch.files.come_last() && outcome.how.ran() => {
-                if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
-                    say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
-                }
-                Ok(self.after(outcome))
-            }
-            ran => self.discard_private().and(ran),
+            Ok(over) => Ok(self.after(noded, over)),
+            Err(e) => self.discard_private().and(Err(e)),
         }
     }
 
@@ -279,7 +274,7 @@ impl Around<'_> {
             return Ok(None);
         }
         self.write_trace(None);
-        match self.errand(true, |staging| staging.before())? {
+        match self.errand(Cancels::All, |staging| staging.before())? {
             Done::Well => Ok(None),
             Done::Failed(why) => Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why }))),
             Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
@@ -292,17 +287,42 @@ impl Around<'_> {
         attendance.before(Occasion::ExecjobPrologue, self.launch).or_else(|| attendance.prologue(self.launch))
     }
 
-    /// Delivers and removes files; what cannot be is said in the outcome.
-    fn after(&self, mut outcome: Outcome) -> Outcome {
-        let unwanted = if outcome.how == How::Exited(0) { self.unwanted() } else { Vec::new() };
-        let note = match self.errand(false, |staging| staging.after(&unwanted)) {
-            Ok(Done::Well) => return outcome,
-            Ok(Done::Failed(why)) => why,
-            Ok(Done::Cancelled) => "stage-out was cancelled".to_string(),
-            Err(e) => format!("files could not be delivered: {e}"),
+    /// Brings its output to its place, then copies and removes files; what cannot be is said in the outcome.
+    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut places, runs_again }: Watched) -> Outcome {
+        let is_removed = outcome.how == How::Exited(0) && !runs_again;
+        places.retain(|_| !runs_again);
+        let files = &self.launch.files;
+        let note = if files.come_last() && outcome.how.ran() {
+            if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
+                say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
+            }
+            let unwanted = if is_removed { self.unwanted() } else { Vec::new() };
+            let work = |staging: &Staging| together([self.deliver(&places), staging.after(&unwanted)]);
+            match self.errand(Cancels::New, work) {
+                // Whoever would not wait for copies wants to know all the same what the job said.
+                Ok(Done::Cancelled) => {
+                    together([self.deliver_as_owner(&places), Err("stage-out was cancelled".into())])
+                }
+                done => all_of(done),
+            }
+        } else {
+            together([self.deliver_as_owner(&places), self.discard_private().map_err(not_delivered)])
         };
-        outcome.notes.push(shortened(note, LONGEST_NOTE));
+        outcome.notes.extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
         outcome
+    }
+
+    fn deliver_as_owner(&self, places: &[PathBuf]) -> Result<(), String> {
+        match places {
+            [] => Ok(()),
+            // No fork for what this process may do itself.
+            _ if other_owner(self.site, self.account).is_none() => self.deliver(places),
+            _ => all_of(self.errand(Cancels::None, |_| self.deliver(places))),
+        }
+    }
+
+    fn deliver(&self, places: &[PathBuf]) -> Result<(), String> {
+        together(places.iter().map(|place| delivery::deliver(place, self.launch)))
     }
 
     fn discard_private(&self) -> io::Result<()> {
@@ -310,7 +330,7 @@ impl Around<'_> {
     }
 
     fn discard(&self) -> io::Result<()> {
-        self.errand(false, |staging| {
+        self.errand(Cancels::New, |staging| {
             staging.discard();
             Ok(())
         })
@@ -320,14 +340,14 @@ impl Around<'_> {
     /// The output that nobody wants of a job that went well.
     fn unwanted(&self) -> Vec<PathBuf> {
         let Launch { files, output, error, join, full_id, .. } = &*self.launch;
-        let place = |path: &Text, ending| staging::output_file(&path.0, &self.account.home, full_id, ending);
+        let place = |path: &Text, ending| delivery::place(&path.0, &self.account.home, full_id, ending);
         // What lies at the place of a stream that was joined to the other is none of this job's.
         let output = (files.remove_output && *join != Join::Error).then(|| place(output, "OU"));
         let error = (files.remove_error && *join != Join::Output).then(|| place(error, "ER"));
         output.into_iter().chain(error).collect()
     }
 
-    fn errand(&self, first: bool, work: impl FnOnce(&Staging) -> Result<(), String>) -> io::Result<Done> {
+    fn errand(&self, cancels: Cancels, work: impl FnOnce(&Staging) -> Result<(), String>) -> io::Result<Done> {
         let groups = attendance::groups(self.site, self.account, self.launch)?;
         let errand = Errand {
             account: self.account,
@@ -335,7 +355,7 @@ impl Around<'_> {
             group: self.group(),
             umask: self.launch.umask.unwrap_or(UMASK),
             folder: &self.built.folder,
-            from_the_first: first,
+            cancels,
         };
         let home = &self.account.home;
         let staging = Staging { files: &self.launch.files, home, folder: self.jobdir, host: &self.site.host };
@@ -348,7 +368,7 @@ impl Around<'_> {
         asked.map(|_| self.account.gid)
     }
 
-    fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<Outcome> {
+    fn run(&self, noded: &OwnedFd, mut terminal: Option<&mut Terminal>) -> io::Result<Watched> {
         let mut plan = self.plan()?;
         plan.screen = terminal.as_ref().and_then(|terminal| terminal.screen());
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
@@ -427,6 +447,25 @@ impl Around<'_> {
         // Without it a lost shepherd's job is still found by its cookie.
         let _ = self.built.write_trace(&trace);
     }
+}
+
+/// What went wrong, of several steps of which each is taken.
+fn together(steps: impl IntoIterator<Item = Result<(), String>>) -> Result<(), String> {
+    let faults: Vec<String> = steps.into_iter().filter_map(Result::err).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+/// Whether all of an errand was done.
+fn all_of(done: io::Result<Done>) -> Result<(), String> {
+    match done.map_err(not_delivered)? {
+        Done::Well => Ok(()),
+        Done::Failed(why) => Err(why),
+        Done::Cancelled => Err("cancelled".into()),
+    }
+}
+
+fn not_delivered(error: io::Error) -> String {
+    format!("files could not be delivered: {error}")
 }
 
 /// Keeps at it until the record is on disk: a full disk may have room again, a status lost is lost.

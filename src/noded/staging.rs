@@ -7,7 +7,6 @@
 use crate::model::staging::{Files, Transfer, fits, is_pattern};
 use crate::model::text::shortened;
 use nix::errno::Errno;
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -179,16 +178,6 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
 fn shown(transfer: &Transfer) -> String {
     let Transfer { local, host, remote } = transfer;
     format!("{local}@{host}:{remote}")
-}
-
-/// The file a stream goes to: in a folder, `<full id>.<ending>`; a path that is not absolute begins
-/// in the home folder.
-pub fn output_file(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
-    let path = home.join(OsStr::from_bytes(path));
-    match path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
-        true => path.join(format!("{full_id}.{ending}")),
-        false => path,
-    }
 }
 
 #[cfg(test)]

@@ -27,8 +27,11 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::Pid;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// When usage is first looked at, and how often after that.
@@ -55,6 +58,8 @@ pub struct Watch<'a> {
     warned: Option<i32>,
     /// What its owner should know.
     notes: Vec<String>,
+    /// Where what it writes is to be brought when it is over.
+    places: Vec<PathBuf>,
     /// How its first process ended, once it has.
     status: Option<End>,
     /// Why it could not start.
@@ -75,6 +80,9 @@ pub struct Watch<'a> {
     /// The last signal sent on somebody's order, or the TERM of an ending.
     sent: Option<i32>,
     ending: Option<Ending>,
+    /// What the next cancel means for what it has written, and what the last one meant.
+    announced_again: bool,
+    fate: Fate,
     /// No process of it is left.
     alone: bool,
     next_sample: Span,
@@ -82,6 +90,28 @@ pub struct Watch<'a> {
     orders_seen: u64,
     /// That of an interactive job.
     terminal: Option<&'a mut Terminal>,
+}
+
+/// A job that is over.
+#[derive(Debug)]
+pub struct Watched {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where what it has written is to be brought.
+    pub places: Vec<PathBuf>,
+    /// It is to run again: what it has written is not its last word.
+    pub runs_again: bool,
+}
+
+/// What its end is to the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Over.
+    Done,
+    /// It is to run again.
+    Again,
+    /// The same, unless it has come to its end in time: it was told to write down how far it has come (Y17).
+    AgainUnlessWell,
 }
 
 /// The job has been told to end.
@@ -112,6 +142,7 @@ impl<'a> Watch<'a> {
             guard: Guard::new(launch, fenced, began),
             warned: None,
             notes: Vec::new(),
+            places: Vec::new(),
             status: None,
             fault: None,
             errors: None,
@@ -123,6 +154,8 @@ impl<'a> Watch<'a> {
             bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
             sent: None,
             ending: None,
+            announced_again: false,
+            fate: Fate::Done,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
             orders_seen: 0,
@@ -142,7 +175,7 @@ impl<'a> Watch<'a> {
         signals: SignalFd,
         cgroup: Option<Cgroup>,
         mut meter: Meter,
-    ) -> Outcome {
+    ) -> Watched {
         let mut start = Some(start);
         while !self.over() {
             let ready = self.wait(start.as_ref(), &signals);
@@ -224,6 +257,7 @@ impl<'a> Watch<'a> {
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
+                    Ok(Word::Beside(place)) => self.places.push(OsString::from_vec(place.0).into()),
                     Ok(Word::Note(text)) => self.notes.push(text),
                     Ok(Word::Output) => self.output = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
@@ -275,7 +309,8 @@ impl<'a> Watch<'a> {
             seen = Some(self.orders_seen);
             for order in self.built.folder.orders(&mut self.orders_seen) {
                 match order {
-                    Control::Cancel(grace, signal) => self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None),
+                    Control::Again => self.announced_again = true,
+                    Control::Cancel(grace, signal) => self.cancel(cgroup, grace, signal),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Suspend => self.stop(cgroup),
                     Control::Resume(cpus) => self.go_on(cgroup, cpus),
@@ -299,6 +334,16 @@ impl<'a> Watch<'a> {
             None => sweep::signal(cgroup, number),
             Some(_) => sweep::signal_stopped(cgroup, number),
         }
+    }
+
+    /// Ends it on somebody's order; the last one says whether for good.
+    fn cancel(&mut self, cgroup: Option<&Cgroup>, grace: Span, signal: Option<i32>) {
+        self.fate = match (std::mem::take(&mut self.announced_again), signal) {
+            (false, _) => Fate::Done,
+            (true, None) => Fate::Again,
+            (true, Some(_)) => Fate::AgainUnlessWell,
+        };
+        self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None);
     }
 
     /// TERM now, KILL after `grace`. Telling it twice changes nothing.
@@ -437,7 +482,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Outcome {
+    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Watched {
         let elapsed = self.elapsed();
         // Read before the sweep, which removes the group.
         meter.total(cgroup.as_ref(), elapsed);
@@ -449,7 +494,13 @@ impl<'a> Watch<'a> {
             How::Signaled(number) if self.warned == Some(number) => self.warned,
             _ => self.sent,
         };
-        Outcome { how, sent, used, notes: self.notes, unfit: None }
+        let runs_again = match (&how, self.fate) {
+            (How::NodeFault(_), _) | (_, Fate::Again) => true,
+            (how, Fate::AgainUnlessWell) => *how != How::Exited(0),
+            (_, Fate::Done) => false,
+        };
+        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
+        Watched { outcome, places: self.places, runs_again }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.

@@ -29,7 +29,8 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
         (Want::Run, None) => Order::Start(Box::new(launch(ledger, spool, job, run)?)),
         _ => {
             let (grace, signal) = farewell(&ledger.setup, job, run);
-            Order::Cancel { job: id, attempt, task: 0, grace, signal }
+            let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
+            Order::Cancel { job: id, attempt, task: 0, grace, signal, again }
         }
     };
     Ok(Some((node.to_string(), order)))

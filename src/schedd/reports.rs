@@ -9,6 +9,7 @@ use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::resource::Value;
+use crate::model::state::State;
 use crate::model::time::Span;
 use crate::wire::order::{Order, Standing};
 use std::collections::BTreeSet;
@@ -101,7 +102,9 @@ pub fn attempt_stands(
         // An attempt we know nothing of, or have given up: it must not run on.
         (_, None) => {
             let grace = ledger.setup.config.launch.grace;
-            orders.push(Order::Cancel { job: id, attempt, task: 0, grace, signal: None });
+            // A later attempt may be writing to the same files.
+            let again = ledger.job(id).is_some_and(|job| job.life.state != State::Finished);
+            orders.push(Order::Cancel { job: id, attempt, task: 0, grace, signal: None, again });
         }
         (Standing::Running(_) | Standing::Suspended(_), Some(run)) => {
             if run.silent {

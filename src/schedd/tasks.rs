@@ -178,7 +178,7 @@ pub fn withdraw(ledger: &mut Ledger, job: &Job) -> Orders {
 }
 
 fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
-    Order::Cancel { job, attempt, task, grace: ledger.setup.config.launch.grace, signal: None }
+    Order::Cancel { job, attempt, task, grace: ledger.setup.config.launch.grace, signal: None, again: false }
 }
 
 /// Ends the tasks of jobs touched in this tick that are not to run on: a task never outlives its job.

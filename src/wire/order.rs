@@ -49,6 +49,8 @@ pub enum Order {
         grace: Span,
         /// What it is told first instead of TERM, if it knows what to do then.
         signal: Option<i32>,
+        /// Whether the job is to run again: what it has written is not brought to its place.
+        again: bool,
     },
     /// Send a signal to an attempt's processes.
     Signal {

@@ -32,6 +32,7 @@ use super::accounts;
 use super::amending;
 use super::dialects;
 use super::nested;
+use super::output;
 use super::queue;
 use super::release;
 use super::reservations;
@@ -284,6 +285,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             Example("For MPICH:", &["mpiexec -f $PBS_NODEFILE ./wave"]),
         ],
     },
+    output::OUTPUT,
     Extra {
         on: Programs(&["qsub"]),
         heading: "INTERACTIVE JOBS",

@@ -20,8 +20,8 @@ pub(super) const NESTED: Extra = Extra {
             "With a COMMAND, that is run, with LANAI_HOME set; once it has ended and no job is left that waits or runs, schedd ends \
              with the command's exit status (128 and more: by that signal; 126 and 127: it could not be started). Jobs that are held then \
              end with it, and so do jobs that can never run: schedd says which and why, and ends with status 1 if the command \
-             ended with 0. Without a COMMAND the first line on standard output says how commands on the same host find the queue, and \
-             schedd serves until nothing has waited, run or been asked for a minute, or as long as idle in its configuration says.",
+             ended with 0. Without a COMMAND the first line on standard output says how commands on the same host find the queue (qsub -k od \
+             has it at its place while the job runs), and schedd serves until nothing has waited, run or been asked for a minute, or as long as idle in its configuration says.",
         ),
         Text(
             "Jobs go first come, first served, and none passes another. --preset takes another scheduler's habits, --config a \

@@ -1,0 +1,353 @@
+//! Where a job's output is while the job runs, and how it comes to its place when that is over.
+//!
+//! What stands at its place is whole: programs wait for a job by waiting for its files. So a stream
+//! is written beside its place, `job.o12` as `job.o12.part`, where it can be read meanwhile, and
+//! takes its place in one step at the end. What was there before stays until then. Of jobs that are
+//! to write the same file each writes its own, and who ends last has it.
+//!
+//! All of this runs as the owner.
+
+use crate::wire::order::Launch;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
+use nix::unistd::{AccessFlags, eaccess, geteuid};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+/// How many links one after another are followed to a place, as the kernel does.
+const MOST_LINKS: usize = 40;
+
+/// A stream, opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its file.
+    pub file: File,
+    /// Where that is to be brought when the job is over; None if it is there.
+    pub place: Option<PathBuf>,
+}
+
+/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start.
+pub fn open(path: &Path, launch: &Launch, direct: bool) -> Result<Opened, Errno> {
+    let is_script = launch.place.task == 0;
+    let begun = match is_script {
+        true if direct => None,
+        true => begin(path, launch),
+        false => join_in(path, launch),
+    };
+    match begun {
+        Some(opened) => Ok(opened),
+        None => Ok(Opened { file: open_at_place(path, is_script)?, place: None }),
+    }
+}
+
+/// Opens a file where it is to stay. `anew`: without what is in it.
+pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
+    appending(File::options().create(true).truncate(anew).mode(0o666), 0, path)
+}
+
+/// Brings a stream to its place; an error says what is left where. What is no longer beside its
+/// place has been brought there, or taken away by somebody who may.
+pub fn deliver(place: &Path, launch: &Launch) -> Result<(), String> {
+    let Some(part) = beside(place, launch) else { return Ok(()) };
+    match fs::rename(&part, place).map_err(errno) {
+        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(format!("{}: {}; it is left in {}", place.display(), e.desc(), part.display())),
+    }
+}
+
+/// The file that a script's stream is written to until the job is over. None if it must be written at
+/// its place: what is there is no plain file, or could not be replaced without somebody noticing, or
+/// nothing can be made beside it.
+fn begin(path: &Path, launch: &Launch) -> Option<Opened> {
+    let place = end_of_links(path)?;
+    let old = match fs::symlink_metadata(&place) {
+        Ok(found) if is_replaceable(&found, &place) => Some(found),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        _ => return None,
+    };
+    let part = beside(&place, launch)?;
+    let file = match appending(File::options().create_new(true).mode(0o666), 0, &part) {
+        Err(Errno::EEXIST) => left_beside(&part).filter(|file| file.set_len(0).is_ok()),
+        made => made.ok(),
+    }?;
+    if let Some(old) = old {
+        // Its group first: a mode is worth what it was only with that.
+        let _ = fchown(&file, None, Some(old.gid()));
+        file.set_permissions(old.permissions()).ok()?;
+    }
+    Some(Opened { file, place: Some(place) })
+}
+
+/// The file that the script's stream is written to at this moment, for a task to add to. Where its host
+/// does not share the script's files there is none, and nobody would bring it to its place.
+fn join_in(path: &Path, launch: &Launch) -> Option<Opened> {
+    let file = left_beside(&beside(&end_of_links(path)?, launch)?)?;
+    Some(Opened { file, place: None })
+}
+
+fn is_replaceable(found: &Metadata, place: &Path) -> bool {
+    let own = found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1;
+    own && eaccess(place, AccessFlags::W_OK).is_ok()
+}
+
+/// The file beside a place, begun by another process of the job or by an attempt before this one, unless
+/// it is somebody else's doing.
+fn left_beside(part: &Path) -> Option<File> {
+    let file = appending(&mut File::options(), libc::O_NOFOLLOW, part).ok()?;
+    let found = file.metadata().ok()?;
+    (found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1).then_some(file)
+}
+
+/// Opens a file for output: always at its end, so that joined streams, and the tasks of a job, do not
+/// overwrite each other.
+fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File, Errno> {
+    // A FIFO that nobody reads is an error, not something to wait for.
+    let flags = flags | libc::O_APPEND | libc::O_NOCTTY | libc::O_NONBLOCK;
+    let file = options.write(true).custom_flags(flags).open(path).map_err(errno)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    Ok(file)
+}
+
+/// Where a path leads in the end, through links to a file that need not be there: a link is not
+/// replaced, and nothing can be moved from beside it to another file system.
+fn end_of_links(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent()?.join(target),
+            Err(_) => return Some(path),
+        }
+    }
+    None
+}
+
+/// `job.o12.part` for a job's own file; for one that other jobs may write too, with its number,
+/// `log.12.part` or `log.12.3.part`.
+fn beside(place: &Path, launch: &Launch) -> Option<PathBuf> {
+    let name = place.file_name()?;
+    let own = ['o', 'e'].map(|letter| launch.job.output_file(&launch.name, letter));
+    let in_folder = ["OU", "ER"].map(|ending| format!("{}.{ending}", launch.full_id));
+    let is_own = own.iter().chain(&in_folder).any(|own| name == OsStr::new(own));
+    let mut part = OsString::from(name);
+    match (is_own, launch.job.index()) {
+        (true, _) => {}
+        (false, None) => part.push(format!(".{}", launch.job.number)),
+        (false, Some(index)) => part.push(format!(".{}.{index}", launch.job.number)),
+    }
+    part.push(".part");
+    Some(place.with_file_name(part))
+}
+
+/// The file a stream is to be at in the end: in a folder, `<full id>.<ending>`; a path that is not
+/// absolute begins in the home folder.
+pub fn place(path: &[u8], home: &Path, full_id: &str, ending: &str) -> PathBuf {
+    let path = home.join(OsStr::from_bytes(path));
+    match path.is_dir() || path.as_os_str().as_bytes().ends_with(b"/") {
+        true => path.join(format!("{full_id}.{ending}")),
+        false => path,
+    }
+}
+
+fn errno(error: io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch_for_tests as launch;
+    use super::*;
+    use crate::model::job::JobId;
+    use crate::wire::task::TaskPlace;
+    use std::fs::Permissions;
+    use std::io::Write;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    /// A place in a folder of its own, and the job that writes there.
+    struct Writing {
+        folder: tempfile::TempDir,
+        launch: Launch,
+    }
+
+    impl Writing {
+        fn of(job: JobId) -> Writing {
+            Writing { folder: tempfile::tempdir().unwrap(), launch: Launch { job, ..launch() } }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn read(&self, name: &str) -> Option<String> {
+            fs::read_to_string(self.path(name)).ok()
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.folder.path()).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+
+        /// Opens a stream, says this there, and tells where it is to be brought.
+        fn write(&self, name: &str, text: &str) -> Option<PathBuf> {
+            self.write_as(&self.launch, name, text)
+        }
+
+        fn write_as(&self, launch: &Launch, name: &str, text: &str) -> Option<PathBuf> {
+            let mut opened = open(&self.path(name), launch, false).unwrap();
+            opened.file.write_all(text.as_bytes()).unwrap();
+            opened.place
+        }
+    }
+
+    #[test]
+    fn a_stream_is_beside_its_place_until_it_is_brought_there() {
+        let at = Writing::of(JobId::job(12));
+        let place = at.write("job.o12", "new").unwrap();
+        assert_eq!((at.names(), &place), (vec!["job.o12.part".to_string()], &at.path("job.o12")));
+        assert_eq!(deliver(&place, &at.launch), Ok(()));
+        assert_eq!((at.names(), at.read("job.o12")), (vec!["job.o12".to_string()], Some("new".into())));
+        assert_eq!(deliver(&place, &at.launch), Ok(()), "once more");
+    }
+
+    #[test]
+    fn the_name_beside_a_place_is_no_other_jobs() {
+        let beside = |job, name: &str| {
+            let part = beside(&Path::new("/d").join(name), &Launch { job, ..launch() }).unwrap();
+            part.file_name().unwrap().to_str().unwrap().to_string()
+        };
+        assert_eq!(beside(JobId::job(12), "job.e12"), "job.e12.part");
+        assert_eq!(beside(JobId::job(1), "1.here.OU"), "1.here.OU.part");
+        assert_eq!(beside(JobId::element(12, 3), "job.o12.3"), "job.o12.3.part");
+        assert_eq!(beside(JobId::job(12), "log"), "log.12.part");
+        assert_eq!(beside(JobId::job(12), "job.o13"), "job.o13.12.part");
+        assert_eq!(beside(JobId::element(12, 3), "log"), "log.12.3.part");
+    }
+
+    #[test]
+    fn jobs_with_one_file_write_one_each_and_the_last_to_end_has_it() {
+        let at = Writing::of(JobId::job(12));
+        let other = Launch { job: JobId::job(13), ..launch() };
+        let place = at.write("log", "12").unwrap();
+        at.write_as(&other, "log", "13").unwrap();
+        assert_eq!((at.read("log.12.part"), at.read("log.13.part")), (Some("12".into()), Some("13".into())));
+        deliver(&place, &other).unwrap();
+        assert_eq!(at.read("log"), Some("13".into()));
+        deliver(&place, &at.launch).unwrap();
+        assert_eq!((at.names(), at.read("log")), (vec!["log".to_string()], Some("12".into())));
+    }
+
+    #[test]
+    fn both_streams_of_a_job_may_have_one_file() {
+        let at = Writing::of(JobId::job(12));
+        let [mut errors, mut output] = [0; 2].map(|_| open(&at.path("log"), &at.launch, false).unwrap());
+        errors.file.write_all(b"e").unwrap();
+        output.file.write_all(b"o").unwrap();
+        errors.file.write_all(b"e").unwrap();
+        for place in [errors.place, output.place] {
+            assert_eq!(deliver(&place.unwrap(), &at.launch), Ok(()));
+        }
+        assert_eq!(at.read("log"), Some("eoe".into()));
+    }
+
+    #[test]
+    fn an_old_file_stays_until_then_and_leaves_its_mode_and_group() {
+        let at = Writing::of(JobId::job(12));
+        fs::write(at.path("log"), "old").unwrap();
+        fs::set_permissions(at.path("log"), Permissions::from_mode(0o624)).unwrap();
+        // Who may give it to another group.
+        let _ = std::os::unix::fs::chown(at.path("log"), None, Some(4242));
+        let group = fs::metadata(at.path("log")).unwrap().gid();
+        let place = at.write("log", "new").unwrap();
+        assert_eq!(at.read("log"), Some("old".into()));
+        for name in ["log.12.part", "log"] {
+            let found = fs::metadata(at.path(name)).unwrap();
+            assert_eq!((found.mode() & 0o777, found.gid()), (0o624, group), "{name}");
+            deliver(&place, &at.launch).unwrap();
+        }
+        assert_eq!(at.read("log"), Some("new".into()));
+    }
+
+    #[test]
+    fn what_an_attempt_before_has_left_is_written_anew() {
+        let at = Writing::of(JobId::job(12));
+        at.write("log", "the first attempt").unwrap();
+        at.write("log", "second").unwrap();
+        assert_eq!(at.read("log.12.part"), Some("second".into()));
+    }
+
+    #[test]
+    fn a_link_stays_a_link_and_what_it_leads_to_is_replaced() {
+        let at = Writing::of(JobId::job(12));
+        fs::create_dir(at.path("d")).unwrap();
+        fs::write(at.path("d/log"), "old").unwrap();
+        symlink("d/to", at.path("link")).unwrap();
+        symlink("log", at.path("d/to")).unwrap();
+        let place = at.write("link", "new").unwrap();
+        assert_eq!((at.read("d/log"), at.read("d/log.12.part")), (Some("old".into()), Some("new".into())));
+        deliver(&place, &at.launch).unwrap();
+        assert_eq!((at.read("link"), at.read("d/log")), (Some("new".into()), Some("new".into())));
+        assert_eq!((at.names().len(), fs::read_link(at.path("link")).unwrap()), (2, PathBuf::from("d/to")));
+        symlink("not/yet", at.path("dangling")).unwrap();
+        assert!(open(&at.path("dangling"), &at.launch, false).is_err_and(|e| e == Errno::ENOENT));
+        fs::create_dir(at.path("not")).unwrap();
+        assert_eq!(at.write("dangling", "").unwrap(), at.path("not/yet"));
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_unseen_is_written_where_it_is() {
+        let at = Writing::of(JobId::job(12));
+        assert!(open(Path::new("/dev/null"), &at.launch, false).unwrap().place.is_none());
+        nix::unistd::mkfifo(&at.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(open(&at.path("fifo"), &at.launch, false).unwrap_err(), Errno::ENXIO);
+        fs::write(at.path("one"), "old").unwrap();
+        fs::hard_link(at.path("one"), at.path("two")).unwrap();
+        assert_eq!(at.write("one", "x"), None);
+        assert_eq!(at.read("two"), Some("x".into()));
+        assert_eq!(at.names(), ["fifo", "one", "two"]);
+        let direct = open(&at.path("direct"), &at.launch, true).unwrap();
+        assert!(direct.place.is_none() && at.path("direct").exists());
+    }
+
+    #[test]
+    fn nothing_beside_a_place_is_written_that_somebody_has_put_there() {
+        let at = Writing::of(JobId::job(12));
+        fs::write(at.path("diary"), "kept").unwrap();
+        symlink("diary", at.path("log.12.part")).unwrap();
+        fs::create_dir(at.path("out.12.part")).unwrap();
+        fs::hard_link(at.path("diary"), at.path("err.12.part")).unwrap();
+        for name in ["log", "out", "err"] {
+            assert_eq!(at.write(name, "text"), None);
+            assert_eq!((at.read(name), at.read("diary")), (Some("text".into()), Some("kept".into())), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_task_adds_to_what_its_script_writes_and_else_to_the_place() {
+        let at = Writing::of(JobId::job(12));
+        let task = Launch { place: TaskPlace { task: 1, ..TaskPlace::default() }, ..at.launch.clone() };
+        assert_eq!((at.write_as(&task, "log", "elsewhere"), at.names()), (None, vec!["log".to_string()]));
+        let place = at.write("log", "script, ").unwrap();
+        assert_eq!(at.write_as(&task, "log", "task"), None);
+        assert_eq!(at.read("log"), Some("elsewhere".into()));
+        deliver(&place, &at.launch).unwrap();
+        assert_eq!(at.write_as(&task, "log", ", late"), None);
+        assert_eq!((at.read("log"), at.names().len()), (Some("script, task, late".into()), 1));
+    }
+
+    #[test]
+    fn what_cannot_be_brought_to_its_place_is_said_and_stays() {
+        let at = Writing::of(JobId::job(12));
+        let place = at.write("log", "text").unwrap();
+        fs::create_dir(at.path("log")).unwrap();
+        let said = deliver(&place, &at.launch).unwrap_err();
+        let (place, part) = (place.display(), at.path("log.12.part"));
+        assert_eq!(said, format!("{place}: Is a directory; it is left in {}", part.display()));
+        assert_eq!(at.read("log.12.part"), Some("text".into()));
+    }
+}
