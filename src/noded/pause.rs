@@ -62,7 +62,13 @@ impl Pause {
                 break;
             }
         }
-        family(cgroup).iter().all(Process::is_stopped)
+        family(cgroup).iter().all(|process| self.is_still(process))
+    }
+
+    /// Stopped, or bound to be before it does anything: a shell hears no signal while a child that it has just
+    /// forked is stopped short of its exec.
+    fn is_still(&self, process: &Process) -> bool {
+        process.is_stopped() || (process.state == b'D' && self.frozen.contains(&(process.pid, process.started)))
     }
 
     /// Lets all go on that was stopped here. Children first: a shell that waits for one need not see that it had
