@@ -162,6 +162,7 @@ impl FairShares {
             let entitled = Entitled { fair: owed.2, used: whole.part(&wish.has) };
             Row { party: wish.party, entitled, line: wish.line, place: wish.place }
         };
+        debug_assert!(wishes.all.is_sorted_by(|one, other| one.party < other.party));
         // Both are by party, and of the same.
         let rows = wishes.all.iter().zip(&held.parties).map(row).collect();
         let patience = |pool: &str| policy.starvation.patience_of(pool, &policy.fair_share.accounts);
