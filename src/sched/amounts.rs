@@ -17,6 +17,14 @@ pub fn add(amounts: &mut [i64], more: &[i64]) {
     }
 }
 
+/// The same so many times.
+pub fn add_times(amounts: &mut [i64], more: &[i64], times: u64) {
+    let times = i64::try_from(times).unwrap_or(i64::MAX);
+    for (amount, more) in amounts.iter_mut().zip(more) {
+        *amount = amount.saturating_add(more.saturating_mul(times));
+    }
+}
+
 /// So many times these amounts.
 pub fn multiple(amounts: &[i64], times: u64) -> Amounts {
     let times = i64::try_from(times).unwrap_or(i64::MAX);

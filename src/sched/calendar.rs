@@ -270,8 +270,11 @@ impl<'s> Calendar<'s> {
         for (&until, amounts) in &self.state.releases {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
         }
-        for running in self.state.standing.making_way().filter_map(|job| self.state.running.get(&job)) {
-            tally.give(&measure.count(&running.taken), self.now + OVERDUE, running.until);
+        let soonest = self.now + OVERDUE;
+        let making_way = self.state.standing.making_way().filter_map(|job| self.state.running.get(&job));
+        // Who is past its walltime ends by itself no later.
+        for running in making_way.filter(|running| running.until > soonest) {
+            tally.give(&measure.count(&running.taken), soonest, running.until);
         }
         for (claim, until) in started.values().filter(|(_, until)| *until != Time::NEVER) {
             claim.holds.values().for_each(|taken| tally.give(&measure.count(taken), *until, Time::NEVER));

@@ -187,7 +187,7 @@ impl State {
             return;
         }
         self.strike(id);
-        let Some(running) = self.running.get_mut(&id) else { return };
+        let Some(running) = self.running.get_mut(&id).map(Arc::make_mut) else { return };
         let (until, before) = (running.until, running.holder.replace(holder.clone()));
         before.into_iter().for_each(|before| self.holdings.leave(id, &before, until, &self.cluster.catalog));
         self.holdings.enter(id, &holder, until, &self.cluster.catalog);

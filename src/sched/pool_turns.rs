@@ -4,7 +4,7 @@
 use super::amounts::{Amounts, add, multiple};
 use super::class::{Class, Waiting};
 use super::shape::ClassKey;
-use super::shares::{Tree, Whole};
+use super::shares::Tree;
 use super::snapshot::State;
 use super::starvation::{Ahead, FairShares};
 use crate::model::job::JobId;
@@ -18,7 +18,6 @@ const MOST: f64 = 1e9;
 /// The pools, as jobs are dealt their turns.
 pub struct PoolTurns {
     tree: Tree,
-    whole: Whole,
     /// By pool: what it has and was dealt so far.
     served: BTreeMap<String, Amounts>,
     shares: FairShares,
@@ -34,13 +33,11 @@ impl PoolTurns {
     ) -> PoolTurns {
         let shares =
             FairShares::among(state.starvation.held.as_ref(), state, classes.clone(), policy, &Ahead::default(), now);
-        let whole = Whole::new(state.cluster.capacity());
-        let mut pools =
-            PoolTurns { tree: Tree::of(&policy.fair_share.accounts), whole, served: BTreeMap::new(), shares };
+        let tree = Tree::of(&policy.fair_share.accounts);
+        let mut pools = PoolTurns { tree, served: BTreeMap::new(), shares };
         let nothing = || state.cluster.catalog.nothing();
-        for (_, operation) in state.operations.all() {
-            let pool = pools.tree.member(&operation.who.user, operation.who.account.as_deref()).account;
-            add(pools.served.entry(pool).or_insert_with(nothing), &operation.taken);
+        for line in &pools.shares.lines {
+            add(pools.served.entry(line.pool().to_string()).or_insert_with(nothing), &line.has);
         }
         for class in classes {
             pools.served.entry(pools.pool_of(&class.key)).or_insert_with(nothing);
@@ -64,7 +61,7 @@ impl PoolTurns {
     pub fn serve(&mut self, pool: &str, class: &ClassKey, job: &Waiting) -> f64 {
         let Some(served) = self.served.get(pool) else { return MOST };
         let satisfaction = match self.shares.fair(pool) {
-            Some(fair) if fair > 0.0 => (self.whole.part(served) / fair).min(MOST),
+            Some(fair) if fair > 0.0 => (self.shares.whole.part(served) / fair).min(MOST),
             // Who is owed nothing has had enough as it is (F10).
             _ => MOST,
         };

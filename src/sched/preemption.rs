@@ -22,6 +22,8 @@ mod repair;
 
 mod starving;
 
+mod surplus;
+
 mod victims;
 
 use super::ledger::Ledger;

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The cluster and its work, as the scheduler sees them. A copy shares what is large and many - classes,
-/// nodes - until it is changed, so that one is quickly made.
+/// nodes, running jobs - until it is changed, so that one is quickly made.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) cluster: Cluster,
@@ -50,7 +50,7 @@ pub struct State {
     pub(super) classes: BTreeMap<ClassId, Arc<Class>>,
     /// The classes that ask for the same, so that they can share a refusal.
     pub(super) alike: Alike,
-    pub(super) running: BTreeMap<JobId, Running>,
+    pub(super) running: BTreeMap<JobId, Arc<Running>>,
     /// The ends of the running jobs, soonest first; those without an end are not in it.
     pub(super) ends: BTreeSet<(Time, JobId)>,
     /// What they give back, by the moment.
@@ -175,7 +175,7 @@ impl State {
 
     fn put_in_order(&mut self) {
         if let Some(moves) = self.cluster.put_in_order() {
-            let nodes = self.running.values_mut().flat_map(|running| &mut running.nodes);
+            let nodes = self.running.values_mut().flat_map(|running| &mut Arc::make_mut(running).nodes);
             nodes.for_each(|ix| *ix = moves.of(*ix));
         }
     }

@@ -23,7 +23,7 @@ pub use wishes::Ahead;
 // What is everybody owed?
 mod fair;
 
-pub use fair::{Entitled, FairShares, Held, Party, amounts_of, is_of_pools};
+pub use fair::{Entitled, FairShares, Held, Line, Party, Row, amounts_of, is_of_pools};
 
 // Since when has somebody less?
 mod fasting;

@@ -11,6 +11,7 @@ use crate::model::policy::{Components, Policy};
 use crate::model::preemption::{Action, Yielding};
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Of a running job, what counts where another could have its place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -129,7 +130,7 @@ impl State {
         }
         self.strike(id);
         self.standing.note_told(id, tenure.told.as_ref());
-        self.running.entry(id).and_modify(|running| running.tenure = Some(Box::new(tenure)));
+        self.running.entry(id).and_modify(|running| Arc::make_mut(running).tenure = Some(Box::new(tenure)));
         self.enroll(id);
         self.edition += 1;
     }

@@ -2,6 +2,7 @@
 
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Keep};
+use crate::model::preemption::{Action, Cause, Yielding};
 use crate::model::reason::Reason;
 use crate::model::time::Time;
 use crate::sched::fixture::{Scene, cluster};
@@ -27,6 +28,19 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
     assert_eq!(scene.plan().bookings[0].nodes.join(","), "n2,n1,n3,n4,n5");
     let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 100).queued(2, "select=3:ncpus=1");
     assert_eq!(scene.plan().bookings[0].nodes.join(","), "n1,n1,n1");
+}
+
+/// What it has is free at the next moment, once, though it was told to make way.
+#[test]
+fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
+    for ends in [49, 50, 51, 100] {
+        let mut scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
+        let way = Yielding { to: None, cause: Cause::Rank, action: Action::Requeue, at: Time(0) };
+        scene.state.standing.note_told(JobId::job(1), Some(&way));
+        let scene = scene.running(2, "select=1:ncpus=1", "n1", 200).at(50);
+        assert_eq!(times(&scene.clone().queued(3, "select=1:ncpus=1")), [(3, 50)], "{ends}");
+        assert_eq!(times(&scene.queued(3, "select=1:ncpus=2")), [(3, 200)], "{ends}");
+    }
 }
 
 #[test]

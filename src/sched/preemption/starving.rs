@@ -5,20 +5,18 @@
 //! that node for a while. So others lose no more than is needed until the starving have enough.
 
 use super::eviction::Stage;
+use super::surplus::{Assessor, Spare, Surplus};
 use super::waits_for_room;
 use crate::model::job::JobId;
-use crate::model::policy::Policy;
 use crate::model::preemption::{Action, Cause};
-use crate::model::time::{Span, Time};
-use crate::sched::amounts::subtract;
+use crate::model::time::Time;
 use crate::sched::cluster::NodeIx;
 use crate::sched::ledger::Ledger;
 use crate::sched::priority::{self, Candidate};
 use crate::sched::resolution::Resolved;
-use crate::sched::snapshot::{Running, State};
-use crate::sched::starvation::groups::{Group, Thresholds, divide};
+use crate::sched::starvation::groups::Group;
 use crate::sched::starvation::{
-    Age, Ahead, Exposure, FairShares, Hunger, Operation, Party, Shield, Starving, Subject, amounts_of, operation_of,
+    Age, Ahead, Exposure, FairShares, Hunger, Party, Shield, Starving, Subject, operation_of,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,16 +102,6 @@ struct Relief<'s> {
     later: Option<Time>,
 }
 
-/// A running job that may be told to make way.
-#[derive(Clone)]
-struct Exposed {
-    group: Group,
-    age: Age,
-    party: Party,
-    to: Exposure,
-    action: Action,
-}
-
 impl<'s> Relief<'s> {
     fn is_anybody_starving(&self, ledger: &Ledger) -> bool {
         let fasting = &ledger.starving().fasting;
@@ -126,14 +114,17 @@ impl<'s> Relief<'s> {
         let (mut hopeless, mut left) = (BTreeSet::new(), MOST);
         while left > 0 {
             let line = self.line(level, &hopeless, stage, ledger);
-            let exposed = if line.is_empty() { BTreeMap::new() } else { self.exposed(level, ledger) };
-            if exposed.is_empty() {
+            if line.is_empty() {
+                return;
+            }
+            let surplus = self.surplus(level, ledger);
+            if surplus.is_empty() {
                 return;
             }
             let mut is_helped = false;
             for (job, party) in line.into_iter().take(left) {
                 left -= 1;
-                is_helped = self.make_room((job, party), level, &exposed, stage, ledger);
+                is_helped = self.make_room((job, party), level, &surplus, stage, ledger);
                 if is_helped {
                     self.shares = shares(ledger);
                     break;
@@ -187,46 +178,21 @@ impl<'s> Relief<'s> {
         Hunger::of(since.filter(|_| is_below), &patience, ledger.now)
     }
 
-    /// The running jobs that may be told to make way, by node; of each node the first to go first.
-    fn exposed(&mut self, level: Level, ledger: &Ledger) -> BTreeMap<NodeIx, Vec<Exposed>> {
-        let (state, policy) = (ledger.state, ledger.policy());
+    /// The running jobs that may be told to make way.
+    fn surplus(&mut self, level: Level, ledger: &Ledger) -> Surplus {
+        let (policy, starving, leaving) = (ledger.policy(), ledger.starving(), leaving(ledger));
         let threshold = match level {
             Level::Preemptive => policy.starvation.preemption_threshold,
             Level::Aggressive => policy.starvation.aggressive_threshold,
         };
-        let starving = ledger.starving();
         let shield = Shield { shares: &self.shares, fasting: &starving.fasting, threshold, now: ledger.now };
-        let (leaving, spared) = (leaving(ledger), spared(policy, state));
-        let mut by_node: BTreeMap<NodeIx, Vec<Exposed>> = BTreeMap::new();
-        for (id, operation) in state.operations.all() {
-            let party = Party::Operation(id);
-            let to = shield.of(party);
-            if to == Exposure::None {
-                continue;
-            }
-            let thresholds = thresholds(policy, &self.shares, party, &spared);
-            for (group, age) in groups(state, operation, &self.shares, &thresholds, level.takes(), &leaving) {
-                let Some(action) = action(state, policy, age.1, ledger.now) else { continue };
-                let settled = settled(policy, &state.running[&age.1], self.shares.patience(party).timeout);
-                if settled > ledger.now {
-                    self.later = Some(self.later.map_or(settled, |later| later.min(settled)));
-                    continue;
-                }
-                for &ix in &state.running[&age.1].nodes {
-                    let one = Exposed { group, age, party, to: to.clone(), action };
-                    by_node.entry(ix).or_default().push(one);
-                }
-            }
-        }
-        by_node.retain(|ix, _| self.is_open(*ix, ledger));
-        by_node.values_mut().for_each(|all| all.sort_by_key(|one| (one.group, std::cmp::Reverse(one.age))));
-        by_node
-    }
-
-    /// Whether others may make way on a node (Y11).
-    fn is_open(&self, ix: NodeIx, ledger: &Ledger) -> bool {
-        let node = ledger.state.cluster.node(ix);
-        node.usable && !self.visited.contains(&ix) && !ledger.starving().backoff.contains_key(&node.name)
+        let assessor = Assessor::new((ledger.state, policy), &self.shares, &leaving, ledger.now);
+        let backing_off = starving.backoff.keys().filter_map(|name| ledger.state.cluster.find(name));
+        let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
+        let is_open = |ix| ledger.state.cluster.node(ix).usable && !closed.contains(&ix);
+        let surplus = Surplus::of(&assessor, &shield, level.takes(), is_open);
+        self.later = self.later.into_iter().chain(surplus.later).min();
+        surplus
     }
 
     /// Has those leave that must so that a job can start, all of one node; false if there is no such node.
@@ -234,16 +200,18 @@ impl<'s> Relief<'s> {
         &mut self,
         (job, party): (Candidate<'s>, Party),
         level: Level,
-        exposed: &BTreeMap<NodeIx, Vec<Exposed>>,
+        surplus: &Surplus,
         stage: &mut Stage<'s>,
         ledger: &mut Ledger<'s>,
     ) -> bool {
         let line = self.shares.line(party);
-        for (&ix, all) in exposed {
-            let few = all
-                .iter()
-                .filter(|one| one.party != party && one.to.is_to(line) && is_free_to_leave(one.age.1, job.job, ledger));
-            let ways: Vec<(JobId, Action)> = few.map(|one| (one.age.1, one.action)).collect();
+        let is_to: Vec<bool> = surplus.to.iter().map(|to: &Exposure| to.is_to(line)).collect();
+        for (ix, spares) in surplus.by_node() {
+            let is_meant = |spare: &&Spare| {
+                spare.party != party && is_to[spare.line] && is_free_to_leave(spare.job, job.job, ledger)
+            };
+            let ways: Vec<(JobId, Action)> =
+                spares.iter().filter(is_meant).map(|spare| (spare.job, spare.action)).collect();
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
                 continue;
             }
@@ -282,81 +250,19 @@ fn leaving(ledger: &Ledger) -> BTreeSet<JobId> {
     told.chain(ledger.leaving()).collect()
 }
 
-/// What an operation has first is left to it up to so much, by resource (Y16).
-fn spared(policy: &Policy, state: &State) -> Vec<(usize, i64)> {
-    let amounts = amounts_of(&policy.starvation.non_preemptible_threshold, &state.cluster.catalog);
-    amounts.iter().copied().enumerate().filter(|(_, amount)| *amount > 0).collect()
-}
-
-/// What divides the allocations of an operation.
-fn thresholds(policy: &Policy, shares: &FairShares, party: Party, spared: &[(usize, i64)]) -> Thresholds {
-    let rule = &policy.starvation;
-    let fair = shares.entitled(party).map_or(0.0, |entitled| entitled.fair);
-    Thresholds {
-        aggressive: fair * rule.aggressive_threshold,
-        preemption: fair * rule.preemption_threshold,
-        boundary: rule.boundary,
-        spared: spared.to_vec(),
-        allow_aggressive: shares.patience(party).allow_aggressive,
-    }
-}
-
-/// The allocations of an operation that are of no later group than this, newest first; those that leave already
-/// are as good as gone.
-fn groups(
-    state: &State,
-    operation: &Operation,
-    shares: &FairShares,
-    thresholds: &Thresholds,
-    last: Group,
-    leaving: &BTreeSet<JobId>,
-) -> Vec<(Group, Age)> {
-    let taken = |job: JobId| state.running.get(&job).map(|running| &running.taken);
-    let stays = |age: &&Age| !leaving.contains(&age.1);
-    let mut together = operation.taken.clone();
-    if !leaving.is_empty() {
-        let gone = operation.allocations.iter().filter(|age| !stays(age)).filter_map(|age| taken(age.1));
-        gone.for_each(|taken| subtract(&mut together, taken));
-    }
-    let newest_first = operation.allocations.iter().rev().filter(stays);
-    let newest_first = newest_first.filter_map(|age| Some((*age, taken(age.1)?)));
-    divide(newest_first, &together, &shares.whole, thresholds, last)
-}
-
-/// From when on a job may be told to make way. One that has made way before is left alone for longer each time:
-/// so however often others starve, it is done in the end.
-fn settled(policy: &Policy, running: &Running, timeout: Span) -> Time {
-    let Some(tenure) = running.tenure.as_deref() else { return Time::NEVER };
-    let again = match tenure.preempted {
-        0 => Span(0),
-        times => Span(timeout.0.max(1000).saturating_mul(1 << times.min(30))),
-    };
-    tenure.started + again.max(policy.preemption.exempt)
-}
-
-/// How a job makes way, if it may be asked at all: not if its owner wants it left alone, or it has what a
-/// reservation set aside.
-fn action(state: &State, policy: &Policy, job: JobId, now: Time) -> Option<Action> {
-    let tenure = state.running.get(&job)?.tenure.as_deref()?;
-    if tenure.protected || state.insiders.contains_key(&job) {
-        return None;
-    }
-    let actions = policy.preemption.actions.of(tenure.left(now));
-    actions.iter().copied().find(|action| tenure.can(*action))
-}
-
 /// Of some running jobs who loses what it has first: where a node or a pool has too much, those beyond the fair
 /// shares of their operations give it back before others, and of these the newest (Y8).
 pub fn first_to_go(ledger: &Ledger, is_meant: impl Fn(JobId) -> bool) -> Vec<JobId> {
-    let (state, policy) = (ledger.state, ledger.policy());
-    let (shares, spared, leaving) = (shares(ledger), spared(policy, state), leaving(ledger));
+    let state = ledger.state;
+    let (shares, leaving) = (shares(ledger), leaving(ledger));
+    let assessor = Assessor::new((state, ledger.policy()), &shares, &leaving, ledger.now);
     let meant = state.running.keys().copied().filter(|job| is_meant(*job));
     let operations: BTreeSet<JobId> = meant.map(operation_of).collect();
     let mut all: Vec<(Group, Age)> = Vec::new();
-    for (id, operation) in operations.into_iter().filter_map(|id| Some((id, state.operations.get(id)?))) {
-        let thresholds = thresholds(policy, &shares, Party::Operation(id), &spared);
-        let divided = groups(state, operation, &shares, &thresholds, Group::Kept, &leaving);
-        all.extend(divided.into_iter().filter(|(_, age)| is_meant(age.1)));
+    for id in operations {
+        let known = state.operations.get(id).zip(shares.row(Party::Operation(id)));
+        let lost = known.map(|(operation, row)| assessor.lost(operation, row, Group::Kept)).unwrap_or_default();
+        all.extend(lost.into_iter().map(|(group, (age, _))| (group, age)).filter(|(_, age)| is_meant(age.1)));
     }
     all.sort_by_key(|&(group, age)| (group, std::cmp::Reverse(age)));
     all.into_iter().map(|(_, (_, job))| job).collect()

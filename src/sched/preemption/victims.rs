@@ -11,6 +11,7 @@ use crate::sched::merit::highest_first;
 use crate::sched::snapshot::{Running, State};
 use crate::sched::tenure::Tenure;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// A running job that could be asked to make way.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<
 
 /// When the next one could be asked that has not run for long enough.
 pub fn next_exposed(state: &State, policy: &Policy, now: Time) -> Option<Time> {
-    let of = |running: &Running| Some(running.tenure.as_deref()?.started + policy.preemption.exempt);
+    let of = |running: &Arc<Running>| Some(running.tenure.as_deref()?.started + policy.preemption.exempt);
     state.running.values().filter_map(of).filter(|moment| *moment > now).min()
 }
 

@@ -15,7 +15,8 @@ impl Whole {
     /// The largest part of any resource, from 0 on.
     pub fn part(&self, amounts: &[i64]) -> f64 {
         let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
-        amounts.iter().zip(&*self.0).map(part).fold(0.0, f64::max)
+        let some = amounts.iter().zip(&*self.0).filter(|(amount, _)| **amount > 0);
+        some.map(part).fold(0.0, f64::max)
     }
 }
 

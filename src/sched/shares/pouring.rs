@@ -44,10 +44,10 @@ pub type Bounds = (f64, f64);
 pub const UNBOUNDED: Bounds = (0.0, 1.0);
 
 /// Who drinks of a pool.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Drinker {
-    /// The account.
-    pub pool: String,
+    /// The account, by place among those that are given.
+    pub pool: usize,
     /// What all alike claim together.
     pub claim: Claim,
 }
@@ -65,14 +65,14 @@ pub struct Poured {
 /// in line the first has all it wants before the next has anything, in the order in which they are given.
 pub fn pour(
     tree: &Tree,
-    drinkers: &[Drinker],
+    (pools, drinkers): (&[&str], &[Drinker]),
     bounds: impl Fn(&str) -> Bounds,
     is_in_line: impl Fn(&str) -> bool,
 ) -> Poured {
-    let named: BTreeMap<Member, f64> =
-        drinkers.iter().map(|drinker| (Member::new(&drinker.pool, ""), drinker.claim.most)).collect();
+    // Those that the tree does not know appear in it.
+    let named: BTreeMap<Member, f64> = pools.iter().map(|pool| (Member::new(pool, ""), 0.0)).collect();
     let charged = Charged::new(tree, Subject::Account, &named);
-    let basin = Basin::new(&charged, drinkers, &bounds);
+    let basin = Basin::new(&charged, (pools, drinkers), &bounds);
     let lined: Vec<usize> =
         charged.tree.accounts.iter().filter(|(name, _)| is_in_line(name)).map(|(_, at)| *at).collect();
     let mut owed = BTreeMap::from([(ROOT, 1.0)]);
@@ -114,17 +114,20 @@ struct Basin {
 }
 
 impl Basin {
-    fn new(charged: &Charged, drinkers: &[Drinker], bounds: impl Fn(&str) -> Bounds) -> Basin {
+    fn new(charged: &Charged, (pools, drinkers): (&[&str], &[Drinker]), bounds: impl Fn(&str) -> Bounds) -> Basin {
         let count = charged.places().end;
         let mut basin = Basin {
             claims: vec![Claim { weight: 0.0, least: 0.0, most: 0.0 }; count],
             children: vec![Vec::new(); count],
             drinkers: vec![Vec::new(); count],
         };
+        let seat = |pool: &&str| {
+            let place = charged.tree.accounts.get(account_of(&Member::new(pool, ""))).copied().unwrap_or(ROOT);
+            if place == ROOT || charged.part(place).is_some() { place } else { charged.above(place) }
+        };
+        let seats: Vec<usize> = pools.iter().map(seat).collect();
         for (number, drinker) in drinkers.iter().enumerate() {
-            let place = charged.tree.accounts.get(account_of(&Member::new(&drinker.pool, ""))).copied().unwrap_or(ROOT);
-            let place = if place == ROOT || charged.part(place).is_some() { place } else { charged.above(place) };
-            basin.drinkers[place].push(number);
+            basin.drinkers[seats[drinker.pool]].push(number);
         }
         let names: BTreeMap<usize, &String> =
             charged.tree.accounts.iter().map(|(name, &place)| (place, name)).collect();
@@ -233,9 +236,11 @@ mod tests {
 
     /// Some who want so much, by pool; what the pools have and what those have.
     fn poured(drinkers: &[(&str, f64)], bounds: impl Fn(&str) -> Bounds, line: &str) -> (Vec<f64>, Vec<f64>) {
-        let drinker = |&(pool, most): &(&str, f64)| Drinker { pool: pool.to_string(), claim: Claim::wanting(most) };
+        let pools = ["e", "d", "c", "b", "a"];
+        let place = |pool: &str| pools.iter().position(|known| *known == pool).unwrap();
+        let drinker = |&(pool, most): &(&str, f64)| Drinker { pool: place(pool), claim: Claim::wanting(most) };
         let drinkers: Vec<Drinker> = drinkers.iter().map(drinker).collect();
-        let poured = pour(&tree(), &drinkers, bounds, |name| name == line);
+        let poured = pour(&tree(), (&pools, &drinkers), bounds, |name| name == line);
         (rounded(["a", "b", "c", "d"].map(|name| poured.pools[name]).into()), rounded(poured.drinkers))
     }
 

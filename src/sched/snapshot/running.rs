@@ -10,6 +10,7 @@ use crate::sched::holdings::Holder;
 use crate::sched::shape::{Tenancy, Tenant};
 use crate::sched::tenure::Tenure;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A job that has its allocation.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,14 +64,14 @@ impl State {
             add(released, &taken);
         }
         let mut running = Running { nodes, until, taken, alone, holder, tenure: None };
-        if let Some(mut before) = before {
+        if let Some(mut before) = before.map(Arc::unwrap_or_clone) {
             running.tenure = before.tenure.take();
             let has_changed = Running { tenure: None, ..before } != Running { tenure: None, ..running.clone() };
             if has_changed {
                 self.standing.note_release(before.until);
             }
         }
-        self.running.insert(id, running);
+        self.running.insert(id, Arc::new(running));
         self.enroll(id);
     }
 
@@ -97,7 +98,7 @@ impl State {
     }
 
     /// Takes a running job off its nodes, for good or to be put on them anew.
-    fn take_off(&mut self, id: JobId) -> Option<Running> {
+    fn take_off(&mut self, id: JobId) -> Option<Arc<Running>> {
         self.strike(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);

@@ -4,7 +4,7 @@
 use super::fasting::{Fasting, Hunger, Subject};
 use super::groups::ROUNDING;
 use super::operations::operation_of;
-use super::wishes::{Ahead, Wish, Wishes, pool_of};
+use super::wishes::{self, Ahead, Wish, Wishes, pool_of};
 use crate::model::job::JobId;
 use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
 use crate::model::policy::pool::Mode;
@@ -12,10 +12,10 @@ use crate::model::policy::starvation::Patience;
 use crate::model::policy::{FairShare, Policy};
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
-use crate::sched::amounts::{Amounts, Catalog, add, counted, multiple};
+use crate::sched::amounts::{Amounts, Catalog, add, counted};
 use crate::sched::class::Class;
 use crate::sched::shape::ClassId;
-use crate::sched::shares::pouring::{Bounds, Claim, Drinker, Poured, UNBOUNDED, pour};
+use crate::sched::shares::pouring::{Bounds, Claim, Drinker, UNBOUNDED, pour};
 use crate::sched::shares::{Tree, Whole};
 use crate::sched::snapshot::State;
 use std::collections::BTreeMap;
@@ -67,8 +67,8 @@ pub struct Held {
     at: Time,
     rule: Arc<Rule>,
     whole: Whole,
-    /// How many alike there are, and what each is owed.
-    parties: BTreeMap<Party, (u64, f64)>,
+    /// By party: how many alike there are, and what each is owed.
+    parties: Vec<(Party, u64, f64)>,
     pools: BTreeMap<String, f64>,
 }
 
@@ -76,33 +76,52 @@ impl Held {
     /// Whether they still hold: nobody has come or gone, and nothing else has changed.
     fn holds(&self, wishes: &Wishes, policy: &Policy, whole: &Whole, now: Time) -> bool {
         let is_recent = now == self.at || (now > self.at && now.since(self.at) < policy.starvation.update_period);
-        let is_same = self.whole == *whole
-            && self.rule.fair_share == policy.fair_share
-            && self.rule.limits == policy.limits
-            && self.parties.len() == wishes.all.len();
-        let is_there = |wish: &Wish| self.parties.get(&wish.party).is_some_and(|(number, _)| *number == wish.number);
-        is_recent && is_same && wishes.all.iter().all(is_there)
+        let is_same =
+            self.whole == *whole && self.rule.fair_share == policy.fair_share && self.rule.limits == policy.limits;
+        let wishing = wishes.all.iter().map(|wish| (wish.party, wish.number));
+        is_recent && is_same && self.parties.iter().map(|(party, number, _)| (*party, *number)).eq(wishing)
     }
 }
 
 /// Of somebody with a fair share of its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Row {
-    entitled: Entitled,
-    line: usize,
+pub struct Row {
+    /// Who.
+    pub party: Party,
+    /// What each of them is owed, and has.
+    pub entitled: Entitled,
+    /// Its pool, by place among [`FairShares::lines`].
+    pub line: usize,
     /// Where it stands, if its pool is a line.
     place: Option<usize>,
+}
+
+/// A pool of somebody with a fair share of its own.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// With those above it behind it; of no pool an empty line.
+    pub pools: Vec<String>,
+    /// What holds in it.
+    pub patience: Patience,
+    /// What those in it have, not those in pools below it.
+    pub has: Amounts,
+}
+
+impl Line {
+    /// The pool; the empty name for none.
+    pub fn pool(&self) -> &str {
+        pool_of(&self.pools)
+    }
 }
 
 /// What everybody is owed, and has.
 #[derive(Clone, Debug)]
 pub struct FairShares {
-    parties: BTreeMap<Party, Row>,
-    pools: BTreeMap<String, Entitled>,
-    lines: Vec<Vec<String>>,
-    /// What holds in the pool of each line.
-    patience: Vec<Patience>,
-    of_pools: BTreeMap<String, Patience>,
+    /// By party.
+    rows: Vec<Row>,
+    pools: BTreeMap<String, (Entitled, Patience)>,
+    /// The pools of all of them.
+    pub lines: Vec<Line>,
     /// All that there is.
     pub whole: Whole,
     /// As they were poured out.
@@ -139,44 +158,50 @@ impl FairShares {
         let whole = Whole::new(state.cluster.capacity());
         let held = before.filter(|held| held.holds(&wishes, policy, &whole, now)).cloned();
         let held = held.unwrap_or_else(|| Arc::new(poured(&wishes, state, policy, &whole, now)));
-        let used = used(&wishes, &state.cluster.catalog);
-        let of = |fair: &BTreeMap<String, f64>, pool: &String| fair.get(pool).copied().unwrap_or(0.0);
-        let pools = used
-            .iter()
-            .map(|(pool, used)| (pool.clone(), Entitled { fair: of(&held.pools, pool), used: whole.part(used) }));
-        let row = |(place, wish): (usize, &Wish)| {
-            let place = Some(place).filter(|_| wishes.is_in_line(wish));
-            let fair = held.parties.get(&wish.party).map_or(0.0, |(_, fair)| *fair);
-            (wish.party, Row { entitled: Entitled { fair, used: whole.part(&wish.has) }, line: wish.line, place })
+        let row = |(wish, owed): (&Wish, &(Party, u64, f64))| {
+            let entitled = Entitled { fair: owed.2, used: whole.part(&wish.has) };
+            Row { party: wish.party, entitled, line: wish.line, place: wish.place }
         };
+        debug_assert!(wishes.all.is_sorted_by(|one, other| one.party < other.party));
+        // Both are by party, and of the same.
+        let rows = wishes.all.iter().zip(&held.parties).map(row).collect();
         let patience = |pool: &str| policy.starvation.patience_of(pool, &policy.fair_share.accounts);
-        FairShares {
-            parties: wishes.all.iter().enumerate().map(row).collect(),
-            of_pools: used.keys().map(|pool| (pool.clone(), patience(pool))).collect(),
-            pools: pools.collect(),
-            patience: wishes.lines.iter().map(|line| patience(pool_of(line))).collect(),
-            lines: wishes.lines,
-            whole,
-            held,
-        }
+        let had = wishes.by_line(&state.cluster.catalog.nothing(), |wish| &wish.has);
+        let of_pool = |(pool, used): (String, Amounts)| {
+            let fair = held.pools.get(&pool).copied().unwrap_or(0.0);
+            let of_it = (Entitled { fair, used: whole.part(&used) }, patience(&pool));
+            (pool, of_it)
+        };
+        let pools = by_pool(&wishes, &had).into_iter().map(of_pool).collect();
+        let line = |(line, has): (wishes::Line, Amounts)| {
+            let patience = patience(pool_of(&line.pools));
+            Line { pools: line.pools, patience, has }
+        };
+        let lines = wishes.lines.into_iter().zip(had).map(line).collect();
+        FairShares { rows, pools, lines, whole, held }
     }
 
     /// Under which a job has its fair share; None for one that wants nothing.
     pub fn party(&self, job: JobId, class: Option<ClassId>) -> Option<Party> {
         let parties = [Some(Party::Operation(operation_of(job))), class.map(Party::Alike)];
-        parties.into_iter().flatten().find(|party| self.parties.contains_key(party))
+        parties.into_iter().flatten().find(|party| self.row(*party).is_some())
+    }
+
+    /// What is known of somebody.
+    pub fn row(&self, party: Party) -> Option<&Row> {
+        self.rows.binary_search_by_key(&party, |row| row.party).ok().map(|place| &self.rows[place])
     }
 
     /// What somebody is owed, and has.
     pub fn entitled(&self, party: Party) -> Option<Entitled> {
-        Some(self.parties.get(&party)?.entitled)
+        Some(self.row(party)?.entitled)
     }
 
     /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or where it stands in
     /// line (Y23).
     pub fn turn(&self, party: Party) -> f64 {
         let of = |row: &Row| row.place.map_or(row.entitled.satisfaction(), |place| place as f64);
-        self.parties.get(&party).map_or(MOST, of)
+        self.row(party).map_or(MOST, of)
     }
 
     /// What a pool is owed; None for one of which nothing is known.
@@ -186,42 +211,32 @@ impl FairShares {
 
     /// What a pool is owed, and has.
     pub fn of_pool(&self, pool: &str) -> Option<Entitled> {
-        self.pools.get(pool).copied()
-    }
-
-    /// The pools, by name.
-    pub fn pools(&self) -> impl Iterator<Item = (&str, Entitled)> {
-        self.pools.iter().map(|(name, entitled)| (name.as_str(), *entitled))
+        Some(self.pools.get(pool)?.0)
     }
 
     /// Its pool, and those above it.
     pub fn line(&self, party: Party) -> &[String] {
-        self.parties.get(&party).map_or(&[], |row| &self.lines[row.line])
+        self.row(party).map_or(&[], |row| &self.lines[row.line].pools)
     }
 
     /// What holds for somebody.
     pub fn patience(&self, party: Party) -> Patience {
-        self.parties.get(&party).map_or(Patience::default(), |row| self.patience[row.line])
-    }
-
-    /// What holds for a pool itself.
-    pub fn patience_of_pool(&self, pool: &str) -> Patience {
-        self.of_pools.get(pool).copied().unwrap_or_default()
+        self.row(party).map_or(Patience::default(), |row| self.lines[row.line].patience)
     }
 
     /// What holds for whom.
     pub fn patience_of(&self, subject: &Subject) -> Patience {
         match subject {
             Subject::Party(party) => self.patience(*party),
-            Subject::Pool(pool) => self.patience_of_pool(pool),
+            Subject::Pool(pool) => self.pools.get(pool).map_or(Patience::default(), |(_, patience)| *patience),
         }
     }
 
     /// All that have less than they should, pools included (Y1).
     pub fn below(&self) -> impl Iterator<Item = Subject> + '_ {
-        let parties = self.parties.iter().filter(|(_, row)| row.entitled.is_below(self.patience[row.line].tolerance));
-        let pools = self.pools.iter().filter(|(name, it)| it.is_below(self.patience_of_pool(name).tolerance));
-        let parties = parties.map(|(party, _)| Subject::Party(*party));
+        let rows = self.rows.iter().filter(|row| row.entitled.is_below(self.lines[row.line].patience.tolerance));
+        let pools = self.pools.iter().filter(|(_, (entitled, patience))| entitled.is_below(patience.tolerance));
+        let parties = rows.map(|row| Subject::Party(row.party));
         parties.chain(pools.map(|(name, _)| Subject::Pool(name.clone())))
     }
 
@@ -231,45 +246,41 @@ impl FairShares {
     }
 }
 
-/// What each pool has, with all below it.
-fn used(wishes: &Wishes, catalog: &Catalog) -> BTreeMap<String, Amounts> {
-    let mut used: BTreeMap<String, Amounts> = BTreeMap::new();
-    for wish in &wishes.all {
-        for pool in &wishes.lines[wish.line] {
-            match used.get_mut(pool) {
-                Some(used) => add(used, &multiple(&wish.has, wish.number)),
-                None => drop(used.insert(pool.clone(), add_up(catalog, &wish.has, wish.number))),
+/// What those in each pool come to together, with all below it, of what those of each line do.
+fn by_pool(wishes: &Wishes, by_line: &[Amounts]) -> BTreeMap<String, Amounts> {
+    let mut sums: BTreeMap<String, Amounts> = BTreeMap::new();
+    for (line, amounts) in wishes.lines.iter().zip(by_line) {
+        for pool in &line.pools {
+            match sums.get_mut(pool) {
+                Some(sum) => add(sum, amounts),
+                None => drop(sums.insert(pool.clone(), amounts.clone())),
             }
         }
     }
-    used
-}
-
-fn add_up(catalog: &Catalog, amounts: &[i64], number: u64) -> Amounts {
-    let mut sum = catalog.nothing();
-    add(&mut sum, &multiple(amounts, number));
-    sum
+    sums
 }
 
 /// Pours the cluster out.
 fn poured(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole, now: Time) -> Held {
     let tree = Tree::of(&policy.fair_share.accounts);
-    let drinker = |wish: &Wish| Drinker {
-        pool: pool_of(&wishes.lines[wish.line]).to_string(),
-        claim: Claim::wanting(whole.part(&wish.wants)).times(wish.number),
-    };
-    let drinkers: Vec<Drinker> = wishes.all.iter().map(drinker).collect();
+    let mut order: Vec<&Wish> = wishes.all.iter().collect();
+    order.sort_by_key(|wish| wish.place);
+    let drinker =
+        |wish: &&Wish| Drinker { pool: wish.line, claim: Claim::wanting(whole.part(&wish.wants)).times(wish.number) };
+    let drinkers: Vec<Drinker> = order.iter().map(drinker).collect();
+    let pools: Vec<&str> = wishes.lines.iter().map(|line| pool_of(&line.pools)).collect();
     let bounds = bounds(wishes, state, policy, whole);
     let mode =
         |pool: &str| policy.fair_share.accounts.iter().find(|account| account.name == pool).map(|it| it.pool.mode);
     let bounds = |pool: &str| bounds.get(pool).copied().unwrap_or(UNBOUNDED);
-    let Poured { pools, drinkers } = pour(&tree, &drinkers, bounds, |pool| mode(pool) == Some(Mode::Fifo));
-    let parties =
-        wishes.all.iter().zip(drinkers).map(|(wish, part)| (wish.party, (wish.number, part / wish.number as f64)));
+    let poured = pour(&tree, (&pools, &drinkers), bounds, |pool| mode(pool) == Some(Mode::Fifo));
+    let each = |(wish, part): (&Wish, f64)| (wish.party, wish.number, part / wish.number as f64);
+    let mut parties: Vec<(Party, u64, f64)> = order.into_iter().zip(poured.drinkers).map(each).collect();
+    parties.sort_by_key(|(party, ..)| *party);
     let rule = Rule { fair_share: policy.fair_share.clone(), limits: policy.limits.clone() };
     let known = state.starvation.held.as_ref().map(|held| held.rule.clone()).filter(|known| **known == rule);
     let rule = known.unwrap_or_else(|| Arc::new(rule));
-    Held { at: now, rule, whole: whole.clone(), parties: parties.collect(), pools }
+    Held { at: now, rule, whole: whole.clone(), parties, pools: poured.pools }
 }
 
 /// What is guaranteed to pools, and how much they may have, where somebody said so.
@@ -282,7 +293,7 @@ fn bounds(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole) -> BTr
         bounds.insert(account.name.clone(), (least, most));
     }
     if policy.limits.all.iter().any(|limit| limit.stage == Stage::Running && is_of_pools(&limit.scope)) {
-        for (pool, wanted) in wanted(wishes, catalog) {
+        for (pool, wanted) in by_pool(wishes, &wishes.by_line(&catalog.nothing(), |wish| &wish.wants)) {
             let cap = cap(&pool, &wanted, &policy.limits, catalog) * whole.part(&wanted);
             let (_, most) = bounds.entry(pool).or_insert(UNBOUNDED);
             *most = most.min(cap);
@@ -294,17 +305,6 @@ fn bounds(wishes: &Wishes, state: &State, policy: &Policy, whole: &Whole) -> BTr
 /// Whether a limit is one on pools.
 pub fn is_of_pools(scope: &Scope) -> bool {
     scope.account != Selector::All && Scope { account: Selector::All, ..scope.clone() } == Scope::default()
-}
-
-/// What each pool wants, with all below it.
-fn wanted(wishes: &Wishes, catalog: &Catalog) -> BTreeMap<String, Amounts> {
-    let mut wanted: BTreeMap<String, Amounts> = BTreeMap::new();
-    for wish in &wishes.all {
-        for pool in &wishes.lines[wish.line] {
-            add(wanted.entry(pool.clone()).or_insert_with(|| catalog.nothing()), &multiple(&wish.wants, wish.number));
-        }
-    }
-    wanted
 }
 
 /// How much of all it wants a pool may have under the limits on what it runs: as much as the tightest of them

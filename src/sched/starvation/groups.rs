@@ -1,7 +1,6 @@
 //! The three groups of an operation's allocations (Y3 to Y6, Y16): oldest first, those that are its own, those
 //! that it loses to who starves aggressively, and those that it loses to anybody who starves.
 
-use super::operations::Age;
 use crate::model::policy::starvation::Boundary;
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::shares::Whole;
@@ -48,10 +47,17 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    fn group(&self, before: f64, with: &[i64], whole: &Whole) -> Group {
-        let is_spared = !self.spared.is_empty() && self.spared.iter().all(|&(index, most)| with[index] <= most);
+    /// Whether an operation that has this part of the whole could lose an allocation of this group, or of one before.
+    pub fn could_lose(&self, part: f64, last: Group) -> bool {
+        let is_between_lost = last == Group::Aggressively && self.allow_aggressive;
+        let bound = if is_between_lost { self.aggressive } else { self.preemption };
+        last == Group::Kept || part >= bound - ROUNDING
+    }
+
+    /// That of an allocation before which, and with which, an operation has this part of the whole.
+    fn group(&self, before: f64, with: f64, is_spared: bool) -> Group {
         let is_under = |bound: f64| match self.boundary {
-            Boundary::Give => whole.part(with) <= bound + ROUNDING,
+            Boundary::Give => with <= bound + ROUNDING,
             Boundary::Keep => before < bound - ROUNDING,
         };
         match () {
@@ -61,28 +67,33 @@ impl Thresholds {
             () => Group::Preemptible,
         }
     }
+
+    fn spares(&self, with: &[i64]) -> bool {
+        !self.spared.is_empty() && self.spared.iter().all(|&(index, most)| with[index] <= most)
+    }
 }
 
 /// Divides an operation's allocations, which are given newest first, each with what it has, and have so much
 /// together. As many are told of as are of no later group than asked for.
-pub fn divide<'a>(
-    newest_first: impl Iterator<Item = (Age, &'a Amounts)>,
-    together: &Amounts,
+pub fn divide<'a, T>(
+    newest_first: impl Iterator<Item = (T, &'a Amounts)>,
+    together: &[i64],
     whole: &Whole,
     thresholds: &Thresholds,
     last: Group,
-) -> Vec<(Group, Age)> {
-    let mut with = together.clone();
+) -> Vec<(Group, T)> {
+    let (mut left, mut with) = (together.to_vec(), whole.part(together));
     let mut divided = Vec::new();
-    for (age, taken) in newest_first {
-        let mut before = with.clone();
-        subtract(&mut before, taken);
+    for (allocation, taken) in newest_first {
+        let is_spared = thresholds.spares(&left);
+        subtract(&mut left, taken);
+        let before = whole.part(&left);
         // Who is older is of no earlier group.
-        let group = thresholds.group(whole.part(&before), &with, whole);
+        let group = thresholds.group(before, with, is_spared);
         if group > last {
             break;
         }
-        divided.push((group, age));
+        divided.push((group, allocation));
         with = before;
     }
     divided
@@ -93,6 +104,7 @@ mod tests {
     use super::*;
     use crate::model::job::JobId;
     use crate::model::time::Time;
+    use crate::sched::starvation::Age;
 
     const THRESHOLDS: Thresholds = Thresholds {
         aggressive: 0.25,
@@ -104,7 +116,7 @@ mod tests {
 
     /// Allocations of so many of ten processors each, oldest first; told oldest first.
     fn divided(sizes: &[i64], thresholds: &Thresholds) -> String {
-        let age = |place: usize| (Time(place as i64), JobId::element(1, place as u32));
+        let age = |place: usize| -> Age { (Time(place as i64), JobId::element(1, place as u32)) };
         let taken: Vec<Amounts> = sizes.iter().map(|size| vec![*size].into()).collect();
         let newest_first = taken.iter().enumerate().map(|(place, taken)| (age(place), taken)).rev();
         let together: Amounts = vec![sizes.iter().sum()].into();
@@ -113,6 +125,10 @@ mod tests {
         assert!(all.iter().map(|(_, age)| *age).eq((0..sizes.len()).rev().map(age)));
         let few = divide(newest_first, &together, &whole, thresholds, Group::Preemptible);
         assert!(few.iter().eq(all.iter().filter(|(group, _)| *group == Group::Preemptible)));
+        for last in [Group::Preemptible, Group::Aggressively, Group::Kept] {
+            let loses = all.iter().any(|(group, _)| *group <= last);
+            assert!(!loses || thresholds.could_lose(whole.part(&together), last), "{last} of {sizes:?}");
+        }
         all.iter().rev().map(|(group, _)| group.to_string()).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Who is left alone (Y27): whoever starves, or has less than a threshold of what it is owed, loses nothing to
 //! others; nor does anybody in a pool of which this is true, but to those in the same pool.
 
-use super::fair::{Entitled, FairShares, Party};
+use super::fair::{Entitled, FairShares, Row};
 use super::fasting::{Fasting, Hunger, Subject};
 use super::groups::ROUNDING;
 use crate::model::time::Time;
@@ -21,8 +21,6 @@ pub struct Shield<'a> {
 /// Whether somebody may lose something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// To nobody.
-    None,
     /// To those in this pool.
     Within(String),
     /// To anybody.
@@ -33,7 +31,6 @@ impl Exposure {
     /// Whether it is one to somebody with this pool and those above it.
     pub fn is_to(&self, line: &[String]) -> bool {
         match self {
-            Exposure::None => false,
             Exposure::Within(pool) => line.contains(pool),
             Exposure::Open => true,
         }
@@ -41,15 +38,17 @@ impl Exposure {
 }
 
 impl Shield<'_> {
-    /// To whom somebody may lose something.
-    pub fn of(&self, victim: Party) -> Exposure {
-        if self.is_blocked(&Subject::Party(victim), self.shares.entitled(victim)) {
-            return Exposure::None;
-        }
+    /// By line of the fair shares: to whom those in it may lose something that lose anything.
+    pub fn by_line(&self) -> Vec<Exposure> {
         let is_blocked = |pool: &&String| self.is_blocked(&Subject::Pool(pool.to_string()), self.shares.of_pool(pool));
         // Who is in the lowest such pool is in all above it.
-        let blocking = self.shares.line(victim).iter().find(is_blocked);
-        blocking.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone()))
+        let blocking = self.shares.lines.iter().map(|line| line.pools.iter().find(is_blocked));
+        blocking.map(|pool| pool.map_or(Exposure::Open, |pool| Exposure::Within(pool.clone()))).collect()
+    }
+
+    /// Whether somebody loses nothing to anybody.
+    pub fn is_before(&self, victim: &Row) -> bool {
+        self.is_blocked(&Subject::Party(victim.party), Some(victim.entitled))
     }
 
     fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {

@@ -197,8 +197,9 @@ fn lets(scene: &Scene, victim: u64, newcomer: u64, threshold: f64, starving: &[S
     let shares = shares(scene);
     let fasting = Fasting::default().renewed(starving.iter().cloned(), Time(-1_000_000));
     let shield = Shield { shares: &shares, fasting: &fasting, threshold, now: scene.now };
-    let party = |id| shares.party(JobId::array(id), None).unwrap();
-    victim != newcomer && shield.of(party(victim)).is_to(shares.line(party(newcomer)))
+    let row = |id| shares.row(shares.party(JobId::array(id), None).unwrap()).unwrap();
+    let to = &shield.by_line()[row(victim).line];
+    victim != newcomer && !shield.is_before(row(victim)) && to.is_to(shares.line(row(newcomer).party))
 }
 
 /// Y27: operations 1 and 2 are in prod, 3 in dev.
