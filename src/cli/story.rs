@@ -136,6 +136,13 @@ impl Teller<'_> {
             Event::FailedRerun { .. } | Event::Retried { .. } | Event::RerunWanted { .. } => {
                 self.tell_of_another_run(event);
             }
+            Event::CheckpointWanted { by, .. } => {
+                self.asked("checkpoint_wanted", "Job to be checkpointed and queued again", by);
+            }
+            Event::CheckpointFailed { why, .. } => {
+                let text = format!("Job not checkpointed, it goes on: {why}");
+                self.say(Node, "error", "checkpoint_failed", text);
+            }
             Event::Preempted { to, cause, action, .. } => self.preempted(*to, *cause, *action),
             Event::RoomMade { by } => self.room_made(by),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),

@@ -3,6 +3,7 @@
 use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
 use super::bounds::Bound;
+use super::checkpoint::Progress;
 use super::depend::Bars;
 use super::index_list::IndexList;
 use super::label::Awaited;
@@ -182,7 +183,7 @@ impl Job {
 
     /// Whether it can write down how far it has come, when told to.
     pub fn can_checkpoint(&self) -> bool {
-        self.interruption().is_some()
+        self.interruption().is_some() && self.allows_checkpoints()
     }
 
     /// Its place among the jobs that wait, the lowest first; ties go by the id.
@@ -455,6 +456,9 @@ pub struct Run {
     /// How often and for how long it has stood still before.
     #[serde(default)]
     pub pauses: Option<Box<Pauses>>,
+    /// Whether it is to be written down how far it has come.
+    #[serde(default)]
+    pub checkpoint: Progress,
 }
 
 /// What one chunk holds on one node.

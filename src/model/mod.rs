@@ -18,6 +18,8 @@ pub mod state;
 
 pub mod signal;
 
+pub mod checkpoint;
+
 mod runs;
 
 pub mod spans;

@@ -210,6 +210,14 @@ impl Attempts {
         }
     }
 
+    /// The session of an attempt that has begun and is not over.
+    pub fn session(&self, name: Name) -> Option<u32> {
+        match self.entries.get(&name)?.standing {
+            Standing::Running(session) | Standing::Suspended(session) => Some(session),
+            Standing::Starting | Standing::Ended(_) => None,
+        }
+    }
+
     /// The shepherds of the attempts that are not over.
     pub fn shepherds(&self) -> BTreeSet<i32> {
         let running = self.entries.iter().filter(|(_, entry)| !entry.over());

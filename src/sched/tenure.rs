@@ -5,9 +5,10 @@ use super::components::usage::Course;
 use super::plan::Start;
 use super::snapshot::State;
 use crate::model::charge::Held;
+use crate::model::checkpoint::Progress;
 use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{Job, JobId, Run};
-use crate::model::policy::{Components, Policy};
+use crate::model::policy::{Components, Policy, Preemption};
 use crate::model::preemption::{Action, Yielding};
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct Tenure {
     pub rerunnable: bool,
     /// Whether it can write down how far it has come, when told to.
     pub checkpoints: bool,
+    /// Whether others may write that down.
+    #[serde(default)]
+    pub may_be_checkpointed: bool,
     /// Its eligible time.
     pub waited: Span,
     /// How long it may run.
@@ -55,6 +59,7 @@ impl Tenure {
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
+            may_be_checkpointed: job.allows_checkpoints() && run.checkpoint != Progress::Failed,
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
             processors: Held::of(&run.shares).cores,
@@ -83,12 +88,12 @@ impl Tenure {
         Some(100.0 * (walltime.0 - ran) as f64 / walltime.0 as f64)
     }
 
-    /// Whether it can make way like this.
-    pub fn can(&self, action: Action) -> bool {
+    /// Whether it can make way like this under a rule.
+    pub fn can(&self, action: Action, rule: &Preemption) -> bool {
         match action {
             Action::Delete | Action::Finish => true,
             Action::Suspend => self.can_stop,
-            Action::Checkpoint => self.checkpoints && self.rerunnable,
+            Action::Checkpoint => self.checkpoints || (self.may_be_checkpointed && rule.checkpoints),
             Action::Requeue => self.rerunnable,
         }
     }
@@ -111,6 +116,7 @@ impl State {
             protected: class.protected,
             rerunnable: class.rerunnable,
             checkpoints: class.checkpoints,
+            may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
             processors: Held::of(&start.shares).cores,

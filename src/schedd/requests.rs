@@ -2,6 +2,7 @@
 //! acknowledged once the tick is on disk.
 
 use super::caller::Caller;
+use super::checkpointing;
 use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
@@ -331,6 +332,7 @@ impl Desk<'_> {
         self.whole(id)?;
         may_hold(self.caller, holds)?;
         self.ledger.happen_to_all(id, &Event::Held { holds, by: self.caller.shown() });
+        checkpointing::of_held(self.ledger, id, &self.caller.shown());
         Ok(Granted::Done)
     }
 

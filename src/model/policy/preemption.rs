@@ -90,6 +90,8 @@ pub struct Preemption {
     pub victims: Victims,
     /// How jobs make way.
     pub actions: Actions,
+    /// Whether a command of the site writes down how far a job has come.
+    pub checkpoints: bool,
     /// What a suspended job gives up until it goes on, by the names of resources.
     pub releases: Vec<String>,
     /// How long one that is ended is given; None for as long as others that are ended.
@@ -113,6 +115,7 @@ impl Default for Preemption {
             no_agenda: NoAgenda::Now,
             victims: Victims::Newest,
             actions: Actions::from(vec![Action::Requeue]),
+            checkpoints: false,
             releases: vec!["ncpus".to_string()],
             grace: None,
             interruption: Span::seconds(10),

@@ -342,7 +342,7 @@ fn action(state: &State, policy: &Policy, job: JobId, now: Time) -> Option<Actio
         return None;
     }
     let actions = policy.preemption.actions.of(tenure.left(now));
-    actions.iter().copied().find(|action| tenure.can(*action))
+    actions.iter().copied().find(|action| tenure.can(*action, &policy.preemption))
 }
 
 /// Of some running jobs who loses what it has first: where a node or a pool has too much, those beyond the fair

@@ -24,6 +24,8 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
         interruption: section.read("interruption", "a time, as \"10s\"", span)?.unwrap_or(preset.interruption),
         exempt: section.read("exempt", "a time, as \"60s\"", span)?.unwrap_or(preset.exempt),
         levels: section.read("levels", LEVELS, list(level))?.unwrap_or(preset.levels),
+        // Said in `[launch]`.
+        checkpoints: preset.checkpoints,
         // Read once all resources are known.
         releases: preset.releases,
         express: section.read("express", "a priority of queues, as 150", whole)?.unwrap_or(preset.express),
