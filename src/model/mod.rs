@@ -146,6 +146,8 @@ pub mod turn;
 
 pub mod stake;
 
+pub mod owed;
+
 pub mod refusal;
 
 pub mod release;

@@ -10,6 +10,7 @@ use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{Job, JobId, Run};
 use crate::model::policy::{Components, Policy, Preemption};
 use crate::model::preemption::{Action, Yielding};
+use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct Tenure {
     pub waited: Span,
     /// How long it may run.
     pub walltime: Option<Span>,
+    /// What it asked for that is not counted.
+    #[serde(default)]
+    pub asked: Vec<(String, Value)>,
     /// How many processors it has.
     pub processors: u32,
     /// How often it has made way before.
@@ -62,6 +66,7 @@ impl Tenure {
             may_be_checkpointed: job.allows_checkpoints() && run.checkpoint != Progress::Failed,
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
+            asked: uncounted(job),
             processors: Held::of(&run.shares).cores,
             preempted: job.life.preempted,
             told: job.life.yielding.as_deref().cloned().filter(|told| told.at >= run.started && is_awaited(told, run)),
@@ -99,6 +104,13 @@ impl Tenure {
     }
 }
 
+/// Words and truths, of which nobody has more or less.
+fn uncounted(job: &Job) -> Vec<(String, Value)> {
+    let list = job.spec.request.list.iter().filter(|(name, _)| *name != "preempt_targets");
+    let words = list.filter(|(_, value)| matches!(value, Value::String(_) | Value::Boolean(_)));
+    words.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Whether it has still to be done what a job was told: one that was to be suspended stands still at last,
 /// and goes on later.
 fn is_awaited(told: &Yielding, run: &Run) -> bool {
@@ -119,6 +131,8 @@ impl State {
             may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
+            // Known once it has started, too.
+            asked: Vec::new(),
             processors: Held::of(&start.shares).cores,
             // Known once it has started.
             preempted: 0,

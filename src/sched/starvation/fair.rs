@@ -172,6 +172,12 @@ impl FairShares {
         Some(self.parties.get(&party)?.entitled)
     }
 
+    /// All that have a fair share of their own, with how many alike each are.
+    pub fn rows(&self) -> impl Iterator<Item = (Party, u64)> {
+        let number = |party: &Party| self.held.parties.get(party).map_or(1, |(number, _)| *number);
+        self.parties.keys().map(move |party| (*party, number(party)))
+    }
+
     /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or where it stands in
     /// line (Y23).
     pub fn turn(&self, party: Party) -> f64 {
