@@ -214,8 +214,15 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     eprintln!("from the retry to the end of what waited for it: {} ms", from.elapsed().as_millis());
     let late = waits("done-job-sim");
     assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "the last of that label has ended well");
-    sandbox.run("qalter", &["--label", "comp", &complete]).ok();
-    assert_eq!(sandbox.state(&complete), "H", "nobody meets what he waits for himself");
+    let circle = format!("jobs would wait in a circle: {complete} -> @comp -> {complete}");
+    refused(&sandbox.run("qalter", &["--label", "comp", &complete]), 206, &circle);
+    let one = sandbox.submit(&["--label", "one", "-W", "depend=afterok:@two"], "true\n");
+    let two = ["--label", "two", "-W", "depend=afterok:@one", "--", "true"];
+    let circle = format!("jobs would wait in a circle: this job -> @one -> {one} -> @two -> this job");
+    refused(&sandbox.run("qsub", &two), 206, &circle);
+    sandbox.submit(&["--label", "one"], "sleep 60\n");
+    let done = sandbox.run("qsub", &two);
+    assert!(done.code == 0, "another one carries that label, too: {}", done.err);
     assert_eq!(sandbox.state(&elsewhere), "H");
     sandbox.run("qrls", &["-h", "s", &elsewhere]).ok();
     assert_eq!(sandbox.ended(&elsewhere)["Exit_status"], 0);

@@ -415,6 +415,11 @@ impl Config {
         Preemption { checkpoints, releases: self.releases.0.clone(), ..self.preemption.clone() }
     }
 
+    /// What becomes of jobs whose attempts go wrong, or that have made way.
+    pub fn rules(&self) -> Rules {
+        Rules { boost: self.preemption.boost, ..self.launch.rules }
+    }
+
     /// What the cycle goes by.
     pub fn policy(&self) -> Policy {
         Policy {

@@ -186,8 +186,14 @@ impl Job {
         self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Its place among the jobs that wait, the lowest first; ties go by the id.
+    /// Its place among the jobs that wait, the lowest first; ties go by the id. Who has made way may stand before
+    /// all others (X25).
     pub fn rank(&self) -> u64 {
+        if self.life.boosted { 0 } else { self.own_rank() }
+    }
+
+    /// The place that it has by its number, or has got by qorder.
+    pub fn own_rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
     }
 }
@@ -413,6 +419,9 @@ pub struct Life {
     /// How often it has made way for others.
     #[serde(default)]
     pub preempted: u32,
+    /// Whether it goes before its equals, having made way in its latest attempt (X25).
+    #[serde(default)]
+    pub boosted: bool,
     /// For whom it made way last, and how.
     #[serde(default)]
     pub yielding: Option<Box<Yielding>>,

@@ -4,6 +4,8 @@
 //! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits for. What
 //! ends otherwise decides nothing: another one may come, or the same once more.
 
+pub mod circle;
+
 use super::depend::{Condition, Kind};
 use super::job::{Job, JobId};
 use super::state::State;
@@ -56,6 +58,11 @@ impl Mark {
         Mark { uid, text: format!("{}:{label}", group.unwrap_or_default()) }
     }
 
+    /// The label alone.
+    pub fn label(&self) -> &str {
+        self.text.split_once(':').map_or("", |(_, label)| label)
+    }
+
     /// What a job carries; an element of an array carries nothing of its own.
     pub fn carried_by(job: &Job) -> Option<Mark> {
         let label = job.spec.label.as_deref().filter(|_| job.id.index().is_none())?;
@@ -68,14 +75,18 @@ impl Mark {
 pub struct Waiters {
     waiting: BTreeSet<(Mark, JobId, Condition)>,
     of: BTreeMap<JobId, Vec<(Mark, Condition)>>,
+    /// The jobs that carry a label and are not over.
+    carriers: BTreeSet<(Mark, JobId)>,
+    carried: BTreeMap<JobId, Mark>,
 }
 
 impl Waiters {
     /// Takes note of what a job waits for now.
     pub fn follow(&mut self, job: &Job) {
+        self.note_label(job);
         let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
         match job.life.awaits.is_empty() || job.life.state == State::Finished {
-            true => self.forget(job.id),
+            true => self.wait_no_more(job.id),
             false => self.enter(job.id, job.life.awaits.iter().map(marks).collect()),
         }
     }
@@ -84,13 +95,50 @@ impl Waiters {
         if self.of.get(&id) == Some(&marks) {
             return;
         }
-        self.forget(id);
+        self.wait_no_more(id);
         self.waiting.extend(marks.iter().map(|(mark, condition)| (mark.clone(), id, *condition)));
         self.of.insert(id, marks);
     }
 
-    /// A job waits for nothing, or is no more.
+    fn note_label(&mut self, job: &Job) {
+        if job.spec.label.is_none() && !self.carried.contains_key(&job.id) {
+            return;
+        }
+        let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
+        if self.carried.get(&job.id) == mark.as_ref() {
+            return;
+        }
+        self.drop_label(job.id);
+        if let Some(mark) = mark {
+            self.carriers.insert((mark.clone(), job.id));
+            self.carried.insert(job.id, mark);
+        }
+    }
+
+    fn drop_label(&mut self, id: JobId) {
+        if let Some(mark) = self.carried.remove(&id) {
+            self.carriers.remove(&(mark, id));
+        }
+    }
+
+    /// A job is no more.
     pub fn forget(&mut self, id: JobId) {
+        self.drop_label(id);
+        self.wait_no_more(id);
+    }
+
+    /// The jobs that carry a label and are not over.
+    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        let from = (mark.clone(), JobId::job(0));
+        self.carriers.range(from..).take_while(move |(known, _)| known == mark).map(|(_, id)| *id)
+    }
+
+    /// The labels that a job waits for.
+    pub fn awaited_by(&self, id: JobId) -> impl Iterator<Item = &Mark> {
+        self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
+    }
+
+    fn wait_no_more(&mut self, id: JobId) {
         for (mark, condition) in self.of.remove(&id).unwrap_or_default() {
             self.waiting.remove(&(mark, id, condition));
         }

@@ -71,6 +71,7 @@ impl Life {
             highest: 0,
             eligibility: Default::default(),
             preempted: 0,
+            boosted: false,
             yielding: None,
         }
     }
@@ -293,6 +294,7 @@ impl Job {
         self.life.used = Default::default();
         self.life.ending = None;
         self.life.not_before = None;
+        self.life.boosted = false;
         self.life.run = Some(run);
     }
 
@@ -415,6 +417,7 @@ impl Job {
     fn requeue(&mut self, moment: Moment) {
         self.life.state = State::Queued;
         self.life.want = Want::Run;
+        self.life.boosted = moment.rules.boost && self.life.run.as_ref().is_some_and(|run| self.makes_way(run));
         self.settle(moment);
     }
 

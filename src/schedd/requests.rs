@@ -165,6 +165,7 @@ impl Desk<'_> {
         self.wait_for_named(owner, &mut draft);
         let mut bonds = self.bonds(None, &draft.depend)?;
         bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
+        self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
         let standing = if is_held {

@@ -115,6 +115,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "grace",
             "interruption",
             "exempt",
+            "preempted_boost",
             "levels",
             "express",
             "releases",

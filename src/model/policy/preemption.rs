@@ -100,6 +100,8 @@ pub struct Preemption {
     pub interruption: Span,
     /// How long a job is left alone once it has started; nor does it preempt for so long whom it made way for.
     pub exempt: Span,
+    /// Whether a job that has made way goes before its equals (X25).
+    pub boost: bool,
     /// The levels, the highest first.
     pub levels: Vec<Vec<Condition>>,
     /// The priority from which on a queue is an express queue.
@@ -120,6 +122,7 @@ impl Default for Preemption {
             grace: None,
             interruption: Span::seconds(10),
             exempt: Span(0),
+            boost: false,
             levels: vec![vec![Condition::Express], vec![Condition::Normal]],
             express: 150,
         }

@@ -2,8 +2,10 @@
 //! is one, else by any that comes so far later.
 
 use super::super::requests::Desk;
+use crate::model::bonds::Bonds;
 use crate::model::depend::{Condition, Progress, Verdict, judge};
 use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::label::circle::{self, Newcomer};
 use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 
@@ -30,6 +32,21 @@ impl Desk<'_> {
             }
         }
         Ok(awaited)
+    }
+
+    /// Refuses what would have this job and others wait for one another's labels for ever.
+    pub(in crate::schedd) fn no_circle_of_labels(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        bonds: &Bonds,
+    ) -> Result<(), Refusal> {
+        let new = Newcomer::of(&self.ledger.ties, before, (owner, spec), bonds);
+        let Some(trail) = circle::find(&self.ledger.ties, &new) else { return Ok(()) };
+        let server = &self.ledger.setup.name;
+        let this = before.map_or("this job".to_string(), |job| job.id.full(server));
+        let circle = circle::spelt(&trail, &this, server);
+        Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
     }
 
     /// Whether the last job that carries a mark has come so far, but for this one.

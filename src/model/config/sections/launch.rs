@@ -64,6 +64,8 @@ fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
         retries: retries(section, preset.retries)?,
         walltime: walltime.unwrap_or(preset.walltime),
         limits: section.read("limits", LIMITS, limits)?.unwrap_or(preset.limits),
+        // Said in `[preemption]`.
+        boost: preset.boost,
     })
 }
 
