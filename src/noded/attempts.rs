@@ -210,8 +210,11 @@ impl Attempts {
         }
     }
 
-    /// The session of an attempt that has begun and is not over.
+    /// The session of an attempt that has begun, is not over, and is not to end.
     pub fn session(&self, name: Name) -> Option<u32> {
+        if folder::buried(&self.site.state, name).is_some() {
+            return None;
+        }
         match self.entries.get(&name)?.standing {
             Standing::Running(session) | Standing::Suspended(session) => Some(session),
             Standing::Starting | Standing::Ended(_) => None,

@@ -92,7 +92,7 @@ impl<'l, 's> Look<'l, 's> {
 
     fn of_party(&self, party: Party, number: u64) -> Owed {
         let state = self.ledger.state;
-        let first = |class| Some(state.classes.get(&class)?.jobs().map(|((_, id), _)| id).min()?);
+        let first = |class| state.classes.get(&class)?.jobs().map(|((_, id), _)| id).min();
         let who = match party {
             Party::Operation(job) => Claimant::Operation(job),
             Party::Alike(class) => Claimant::Alike(first(class).unwrap_or(JobId::job(0)), number),

@@ -50,13 +50,11 @@ impl<'s> Rivalry<'s> {
         let has = |flag: &Flag| policy.qualities.all.iter().any(|quality| quality.flags.contains(flag));
         let levels = match trigger {
             Trigger::Qube if policy.preemption.mode == Mode::Disabled => return None,
-            Trigger::Qos if !has(&Flag::RestartPreempt) && !(has(&Flag::Preemptor) && has(&Flag::Preemptee)) => {
-                return None;
-            }
+            Trigger::Qos if has(&Flag::RestartPreempt) || (has(&Flag::Preemptor) && has(&Flag::Preemptee)) => None,
             Trigger::Levels => Some(Levels::open(state, policy, ledger.books(), now)?),
             // Decided node by node.
-            Trigger::Starvation => return None,
-            Trigger::Qube | Trigger::Qos => None,
+            Trigger::Starvation | Trigger::Qos => return None,
+            Trigger::Qube => None,
         };
         let (protected, others): (Vec<_>, Vec<_>) =
             victims::exposed(state, policy, now).into_iter().partition(|one| one.tenure.protected);
