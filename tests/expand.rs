@@ -234,3 +234,26 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     let depend = format!("depend=afterok:{}", many.join(":"));
     refused(&sandbox.run("qsub", &["-W", &depend, "--", "true"]), 206, "waits for 1000 labels at most");
 }
+
+/// Q29: who waits for one element of an array by its label, before and after that has ended.
+#[test]
+fn a_single_frame_lets_others_go_on() {
+    let sandbox = Sandbox::new();
+    let early = sandbox.submit(&["-W", "depend=done-frame-sim-2"], "ls over* >early\n");
+    let failed = sandbox.submit(&["-W", "depend=failed-frame-sim-3"], "true\n");
+    let script = "[ $PBS_ARRAY_INDEX = 1 ] && while [ ! -e go ]; do sleep 0.02; done\ntouch over$PBS_ARRAY_INDEX\n\
+                  [ $PBS_ARRAY_INDEX != 3 ]\n";
+    let array = sandbox.submit(&["--label", "sim", "-J", "1-3"], script);
+    assert_eq!(sandbox.ended(&early)["Exit_status"], 0);
+    assert!(!sandbox.read("early").contains("over1"), "the array goes on");
+    assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
+    let late = sandbox.submit(&["-W", "depend=afterok:@sim[2]"], "true\n");
+    assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "it has ended already, its array has not");
+    let never = sandbox.submit(&["-W", "depend=done-frame-sim-3"], "true\n");
+    assert_eq!(sandbox.job(&never)["depend"], "afterok:@sim[3]");
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&array);
+    let last = sandbox.submit(&["-W", "depend=complete-frame-sim-1"], "true\n");
+    assert_eq!(sandbox.ended(&last)["Exit_status"], 0, "its array is over");
+    assert_eq!(sandbox.state(&never), "H");
+}

@@ -35,6 +35,21 @@ pub fn is_label(text: &str) -> bool {
     (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
 }
 
+/// Whether a text names what may be waited for: a label, or one element of an array of that label, as `sim[3]`.
+pub fn is_awaitable(text: &str) -> bool {
+    match frame(text) {
+        Some((label, _)) => is_label(label),
+        None => is_label(text),
+    }
+}
+
+/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as it is shown.
+fn frame(text: &str) -> Option<(&str, u32)> {
+    let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let number: u32 = index.parse().ok()?;
+    (number.to_string() == index).then_some((label, number))
+}
+
 /// As long as the name of a job may be.
 const LONGEST: usize = 230;
 
@@ -63,10 +78,19 @@ impl Mark {
         self.text.split_once(':').map_or("", |(_, label)| label)
     }
 
-    /// What a job carries; an element of an array carries nothing of its own.
+    /// What a job carries; an element of an array carries its own place besides, as `sim[3]`.
     pub fn carried_by(job: &Job) -> Option<Mark> {
-        let label = job.spec.label.as_deref().filter(|_| job.id.index().is_none())?;
-        Some(Mark::of(job, label))
+        let label = job.spec.label.as_deref()?;
+        Some(match job.id.index() {
+            Some(index) => Mark::of(job, &format!("{label}[{index}]")),
+            None => Mark::of(job, label),
+        })
+    }
+
+    /// Of the mark of an element, that of its array, and which it is.
+    pub fn frame(&self) -> Option<(Mark, u32)> {
+        let (text, index) = frame(&self.text)?;
+        Some((Mark { uid: self.uid, text: text.to_string() }, index))
     }
 }
 
@@ -101,7 +125,8 @@ impl Waiters {
     }
 
     fn note_label(&mut self, job: &Job) {
-        if job.spec.label.is_none() && !self.carried.contains_key(&job.id) {
+        // Elements come and go with their array.
+        if job.id.index().is_some() || job.spec.label.is_none() && !self.carried.contains_key(&job.id) {
             return;
         }
         let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
@@ -207,11 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn an_element_carries_no_label_of_its_own() {
+    fn an_element_carries_its_place_beside_the_label() {
         let mut known = Waiters::default();
         known.follow(&job(2, None, None, &["sim"]));
         let mut array = cluster("").job(1, "array=1-3");
         array.spec = Arc::new(Spec { label: Some("sim".to_string()), ..Spec::clone(&array.spec) });
         assert_eq!((waiters(&known, &array), waiters(&known, &array.unrecorded(1).unwrap())), (vec![2], vec![]));
+        known.follow(&job(3, None, None, &["sim[1]"]));
+        let element = |index| array.unrecorded(index).unwrap();
+        assert_eq!([element(1), element(2)].map(|element| waiters(&known, &element)), [vec![3], vec![]]);
+        assert_eq!(waiters(&known, &array), [2]);
+        let mark = Mark::carried_by(&element(1)).unwrap();
+        assert_eq!((mark.label(), mark.frame()), ("sim[1]", Mark::carried_by(&array).map(|mark| (mark, 1))));
     }
 }

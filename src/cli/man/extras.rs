@@ -141,7 +141,9 @@ pub(super) const EXTRAS: &[Extra] = &[
                   decides nothing: the job goes on waiting, for another one of that label or for the same to be run \
                   again (qalter --retry). Jobs that would wait for one another's labels for ever, since nobody else carries \
                   them, are refused. Written as done-job-LABEL, failed-job-LABEL and complete-job-LABEL, \
-                  too, for afterok, afternotok and afterany.",
+                  too, for afterok, afternotok and afterany. @LABEL[INDEX] is one element of an array of that label, \
+                  and so are done-frame-LABEL-INDEX, failed-frame-LABEL-INDEX and complete-frame-LABEL-INDEX; one that is \
+                  deleted before it has started decides nothing.",
             ),
             Term("on:N", "Wait for N jobs submitted later that name this one in a before..."),
             Term(

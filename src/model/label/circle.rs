@@ -111,6 +111,9 @@ fn waited_for(ties: &Ties, new: &Newcomer, link: &Link) -> Vec<Link> {
             labels.chain(ties.conditions(*id).into_iter().map(|(id, _)| job(id))).collect()
         }
         Link::Label(mark) => {
+            // An element comes if its array does.
+            let of_array = mark.frame().map(|(array, _)| array);
+            let mark = of_array.as_ref().unwrap_or(mark);
             let own = (new.carries.as_ref() == Some(mark)).then_some(Link::This);
             let others = ties.carriers(mark).filter(|id| Some(*id) != new.id).map(Link::Job);
             own.into_iter().chain(others).collect()
@@ -200,6 +203,8 @@ mod tests {
         assert_eq!(found(&one, "comp", &["sim"]).as_deref(), Some("sim 1 comp"));
         assert_eq!(found(&one, "comp", &["other"]), None);
         assert_eq!(found(&one, "other", &["sim"]), None, "somebody may carry comp yet");
+        let frame = ties(&[job(1, Some("sim"), &["comp[2]"])]);
+        assert_eq!(found(&frame, "comp", &["sim[3]"]).as_deref(), Some("sim[3] 1 comp[2]"));
         assert_eq!(found(&Ties::default(), "sim", &["sim"]).as_deref(), Some("sim"), "its own");
         let three = ties(&[job(1, Some("a"), &["b"]), job(2, Some("b"), &["c"])]);
         assert_eq!(found(&three, "c", &["free", "a"]).as_deref(), Some("a 1 b 2 c"));

@@ -51,11 +51,14 @@ impl Desk<'_> {
 
     /// Whether the last job that carries a mark has come so far, but for this one.
     fn is_met(&self, mark: &Mark, condition: Condition, but: Option<JobId>) -> Result<bool, Refusal> {
-        let carries = |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(mark) && Some(job.id) != but;
+        let (carrier, index) = mark.frame().map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
+        let carries =
+            |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but;
         // What this tick has submitted is not in the spool yet.
         let new = self.ledger.touched().filter(carries).map(|job| job.id).max();
-        let known = self.spool.labelled(mark, but).map_err(Refusal::spool)?;
+        let known = self.spool.labelled(&carrier, but).map_err(Refusal::spool)?;
         let Some(last) = new.max(known) else { return Ok(false) };
+        let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.ledger.job(last) {
             Some(job) => Some(Progress::of(job)),
             None => self.past(last)?.as_ref().map(Progress::of),
