@@ -7,6 +7,7 @@ mod accounting;
 mod administrator;
 mod architecture;
 mod arrays;
+mod checkpoint;
 mod checks;
 mod clients;
 mod clocks;

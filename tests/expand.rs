@@ -214,8 +214,15 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     eprintln!("from the retry to the end of what waited for it: {} ms", from.elapsed().as_millis());
     let late = waits("done-job-sim");
     assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "the last of that label has ended well");
-    sandbox.run("qalter", &["--label", "comp", &complete]).ok();
-    assert_eq!(sandbox.state(&complete), "H", "nobody meets what he waits for himself");
+    let circle = format!("jobs would wait in a circle: {complete} -> @comp -> {complete}");
+    refused(&sandbox.run("qalter", &["--label", "comp", &complete]), 206, &circle);
+    let one = sandbox.submit(&["--label", "one", "-W", "depend=afterok:@two"], "true\n");
+    let two = ["--label", "two", "-W", "depend=afterok:@one", "--", "true"];
+    let circle = format!("jobs would wait in a circle: this job -> @one -> {one} -> @two -> this job");
+    refused(&sandbox.run("qsub", &two), 206, &circle);
+    sandbox.submit(&["--label", "one"], "sleep 60\n");
+    let done = sandbox.run("qsub", &two);
+    assert!(done.code == 0, "another one carries that label, too: {}", done.err);
     assert_eq!(sandbox.state(&elsewhere), "H");
     sandbox.run("qrls", &["-h", "s", &elsewhere]).ok();
     assert_eq!(sandbox.ended(&elsewhere)["Exit_status"], 0);
@@ -226,4 +233,27 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     let many: Vec<String> = (0..1001).map(|label| format!("@l{label}")).collect();
     let depend = format!("depend=afterok:{}", many.join(":"));
     refused(&sandbox.run("qsub", &["-W", &depend, "--", "true"]), 206, "waits for 1000 labels at most");
+}
+
+/// Q29: who waits for one element of an array by its label, before and after that has ended.
+#[test]
+fn a_single_frame_lets_others_go_on() {
+    let sandbox = Sandbox::new();
+    let early = sandbox.submit(&["-W", "depend=done-frame-sim-2"], "ls over* >early\n");
+    let failed = sandbox.submit(&["-W", "depend=failed-frame-sim-3"], "true\n");
+    let script = "[ $PBS_ARRAY_INDEX = 1 ] && while [ ! -e go ]; do sleep 0.02; done\ntouch over$PBS_ARRAY_INDEX\n\
+                  [ $PBS_ARRAY_INDEX != 3 ]\n";
+    let array = sandbox.submit(&["--label", "sim", "-J", "1-3"], script);
+    assert_eq!(sandbox.ended(&early)["Exit_status"], 0);
+    assert!(!sandbox.read("early").contains("over1"), "the array goes on");
+    assert_eq!(sandbox.ended(&failed)["Exit_status"], 0);
+    let late = sandbox.submit(&["-W", "depend=afterok:@sim[2]"], "true\n");
+    assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "it has ended already, its array has not");
+    let never = sandbox.submit(&["-W", "depend=done-frame-sim-3"], "true\n");
+    assert_eq!(sandbox.job(&never)["depend"], "afterok:@sim[3]");
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&array);
+    let last = sandbox.submit(&["-W", "depend=complete-frame-sim-1"], "true\n");
+    assert_eq!(sandbox.ended(&last)["Exit_status"], 0, "its array is over");
+    assert_eq!(sandbox.state(&never), "H");
 }

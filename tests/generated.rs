@@ -109,7 +109,8 @@ fn the_example_configuration_shows_the_defaults() {
     }
     let taken = Config::parse(&text).unwrap_or_else(|error| panic!("with its settings taken: {error}"));
     let default = Config::default();
-    let launch = LaunchConfig { scripts: default.launch.scripts.clone(), ..taken.launch };
+    let (scripts, checkpoint) = (default.launch.scripts.clone(), default.launch.checkpoint.clone());
+    let launch = LaunchConfig { scripts, checkpoint, ..taken.launch };
     assert_eq!((launch, taken.cycle), (default.launch, default.cycle));
     let unnamed = ServerConfig {
         name: None,

@@ -165,6 +165,7 @@ impl Node {
             files: Default::default(),
             groups: None,
             place: Default::default(),
+            checkpoints: None,
             rites: None,
         }
     }

@@ -145,3 +145,23 @@ fn a_job_whose_owner_wants_it_left_alone_stays() {
     std::fs::write(sandbox.file("go"), "").unwrap();
     sandbox.ended(&high);
 }
+
+/// I20: said by qmgr, in force at the next cycle: who runs is suspended from then on, and put back again when that is
+/// unset.
+#[test]
+fn the_order_of_preemption_is_the_managers_to_say() {
+    let sandbox = sandbox("mode = \"aggressive\"");
+    let low = submit(&sandbox, 0, &[], LOW);
+    begun(&sandbox, "low");
+    sandbox.run("qmgr", &["-c", "set sched preempt_order = S"]).ok();
+    let high = submit(&sandbox, 10, &[], "while [ ! -e over ]; do sleep 0.05; done\n");
+    sandbox.running(&high);
+    assert_eq!(sandbox.state(&low), "S");
+    std::fs::write(sandbox.file("over"), "").unwrap();
+    sandbox.ended(&high);
+    sandbox.until("the first to go on", || (sandbox.state(&low) == "R").then_some(()));
+    sandbox.run("qmgr", &["-c", "unset sched preempt_order"]).ok();
+    sandbox.ended(&submit(&sandbox, 10, &[], HIGH));
+    assert_eq!(sandbox.job(&low)["preempted"], 2);
+    sandbox.until("the second begin", || (sandbox.job(&low)["run_count"] == 2).then_some(()));
+}

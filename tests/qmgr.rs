@@ -26,7 +26,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("    partition = ", "the only scheduler has all nodes"),
     ("    sched_priv = ", "it has no folders of its own"),
     ("    sched_log = ", "the same"),
-    ("    preempt_", "no order of preemption to tell of"),
+    ("    preempt_order = ", "which way jobs make way is the preset's"),
     ("    log_events = 767", "the log is schedd's"),
     ("    server_dyn_res_alarm = ", "no program tells of resources"),
     ("set sched sched_host = ", "told, and not to be said"),
@@ -34,7 +34,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("set sched sched_", "as in a list"),
     ("set sched job_run_wait = ", "the same"),
     ("set sched partition = ", "the same"),
-    ("set sched preempt_", "the same"),
+    ("set sched preempt_order = ", "the same"),
     ("set sched log_events = ", "the same"),
     ("set sched server_dyn_res_alarm = ", "the same"),
     ("    server_host = ", "the name of the machine that runs the test"),
@@ -433,13 +433,24 @@ fn the_scheduler_says_of_itself_what_means_something_here() {
         assert!(listed.contains(&format!("    {line}\n")), "{line}: {listed}");
     }
     assert!(manage(&sandbox, "list server").ok().contains("scheduler_iteration = 30"), "they share it");
+    let order =
+        "preempt_order = \"SCR 80 SC 50 S\", preempt_prio = \"express_queue, normal_jobs\", preempt_queue_prio = 120";
+    manage(&sandbox, &format!("set sched {order}")).ok();
+    for said in
+        ["preempt_order = SCR 80 SC 50 S", "preempt_prio = express_queue, normal_jobs", "preempt_queue_prio = 120"]
+    {
+        assert!(manage(&sandbox, "list sched").ok().contains(&format!("    {said}\n")), "{said}");
+    }
+    let checked = sandbox.run("schedd", &["--check"]).ok();
+    assert!(checked.lines().any(|line| line.starts_with("action = \"SCR 80") && line.ends_with("# qmgr")), "{checked}");
+    refused(&manage(&sandbox, "set sched preempt_order = SCX"), 166, "Illegal");
     let printed = manage(&sandbox, "print sched").ok();
     let other = Sandbox::new();
     other.run_with_input("qmgr", &["-a"], &printed).ok();
     assert_eq!(manage(&other, "print sched").ok(), printed);
     refused(&manage(&sandbox, "set sched throughput_mode = False"), 181, "throughput_mode is always True");
     refused(&manage(&sandbox, "set sched job_sort_formula_threshold = nan"), 166, "Illegal");
-    refused(&manage(&sandbox, "set sched preempt_order = SCR"), 181, "No support for requested service: preempt_order");
+    refused(&manage(&sandbox, "set sched partition = p"), 181, "No support for requested service: partition");
     manage(&sandbox, "unset sched job_sort_formula_threshold").ok();
     assert!(!manage(&sandbox, "list sched").ok().contains("threshold"));
 }

@@ -179,3 +179,36 @@ fn the_fair_share_priority_is_shown_on_the_job() {
     let share = place["parts"].as_array().unwrap().iter().find(|part| part["name"] == "fair_share").unwrap();
     assert_eq!(real(&share["factor"]) * 1e6, real(&shown));
 }
+
+/// Y1, Y2: who has less than its fair share is told so, and since when.
+#[test]
+fn who_starves_is_told_by_shares_and_by_why() {
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    let sandbox = Sandbox::configured(&format!(
+        "[preemption]\ntriggers = [\"starvation\"]\n[preemption.starvation]\ntimeout = \"2s\"\n\
+         [[node]]\nname = \"{node}\"\nncpus = 2\n"
+    ));
+    let first = sandbox.submit(&["-l", "ncpus=2", "-W", "no_preempt=true"], "sleep 60\n");
+    sandbox.running(&first);
+    let second = sandbox.submit(&["-l", "ncpus=1"], "sleep 60\n");
+    let row = |id: &str| {
+        let rows = told(&sandbox, &["--shares"])["FairShares"].as_array().cloned().unwrap_or_default();
+        rows.into_iter().find(|row| row["operation"] == id)
+    };
+    let status = |id: &str| row(id).and_then(|row| row["status"].as_str().map(String::from));
+    sandbox.until("less", || status(&second).filter(|status| status == "below_fair_share"));
+    sandbox.until("starvation", || status(&second).filter(|status| status == "starving"));
+    let [one, two] = [row(&first).unwrap(), row(&second).unwrap()];
+    assert_eq!(
+        (&one["usage_share"], &one["status"], &one["below_since"]),
+        (&1.0.into(), &"normal".into(), &Value::Null)
+    );
+    assert_eq!((&two["usage_share"], &two["dominant_resource"]), (&0.0.into(), &"ncpus".into()));
+    assert!(two["below_since"].is_number() && real(&two["fair_share"]) == 0.5, "{two}");
+    let text = sandbox.run("qstat", &["--shares"]).ok();
+    assert!(text.contains("fair shares of the cluster now") && text.contains(" starving "), "{text}");
+    let why = sandbox.run("qstat", &["--why", &second]).ok();
+    assert!(why.contains("it has 0.00% of ncpus, its fair share is 50.00%") && why.contains("it starves"), "{why}");
+    println!("{text}\n{why}");
+}

@@ -1,6 +1,6 @@
 complete -c qsub -s a -d 'Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time' -r
 complete -c qsub -s A -d 'Account to charge, any text' -r
-complete -c qsub -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES; kept and shown, without effect' -r
+complete -c qsub -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site\'s checkpoints the job; all else is kept and shown, without effect' -r
 complete -c qsub -s e -d 'File for standard error: [host:]path; a folder gets <job id>.ER in it' -r
 complete -c qsub -s j -d 'Join output and errors: oe into the output file, eo into the error file, n not at all' -r
 complete -c qsub -s k -d 'Output to write in the home folder on the node, from the start: n, or letters of o e; with d (-k oed) straight to its place' -r

@@ -37,6 +37,8 @@ mod resources;
 
 mod shares;
 
+mod owed;
+
 mod starts;
 
 pub mod trial;

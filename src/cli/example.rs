@@ -121,6 +121,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         ending: None,
         began: None,
         preempted: 0,
+        boosted: false,
         yielding: None,
     };
     let owner = Owner { user: "alice".into(), uid: 1000, gid: 1000 };

@@ -26,7 +26,8 @@ pub struct JobOptions {
     /// Account to charge, any text
     #[arg(short = 'A', value_name = "account_string")]
     pub account: Option<OsString>,
-    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES; kept and shown, without effect
+    /// Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site's checkpoints the
+    /// job; all else is kept and shown, without effect
     #[arg(short = 'c', value_name = "interval")]
     pub checkpoint: Option<OsString>,
     /// File for standard error: [host:]path; a folder gets <job id>.ER in it

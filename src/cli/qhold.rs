@@ -9,7 +9,8 @@ use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Keep jobs from starting.
+/// Keep jobs from starting. One that runs goes on, unless the site has a program that checkpoints jobs (checkpoint in
+/// [launch] of lanai.toml): then it is checkpointed, ended and held.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "qhold")]
 pub struct Args {

@@ -136,17 +136,16 @@ impl Teller<'_> {
             Event::FailedRerun { .. } | Event::Retried { .. } | Event::RerunWanted { .. } => {
                 self.tell_of_another_run(event);
             }
-            Event::Preempted { to, cause, action, .. } => self.preempted(*to, *cause, *action),
-            Event::RoomMade { by } => self.room_made(by),
+            Event::CheckpointWanted { .. }
+            | Event::CheckpointFailed { .. }
+            | Event::Preempted { .. }
+            | Event::RoomMade { .. } => self.tell_of_making_way(event),
             Event::Slipped { from, to, cause } => self.slipped(*from, *to, cause),
             Event::Started { attempt, shares, .. } => self.started(*attempt, shares),
             Event::NodesReleased { by, division, .. } => {
                 let nodes: BTreeSet<&str> = division.released.iter().map(|share| share.node.as_str()).collect();
                 let nodes = nodes.into_iter().collect::<Vec<_>>().join(" ");
                 self.asked("nodes_released", format!("Nodes {nodes} released"), by);
-            }
-            Event::StartRefused { hook, why } => {
-                self.say(Server, "sched", "start_refused", format!("Start refused by hook {hook}: {why}"));
             }
             Event::Launched { attempt, session, .. } => {
                 self.say(Node, "job", "launched", format!("Started, attempt {attempt}, session = {session}"));
@@ -156,7 +155,8 @@ impl Teller<'_> {
             | Event::ResumeWanted { .. }
             | Event::Resumed { .. } => self.tell_of_pauses(event),
             Event::Ended { attempt, outcome } => self.ended(*attempt, outcome),
-            Event::StartTimedOut { .. }
+            Event::StartRefused { .. }
+            | Event::StartTimedOut { .. }
             | Event::Vanished { .. }
             | Event::ContactLost { .. }
             | Event::ContactRegained => self.tell_of_its_node(event),
@@ -177,6 +177,21 @@ impl Teller<'_> {
     fn reordered(&mut self, by: &str, with: JobId) {
         let other = with.full(&self.server.name);
         self.asked("reordered", format!("Place in the order changed for that of {other}"), by);
+    }
+
+    fn tell_of_making_way(&mut self, event: &Event) {
+        match event {
+            Event::CheckpointWanted { by, .. } => {
+                self.asked("checkpoint_wanted", "Job to be checkpointed and queued again", by);
+            }
+            Event::CheckpointFailed { why, .. } => {
+                let text = format!("Job not checkpointed, it goes on: {why}");
+                self.say(Node, "error", "checkpoint_failed", text);
+            }
+            Event::Preempted { to, cause, action, .. } => self.preempted(*to, *cause, *action),
+            Event::RoomMade { by } => self.room_made(by),
+            _ => {}
+        }
     }
 
     fn preempted(&mut self, to: Option<JobId>, cause: preemption::Cause, action: Action) {
@@ -205,6 +220,9 @@ impl Teller<'_> {
 
     fn tell_of_its_node(&mut self, event: &Event) {
         match event {
+            Event::StartRefused { hook, why } => {
+                self.say(Server, "sched", "start_refused", format!("Start refused by hook {hook}: {why}"));
+            }
             Event::StartTimedOut { attempt, after } => {
                 let text = format!("Attempt {attempt} not begun within {} s: cancelled", after.as_seconds());
                 self.say(Server, "error", "start_timed_out", text);

@@ -7,7 +7,7 @@
 use super::depend::{Bars, Condition, Edge, Kind, Progress, Tie, Verdict, fate, judge};
 use super::event::Event;
 use super::job::{Job, JobId};
-use super::label::Awaited;
+use super::label::{Awaited, Mark};
 use super::state::State;
 use super::ties::{Ties, Turn};
 
@@ -101,7 +101,8 @@ fn answer_label(jobs: &mut impl Tied, id: JobId) {
 }
 
 fn label_of(jobs: &impl Tied, id: JobId) -> String {
-    jobs.job(id).and_then(|job| job.spec.label.clone()).unwrap_or_default()
+    let mark = jobs.job(id).and_then(Mark::carried_by);
+    mark.map_or(String::new(), |mark| mark.label().to_string())
 }
 
 fn each_rival(jobs: &mut impl Tied, id: JobId, event: fn(JobId) -> Event) {

@@ -15,6 +15,7 @@ pub use table::ConfigError;
 
 use super::amendment::{Key, Target};
 use super::charge::UsageRules;
+use super::checkpoint::CheckpointCommand;
 use super::expression::Expression;
 use super::hook::Hook;
 use super::hook::rites::Scripts;
@@ -203,6 +204,8 @@ pub struct LaunchConfig {
     pub gpu_look: Span,
     /// What the site runs right before and after each job.
     pub scripts: Scripts,
+    /// By which command of the site it is written down how far a job has come.
+    pub checkpoint: CheckpointCommand,
 }
 
 /// NVIDIA's program that tells who uses its GPUs.
@@ -222,6 +225,7 @@ impl Default for LaunchConfig {
             gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),
             scripts: Scripts::default(),
+            checkpoint: CheckpointCommand::default(),
         }
     }
 }
@@ -405,6 +409,17 @@ impl Config {
         sections::quality::lift(self.limits.clone(), &self.qualities)
     }
 
+    /// Who makes way, with what other sections say of it.
+    fn preemption(&self) -> Preemption {
+        let checkpoints = self.launch.checkpoint.program.is_some();
+        Preemption { checkpoints, releases: self.releases.0.clone(), ..self.preemption.clone() }
+    }
+
+    /// What becomes of jobs whose attempts go wrong, or that have made way.
+    pub fn rules(&self) -> Rules {
+        Rules { boost: self.preemption.boost, ..self.launch.rules }
+    }
+
     /// What the cycle goes by.
     pub fn policy(&self) -> Policy {
         Policy {
@@ -417,7 +432,7 @@ impl Config {
             default_walltime: self.cycle.default_walltime,
             usage: self.usage,
             limits: self.limits_with_exemptions(),
-            preemption: Preemption { releases: self.releases.0.clone(), ..self.preemption.clone() },
+            preemption: self.preemption(),
             starvation: self.starvation.clone(),
         }
     }

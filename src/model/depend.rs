@@ -3,7 +3,7 @@
 
 use super::attribute::same_server;
 use super::job::{Job, JobId, Life};
-use super::label::{Awaited, is_label};
+use super::label::{Awaited, is_awaitable, is_label};
 use super::life::{LOST, OVER_WALLTIME};
 use super::state::State;
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ impl Wish {
         for operand in operands.split(':').map(str::trim_start) {
             match (operand.strip_prefix('@'), kind) {
                 (None, _) => {}
-                (Some(label), Kind::After(condition)) if !of_arrays && is_label(label) => {
+                (Some(label), Kind::After(condition)) if !of_arrays && is_awaitable(label) => {
                     self.labels.push(Awaited { condition, label: label.to_string() });
                     continue;
                 }
@@ -206,14 +206,25 @@ impl Wish {
     }
 }
 
-/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`.
+/// Qube's words for what is waited for by label (Q29): `done-job-sim` is `afterok:@sim`, and `done-frame-sim-3`, of
+/// one element of an array, `afterok:@sim[3]`.
 fn callback(clause: &str) -> Option<Awaited> {
+    const OF_FRAMES: [(&str, Condition); 3] = [
+        ("done-frame-", Condition::EndedOk),
+        ("failed-frame-", Condition::EndedNotOk),
+        ("complete-frame-", Condition::Ended),
+    ];
     const WORDS: [(&str, Condition); 3] = [
         ("done-job-", Condition::EndedOk),
         ("failed-job-", Condition::EndedNotOk),
         ("complete-job-", Condition::Ended),
     ];
     let label = |(word, condition)| Some((clause.strip_prefix(word)?, condition));
+    if let Some((frame, condition)) = OF_FRAMES.into_iter().find_map(label) {
+        let (label, index) = frame.rsplit_once('-')?;
+        let label = format!("{label}[{index}]");
+        return is_awaitable(&label).then_some(Awaited { condition, label });
+    }
     let (label, condition) = WORDS.into_iter().find_map(label)?;
     is_label(label).then(|| Awaited { condition, label: label.to_string() })
 }
@@ -395,6 +406,8 @@ mod tests {
             ("afterok:1:@sim:@comp,after:@sim", "afterok:@sim,afterok:@comp,after:@sim"),
             ("done-job-sim,failed-job-sim, complete-job-a.b", "afterok:@sim,afternotok:@sim,afterany:@a.b"),
             ("done-job-sim,afterok:@sim", "afterok:@sim"),
+            ("done-frame-a-b-3,failed-frame-sim-12", "afterok:@a-b[3],afternotok:@sim[12]"),
+            ("afterany:@sim[0]:@sim,complete-frame-sim-7", "afterany:@sim[0],afterany:@sim,afterany:@sim[7]"),
         ] {
             assert_eq!(labels(text).as_deref(), Ok(expected), "{text}");
         }
@@ -405,6 +418,15 @@ mod tests {
             "afterok:@a b",
             "done-job-",
             "gone-job-sim",
+            "done-frame-sim",
+            "done-frame-sim-x",
+            "done-frame--3",
+            "afterok:@sim[]",
+            "afterok:@sim[03]",
+            "afterok:@sim[3",
+            "afterok:@[3]",
+            "afterok:@sim[3][4]",
+            "afterok:@sim[99999999999]",
             "afterokarray:@sim",
         ] {
             assert_eq!(labels(text), Err(Fault::Malformed), "{text}");

@@ -150,6 +150,20 @@ pub enum Event {
         /// Who wants it.
         by: String,
     },
+    /// To be written down how far it has come, and then put back into the queue, by `user@host`.
+    CheckpointWanted {
+        /// Of which attempt.
+        attempt: Attempt,
+        /// Who wants it.
+        by: String,
+    },
+    /// It could not be written down how far it has come: it goes on.
+    CheckpointFailed {
+        /// Of which attempt.
+        attempt: Attempt,
+        /// Why.
+        why: String,
+    },
     /// To make way, by the scheduler.
     Preempted {
         /// Of which attempt.

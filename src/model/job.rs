@@ -3,6 +3,7 @@
 use super::accrual::Eligibility;
 use super::array::{Elements, Indices};
 use super::bounds::Bound;
+use super::checkpoint::Progress;
 use super::depend::Bars;
 use super::index_list::IndexList;
 use super::label::Awaited;
@@ -182,11 +183,17 @@ impl Job {
 
     /// Whether it can write down how far it has come, when told to.
     pub fn can_checkpoint(&self) -> bool {
-        self.interruption().is_some()
+        self.interruption().is_some() && self.allows_checkpoints()
     }
 
-    /// Its place among the jobs that wait, the lowest first; ties go by the id.
+    /// Its place among the jobs that wait, the lowest first; ties go by the id. Who has made way may stand before
+    /// all others (X25).
     pub fn rank(&self) -> u64 {
+        if self.life.boosted { 0 } else { self.own_rank() }
+    }
+
+    /// The place that it has by its number, or has got by qorder.
+    pub fn own_rank(&self) -> u64 {
         self.life.rank.unwrap_or(self.id.number)
     }
 }
@@ -412,6 +419,9 @@ pub struct Life {
     /// How often it has made way for others.
     #[serde(default)]
     pub preempted: u32,
+    /// Whether it goes before its equals, having made way in its latest attempt (X25).
+    #[serde(default)]
+    pub boosted: bool,
     /// For whom it made way last, and how.
     #[serde(default)]
     pub yielding: Option<Box<Yielding>>,
@@ -455,6 +465,9 @@ pub struct Run {
     /// How often and for how long it has stood still before.
     #[serde(default)]
     pub pauses: Option<Box<Pauses>>,
+    /// Whether it is to be written down how far it has come.
+    #[serde(default)]
+    pub checkpoint: Progress,
 }
 
 /// What one chunk holds on one node.

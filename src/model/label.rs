@@ -4,6 +4,8 @@
 //! Whoever waits for a label goes on as soon as any job of that label has come as far as it waits for. What
 //! ends otherwise decides nothing: another one may come, or the same once more.
 
+pub mod circle;
+
 use super::depend::{Condition, Kind};
 use super::job::{Job, JobId};
 use super::state::State;
@@ -33,6 +35,21 @@ pub fn is_label(text: &str) -> bool {
     (1..=LONGEST).contains(&text.len()) && text.chars().all(is_plain)
 }
 
+/// Whether a text names what may be waited for: a label, or one element of an array of that label, as `sim[3]`.
+pub fn is_awaitable(text: &str) -> bool {
+    match frame(text) {
+        Some((label, _)) => is_label(label),
+        None => is_label(text),
+    }
+}
+
+/// The label and the index of `sim[3]`; None for a label alone, or an index that is not written as it is shown.
+fn frame(text: &str) -> Option<(&str, u32)> {
+    let (label, index) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let number: u32 = index.parse().ok()?;
+    (number.to_string() == index).then_some((label, number))
+}
+
 /// As long as the name of a job may be.
 const LONGEST: usize = 230;
 
@@ -56,10 +73,24 @@ impl Mark {
         Mark { uid, text: format!("{}:{label}", group.unwrap_or_default()) }
     }
 
-    /// What a job carries; an element of an array carries nothing of its own.
+    /// The label alone.
+    pub fn label(&self) -> &str {
+        self.text.split_once(':').map_or("", |(_, label)| label)
+    }
+
+    /// What a job carries; an element of an array carries its own place besides, as `sim[3]`.
     pub fn carried_by(job: &Job) -> Option<Mark> {
-        let label = job.spec.label.as_deref().filter(|_| job.id.index().is_none())?;
-        Some(Mark::of(job, label))
+        let label = job.spec.label.as_deref()?;
+        Some(match job.id.index() {
+            Some(index) => Mark::of(job, &format!("{label}[{index}]")),
+            None => Mark::of(job, label),
+        })
+    }
+
+    /// Of the mark of an element, that of its array, and which it is.
+    pub fn frame(&self) -> Option<(Mark, u32)> {
+        let (text, index) = frame(&self.text)?;
+        Some((Mark { uid: self.uid, text: text.to_string() }, index))
     }
 }
 
@@ -68,14 +99,18 @@ impl Mark {
 pub struct Waiters {
     waiting: BTreeSet<(Mark, JobId, Condition)>,
     of: BTreeMap<JobId, Vec<(Mark, Condition)>>,
+    /// The jobs that carry a label and are not over.
+    carriers: BTreeSet<(Mark, JobId)>,
+    carried: BTreeMap<JobId, Mark>,
 }
 
 impl Waiters {
     /// Takes note of what a job waits for now.
     pub fn follow(&mut self, job: &Job) {
+        self.note_label(job);
         let marks = |awaited: &Awaited| (Mark::of(job, &awaited.label), awaited.condition);
         match job.life.awaits.is_empty() || job.life.state == State::Finished {
-            true => self.forget(job.id),
+            true => self.wait_no_more(job.id),
             false => self.enter(job.id, job.life.awaits.iter().map(marks).collect()),
         }
     }
@@ -84,13 +119,51 @@ impl Waiters {
         if self.of.get(&id) == Some(&marks) {
             return;
         }
-        self.forget(id);
+        self.wait_no_more(id);
         self.waiting.extend(marks.iter().map(|(mark, condition)| (mark.clone(), id, *condition)));
         self.of.insert(id, marks);
     }
 
-    /// A job waits for nothing, or is no more.
+    fn note_label(&mut self, job: &Job) {
+        // Elements come and go with their array.
+        if job.id.index().is_some() || job.spec.label.is_none() && !self.carried.contains_key(&job.id) {
+            return;
+        }
+        let mark = Mark::carried_by(job).filter(|_| job.life.state != State::Finished);
+        if self.carried.get(&job.id) == mark.as_ref() {
+            return;
+        }
+        self.drop_label(job.id);
+        if let Some(mark) = mark {
+            self.carriers.insert((mark.clone(), job.id));
+            self.carried.insert(job.id, mark);
+        }
+    }
+
+    fn drop_label(&mut self, id: JobId) {
+        if let Some(mark) = self.carried.remove(&id) {
+            self.carriers.remove(&(mark, id));
+        }
+    }
+
+    /// A job is no more.
     pub fn forget(&mut self, id: JobId) {
+        self.drop_label(id);
+        self.wait_no_more(id);
+    }
+
+    /// The jobs that carry a label and are not over.
+    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        let from = (mark.clone(), JobId::job(0));
+        self.carriers.range(from..).take_while(move |(known, _)| known == mark).map(|(_, id)| *id)
+    }
+
+    /// The labels that a job waits for.
+    pub fn awaited_by(&self, id: JobId) -> impl Iterator<Item = &Mark> {
+        self.of.get(&id).into_iter().flatten().map(|(mark, _)| mark)
+    }
+
+    fn wait_no_more(&mut self, id: JobId) {
         for (mark, condition) in self.of.remove(&id).unwrap_or_default() {
             self.waiting.remove(&(mark, id, condition));
         }
@@ -159,11 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn an_element_carries_no_label_of_its_own() {
+    fn an_element_carries_its_place_beside_the_label() {
         let mut known = Waiters::default();
         known.follow(&job(2, None, None, &["sim"]));
         let mut array = cluster("").job(1, "array=1-3");
         array.spec = Arc::new(Spec { label: Some("sim".to_string()), ..Spec::clone(&array.spec) });
         assert_eq!((waiters(&known, &array), waiters(&known, &array.unrecorded(1).unwrap())), (vec![2], vec![]));
+        known.follow(&job(3, None, None, &["sim[1]"]));
+        let element = |index| array.unrecorded(index).unwrap();
+        assert_eq!([element(1), element(2)].map(|element| waiters(&known, &element)), [vec![3], vec![]]);
+        assert_eq!(waiters(&known, &array), [2]);
+        let mark = Mark::carried_by(&element(1)).unwrap();
+        assert_eq!((mark.label(), mark.frame()), ("sim[1]", Mark::carried_by(&array).map(|mark| (mark, 1))));
     }
 }

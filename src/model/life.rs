@@ -4,6 +4,7 @@
 //! must be done about the new state (orders to nodes, answers to clients) is derived from it
 //! afterwards and may be repeated, so recovery is: load, derive, go on.
 
+use super::checkpoint::Progress;
 use super::depend::Bars;
 use super::event::Event;
 use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
@@ -70,6 +71,7 @@ impl Life {
             highest: 0,
             eligibility: Default::default(),
             preempted: 0,
+            boosted: false,
             yielding: None,
         }
     }
@@ -102,6 +104,7 @@ impl Run {
             extra: false,
             suspension: None,
             pauses: None,
+            checkpoint: Progress::Unasked,
         }
     }
 }
@@ -142,6 +145,8 @@ impl Job {
             Event::Vanished { attempt, .. } => self.vanished(*attempt, moment),
             Event::DeleteWanted { by, force } => self.delete(by, *force, moment),
             Event::RerunWanted { by } => self.put_back(by),
+            Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
+            Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
             Event::Preempted { attempt, to, cause, action, by } => {
                 let yielding = Yielding { to: *to, cause: *cause, action: *action, at: moment.now };
                 self.make_way(*attempt, yielding, by, moment);
@@ -213,7 +218,8 @@ impl Job {
         self.life.preempted = self.life.preempted.saturating_add(1);
         match yielding.action {
             Action::Suspend | Action::Finish => {}
-            Action::Checkpoint | Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
+            Action::Checkpoint => self.want_checkpoint(attempt, by),
+            Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
             Action::Delete => self.delete(by, false, moment),
         }
         self.life.yielding = Some(Box::new(yielding));
@@ -288,6 +294,7 @@ impl Job {
         self.life.used = Default::default();
         self.life.ending = None;
         self.life.not_before = None;
+        self.life.boosted = false;
         self.life.run = Some(run);
     }
 
@@ -325,7 +332,9 @@ impl Job {
 
     /// Whether its latest attempt was told to write down how far it has come.
     fn was_interrupted(&self) -> bool {
-        self.interruption().is_some() && self.life.run.as_ref().is_some_and(|run| self.makes_way(run))
+        let is_told =
+            |run: &Run| run.checkpoint == Progress::Wanted || self.interruption().is_some() && self.makes_way(run);
+        self.life.run.as_ref().is_some_and(is_told)
     }
 
     /// One that failed is run again as often as its owner said; one that was over a limit would be so
@@ -408,6 +417,7 @@ impl Job {
     fn requeue(&mut self, moment: Moment) {
         self.life.state = State::Queued;
         self.life.want = Want::Run;
+        self.life.boosted = moment.rules.boost && self.life.run.as_ref().is_some_and(|run| self.makes_way(run));
         self.settle(moment);
     }
 

@@ -18,6 +18,8 @@ pub mod state;
 
 pub mod signal;
 
+pub mod checkpoint;
+
 mod runs;
 
 pub mod spans;
@@ -143,6 +145,8 @@ pub mod worth;
 pub mod turn;
 
 pub mod stake;
+
+pub mod owed;
 
 pub mod refusal;
 

@@ -1,6 +1,7 @@
 //! What is foreseen of jobs that wait: when, where, or why not. Told to whoever asks, never kept.
 
 use super::job::JobId;
+use super::owed::Owed;
 use super::reason::Reason;
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -144,7 +145,7 @@ pub struct Rank {
 }
 
 /// Why a job waits, stage by stage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Which job.
     pub job: JobId,
@@ -174,6 +175,8 @@ pub struct Explanation {
     pub overtakers: Vec<Overtaker>,
     /// Whether others could make way for it; None where nobody does.
     pub way: Option<Way>,
+    /// What its operation is owed now, and has, where who has less for too long has others make way.
+    pub owed: Option<Owed>,
 }
 
 /// Whether running jobs make way for one that waits.

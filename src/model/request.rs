@@ -4,6 +4,7 @@
 //! is rewritten as a select; with neither, all host-level resources named make one chunk. Whatever
 //! the way, the result has chunks, a place, and totals over the chunks in its list.
 
+use super::preemption::Target;
 use super::refusal::Refusal;
 use super::resource::{Definition, Kind, ResourceList, Resources, Value};
 use super::select::{Chunk, Request, Select};
@@ -128,6 +129,11 @@ fn merge(asked: &Asked, resources: &Resources) -> Asked {
     merged
 }
 
+/// Whether `preempt_targets` says whom it means; anything else says nothing of that.
+fn are_targets(name: &str, text: &str) -> bool {
+    name != "preempt_targets" || text.split(',').all(|word| Target::parse(word).is_some())
+}
+
 /// The typed values, `select`, `place` and `nodes` aside. An empty time or string asks for nothing.
 fn values(asked: &Asked, resources: &Resources) -> Result<ResourceList, Refusal> {
     let mut values = ResourceList::new();
@@ -143,7 +149,7 @@ fn values(asked: &Asked, resources: &Resources) -> Result<ResourceList, Refusal>
             continue;
         }
         let value = resources.parse(name, text)?;
-        if !in_range(name, &value) {
+        if !in_range(name, &value) || !are_targets(name, text) {
             return Err(Refusal::illegal_value(&format!("Resource_List.{name}")));
         }
         values.insert(name.clone(), value);

@@ -14,6 +14,8 @@ pub struct Rules {
     pub walltime: Action,
     /// Of a job over another of its limits (M51).
     pub limits: Responses,
+    /// Whether a job that has made way goes before its equals (X25).
+    pub boost: bool,
 }
 
 impl Rules {

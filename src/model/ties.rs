@@ -3,7 +3,7 @@
 
 use super::depend::{Condition, Edge, Kind, Tie};
 use super::job::{Job, JobId, Part};
-use super::label::Waiters;
+use super::label::{Mark, Waiters};
 use super::state::State;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -187,6 +187,16 @@ impl Ties {
     /// A job is no more, and waits for no label.
     pub fn unfollow(&mut self, id: JobId) {
         self.waiters.forget(id);
+    }
+
+    /// The jobs that carry a label and are not over.
+    pub fn carriers(&self, mark: &Mark) -> impl Iterator<Item = JobId> {
+        self.waiters.carriers(mark)
+    }
+
+    /// The labels that a job waits for.
+    pub fn labels_awaited_by(&self, id: JobId) -> impl Iterator<Item = Mark> {
+        self.waiters.awaited_by(id).cloned()
     }
 
     /// Who waits for the label of a job, and for what of it.

@@ -212,6 +212,8 @@ impl Triggers {
             | Event::ContactLost { .. }
             | Event::ContactRegained
             | Event::RerunWanted { .. }
+            | Event::CheckpointWanted { .. }
+            | Event::CheckpointFailed { .. }
             | Event::Preempted { .. }
             | Event::SuspendWanted { .. }
             | Event::Resumed { .. }

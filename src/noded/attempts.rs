@@ -214,6 +214,17 @@ impl Attempts {
         }
     }
 
+    /// The session of an attempt that has begun, is not over, and is not to end.
+    pub fn session(&self, name: Name) -> Option<u32> {
+        if folder::buried(&self.site.state, name).is_some() {
+            return None;
+        }
+        match self.entries.get(&name)?.standing {
+            Standing::Running(session) | Standing::Suspended(session) => Some(session),
+            Standing::Starting | Standing::Ended(_) => None,
+        }
+    }
+
     /// The shepherds of the attempts that are not over.
     pub fn shepherds(&self) -> BTreeSet<i32> {
         let running = self.entries.iter().filter(|(_, entry)| !entry.over());

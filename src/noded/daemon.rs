@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::askers::Askers;
 use super::attempts::Attempts;
+use super::checkpoint::Checkpoints;
 use super::control::Control;
 use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
@@ -15,7 +16,7 @@ use crate::model::time::Span;
 use crate::sys::home::Home;
 use crate::sys::{clock, socket};
 use crate::wire::frame::{FrameError, Link};
-use crate::wire::order::{Order, Report};
+use crate::wire::order::{Checkpoint, Order, Report};
 use crate::wire::peer;
 use anyhow::{Context, Result};
 use nix::sys::signalfd::SignalFd;
@@ -80,6 +81,8 @@ struct Daemon {
     gpus: gpus::Watcher,
     /// Hooks that are asked again and again; None on nodes that are only pretended.
     periodic: Option<Periodic>,
+    /// Commands that write down how far jobs have come; None on nodes that are only pretended.
+    checkpoints: Option<Checkpoints>,
     host: String,
     /// What is in use of the host; None where nothing is measured.
     gauge: Option<Gauge>,
@@ -137,6 +140,10 @@ impl Daemon {
                 self.gpus.hear(clock::monotonic(), &mut self.poller, || attempts.shepherds());
             }
             Source::Hook(_) => self.periodic.iter_mut().for_each(|periodic| periodic.hear(&mut self.poller)),
+            Source::Checkpoint(_) => {
+                let (attempts, poller) = (&mut self.attempts, &mut self.poller);
+                self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.hear(attempts, poller));
+            }
             Source::AskerListener => self.askers.admit(&mut self.poller),
             Source::Asker(number) => self.askers.hear(number, self.schedd_listens(), &mut self.poller),
         }
@@ -244,8 +251,11 @@ impl Daemon {
             Order::Hello { .. } | Order::Attach { .. } => {}
             Order::Start(launch) => attempts.start(&launch, &mut self.poller),
             Order::Cancel { job, attempt, task, grace, signal, again } => {
-                attempts.cancel(Name { job, attempt, task }, grace, signal, again);
+                let name = Name { job, attempt, task };
+                self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.give_up(name));
+                attempts.cancel(name, grace, signal, again);
             }
+            Order::Checkpoint(order) => self.checkpoint(&order),
             Order::Signal { job, attempt, task, signal } => {
                 attempts.tell(Name { job, attempt, task }, Control::Signal(signal));
             }
@@ -268,6 +278,16 @@ impl Daemon {
             }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
+        }
+    }
+
+    /// Has it written down how far a running job has come, and then ends the job.
+    fn checkpoint(&mut self, order: &Checkpoint) {
+        let name = Name { job: order.job, attempt: order.attempt, task: 0 };
+        let Some(session) = self.attempts.session(name) else { return };
+        match &mut self.checkpoints {
+            Some(checkpoints) => checkpoints.begin(order, session, &mut self.poller),
+            None => self.attempts.cancel(name, Span(0), None, true),
         }
     }
 
@@ -316,7 +336,10 @@ impl Daemon {
     }
 
     fn tell_schedd(&mut self) {
-        for report in self.attempts.said().into_iter().chain(self.askers.said()) {
+        let of_checkpoints = self.checkpoints.iter_mut().flat_map(Checkpoints::said);
+        for report in
+            self.attempts.said().into_iter().chain(self.askers.said()).chain(of_checkpoints).collect::<Vec<_>>()
+        {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
             if let Some(number) = self.schedd {
                 self.send(number, &report);
@@ -338,8 +361,12 @@ impl Daemon {
         let gpus = self.gpus.due().map(|due| due.0);
         let askers = self.askers.next().map(|next| next.0);
         let hooks = self.periodic.as_ref().and_then(Periodic::due).map(|due| due.0);
+        let checkpoints = self.checkpoints.as_ref().and_then(Checkpoints::due).map(|due| due.0);
         let stops = self.attempts.next_look().map(|next| next.0);
-        let next = [guest, idle, ends, gpus, askers, hooks, stops, Some(self.next_round.0)].into_iter().flatten().min();
+        let next = [guest, idle, ends, gpus, askers, hooks, checkpoints, stops, Some(self.next_round.0)]
+            .into_iter()
+            .flatten()
+            .min();
         next.unwrap_or(now).saturating_sub(now).max(0)
     }
 
@@ -366,6 +393,7 @@ impl Daemon {
         self.tell_of_gpus();
         self.askers.expire(&mut self.poller);
         self.ask_hooks(now);
+        self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.keep_time(now));
         if now >= self.next_round {
             self.next_round = Span(now.0 + ROUND.0);
             self.attempts.look_round(&mut self.poller);

@@ -33,6 +33,8 @@ pub struct Surroundings<'a> {
     pub home: Option<&'a Path>,
     /// Where it can ask for tasks.
     pub tasks: &'a Path,
+    /// Where it finds how far it had come, if the site writes that down.
+    pub checkpoint: Option<&'a Path>,
 }
 
 /// Variables by name.
@@ -71,6 +73,9 @@ pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
     set("LANAI_TASKS", around.tasks.as_os_str().as_bytes());
     // Counted from 1 over all starts of the job: what a script leaves behind can be told apart by it.
     set("LANAI_ATTEMPT", launch.attempt.to_string().as_bytes());
+    if let Some(folder) = around.checkpoint {
+        set("LANAI_CHECKPOINT", folder.as_os_str().as_bytes());
+    }
     set("PBS_JOBDIR", around.jobdir.as_os_str().as_bytes());
     set("PBS_JOBCOOKIE", around.cookie.as_bytes());
     set("TMPDIR", around.tmpdir.as_os_str().as_bytes());
@@ -180,7 +185,21 @@ mod tests {
         let (nodes, tmpdir) = (Path::new("/n"), Path::new("/t"));
         let (jobdir, tasks) = (Path::new("/j"), Path::new("/s"));
         let home = Some(Path::new("/l"));
-        of(launch, &Surroundings { account: &account, nodes, jobdir, tmpdir, cookie: "c", gpus, amd, home, tasks })
+        of(
+            launch,
+            &Surroundings {
+                account: &account,
+                nodes,
+                jobdir,
+                tmpdir,
+                cookie: "c",
+                gpus,
+                amd,
+                home,
+                tasks,
+                checkpoint: None,
+            },
+        )
     }
 
     fn value<'a>(environment: &'a Environment, name: &str) -> Option<&'a str> {

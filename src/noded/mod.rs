@@ -35,6 +35,8 @@ pub mod askers;
 
 pub mod attempts;
 
+pub mod checkpoint;
+
 pub mod adopt;
 
 pub mod hollow;
@@ -149,6 +151,7 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         files: Default::default(),
         groups: None,
         place: Default::default(),
+        checkpoints: None,
         rites: None,
     }
 }

@@ -33,6 +33,8 @@ pub enum Source {
     Asker(u64),
     /// A hook that is asked again and again has said something, or has ended.
     Hook(u64),
+    /// A command that writes down how far a job has come has said something, or has ended.
+    Checkpoint(u64),
 }
 
 /// The kernel's list of what is waited for.

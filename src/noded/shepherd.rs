@@ -16,6 +16,7 @@ use super::staging::Staging;
 use super::terminal::Terminal;
 use super::watch::{Watch, Watched};
 use super::{delivery, dialects, limits, program, task, tmpdir};
+use crate::model::checkpoint;
 use crate::model::hook::Occasion;
 use crate::model::hosts::for_host;
 use crate::model::job::{How, Join, Outcome};
@@ -63,11 +64,18 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             // Only now: a failure must be heard before nothing more is expected of this launch.
             drop((building, builder));
             let mut terminal = None;
+            let checkpoint = checkpoint_folder(site, &launch);
             let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
             write_outcome(&built, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
+            }
+            // What goes well is not begun again.
+            let checkpoint = checkpoint.filter(|folder| outcome.how == How::Exited(0) && folder.exists());
+            if let Some(folder) = checkpoint {
+                say(&noded, &Word::Over(name), None, false);
+                tmpdir::remove(&folder);
             }
             // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
@@ -207,6 +215,12 @@ fn not_started(error: &io::Error) -> Fault {
         io::ErrorKind::InvalidInput => Fault::Owner(format!("a zero byte in the command: {error}")),
         _ => Fault::Node(format!("fork: {error}")),
     }
+}
+
+/// Where it is written down how far a job has come, if the site does that.
+fn checkpoint_folder(site: &Site, launch: &Launch) -> Option<PathBuf> {
+    let folders = launch.checkpoints.as_deref().filter(|_| launch.place.task == 0)?;
+    Some(checkpoint::folder(&site.state, folders, &launch.full_id))
 }
 
 /// How a job ended that could not start.
@@ -391,6 +405,7 @@ impl Around<'_> {
 
     fn plan(&self) -> io::Result<Plan<'_>> {
         let folder = &self.built.folder;
+        let checkpoint = checkpoint_folder(self.site, self.launch);
         let surroundings = Surroundings {
             account: self.account,
             nodes: &folder.nodes(),
@@ -401,6 +416,7 @@ impl Around<'_> {
             amd: self.site.amd,
             home: self.site.home.as_deref(),
             tasks: &self.site.tasks(),
+            checkpoint: checkpoint.as_deref(),
         };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {

@@ -65,6 +65,7 @@ mod tests {
             amd: false,
             home,
             tasks,
+            checkpoint: None,
         };
         let environment = environment::of(&launch, &around);
         for (name, value) in [

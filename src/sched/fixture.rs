@@ -497,6 +497,7 @@ fn life() -> Life {
         highest: 0,
         eligibility: Eligibility { accrues: Accrues::Eligible, ..Eligibility::default() },
         preempted: 0,
+        boosted: false,
         yielding: None,
     }
 }

@@ -207,6 +207,9 @@ pub mod holes;
 // Why does this job wait?
 pub mod why;
 
+// Who is owed what, has what, and starves?
+pub mod owed;
+
 mod objections;
 
 mod survey;

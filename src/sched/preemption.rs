@@ -30,6 +30,7 @@ use super::ledger::Ledger;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
+use super::starvation::FairShares;
 use crate::model::job::JobId;
 use crate::model::outlook::Way;
 use crate::model::policy::Preemption;
@@ -67,6 +68,11 @@ pub fn run<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
 /// Whether there is anything to be looked at.
 fn is_wanted(rule: &Preemption, state: &State) -> bool {
     !state.running.is_empty() && (rule.repair || (!rule.triggers.is_empty() && !state.is_idle()))
+}
+
+/// What everybody is owed now, and has, as this cycle sees it.
+pub fn fair_shares(ledger: &Ledger) -> FairShares {
+    starving::shares(ledger)
 }
 
 /// Lets those that wait for room have that of others, the first in the order first.

@@ -5,10 +5,12 @@ use super::components::usage::Course;
 use super::plan::Start;
 use super::snapshot::State;
 use crate::model::charge::Held;
+use crate::model::checkpoint::Progress;
 use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{Job, JobId, Run};
-use crate::model::policy::{Components, Policy};
+use crate::model::policy::{Components, Policy, Preemption};
 use crate::model::preemption::{Action, Yielding};
+use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -28,10 +30,16 @@ pub struct Tenure {
     pub rerunnable: bool,
     /// Whether it can write down how far it has come, when told to.
     pub checkpoints: bool,
+    /// Whether others may write that down.
+    #[serde(default)]
+    pub may_be_checkpointed: bool,
     /// Its eligible time.
     pub waited: Span,
     /// How long it may run.
     pub walltime: Option<Span>,
+    /// What it asked for that is not counted.
+    #[serde(default)]
+    pub asked: Vec<(String, Value)>,
     /// How many processors it has.
     pub processors: u32,
     /// How often it has made way before.
@@ -56,8 +64,10 @@ impl Tenure {
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
+            may_be_checkpointed: job.allows_checkpoints() && run.checkpoint != Progress::Failed,
             waited: job.life.eligibility.at(run.started),
             walltime: job.spec.walltime(),
+            asked: uncounted(job),
             processors: Held::of(&run.shares).cores,
             preempted: job.life.preempted,
             told: job.life.yielding.as_deref().cloned().filter(|told| told.at >= run.started && is_awaited(told, run)),
@@ -84,15 +94,22 @@ impl Tenure {
         Some(100.0 * (walltime.0 - ran) as f64 / walltime.0 as f64)
     }
 
-    /// Whether it can make way like this.
-    pub fn can(&self, action: Action) -> bool {
+    /// Whether it can make way like this under a rule.
+    pub fn can(&self, action: Action, rule: &Preemption) -> bool {
         match action {
             Action::Delete | Action::Finish => true,
             Action::Suspend => self.can_stop,
-            Action::Checkpoint => self.checkpoints && self.rerunnable,
+            Action::Checkpoint => self.checkpoints || (self.may_be_checkpointed && rule.checkpoints),
             Action::Requeue => self.rerunnable,
         }
     }
+}
+
+/// Words and truths, of which nobody has more or less.
+fn uncounted(job: &Job) -> Vec<(String, Value)> {
+    let list = job.spec.request.list.iter().filter(|(name, _)| *name != "preempt_targets");
+    let words = list.filter(|(_, value)| matches!(value, Value::String(_) | Value::Boolean(_)));
+    words.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Whether it has still to be done what a job was told: one that was to be suspended stands still at last,
@@ -112,8 +129,11 @@ impl State {
             protected: class.protected,
             rerunnable: class.rerunnable,
             checkpoints: class.checkpoints,
+            may_be_checkpointed: class.may_be_checkpointed,
             waited: waiting.wait.eligibility.at(now),
             walltime: class.walltime,
+            // Known once it has started, too.
+            asked: Vec::new(),
             processors: Held::of(&start.shares).cores,
             // Known once it has started.
             preempted: 0,

@@ -7,9 +7,10 @@ use super::memory::Memory;
 use super::priority::{self, Candidate};
 use super::resolution::Resolved;
 use super::snapshot::State;
-use super::{cycle, objections, preemption, survey};
+use super::{cycle, objections, owed, preemption, survey};
 use crate::model::job::JobId;
 use crate::model::outlook::{Barrier, Explanation, Foreseen, Occupant, Prospect, Rank, Rejection, Survey, Way};
+use crate::model::owed::Owed;
 use crate::model::policy::Policy;
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
@@ -42,6 +43,7 @@ pub fn explain(state: &State, policy: &Policy, now: Time, job: JobId, outlook: &
         more,
         overtakers: Vec::new(),
         way: found.way,
+        owed: found.owed,
     })
 }
 
@@ -59,6 +61,7 @@ struct Found {
     /// How many elements run of an array that limits them.
     begun: u32,
     way: Option<Way>,
+    owed: Option<Owed>,
 }
 
 /// Has a cycle decide, and asks its books. The cycle's word comes first.
@@ -74,6 +77,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
     let mut survey = survey::of(key, &ledger, heeds_promises);
     let mut shorter = found.first().and_then(|first| objections::shorter(candidate, &mut ledger, first));
     let way = preemption::way_for(candidate, &mut ledger);
+    let owed = owed::of_job(job, &ledger);
     let plan = ledger.close();
     let mut objections = objections::led_by(plan.verdict_on(&class.key, job), job, found);
     if plan.starts.iter().any(|start| is_of(start.job, job)) {
@@ -81,7 +85,7 @@ fn examine(state: &State, policy: &Policy, now: Time, job: JobId) -> Option<Foun
         (shorter, survey) = (None, None);
     }
     let objections = objections.into_iter().map(|reason| pointed(reason, survey.as_ref())).collect();
-    Some(Found { objections, survey, shorter, begun, way })
+    Some(Found { objections, survey, shorter, begun, way, owed })
 }
 
 /// That there are too few places is said of what all nodes say that come into question, if they agree:

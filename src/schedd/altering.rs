@@ -44,6 +44,7 @@ impl Desk<'_> {
         may_hold(self.caller, changed)?;
         let mut bonds = self.bonds(Some(id), &after.depend)?;
         bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend.labels)?;
+        self.no_circle_of_labels(Some(&job), (&job.owner, &after.spec), &bonds)?;
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
         notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;

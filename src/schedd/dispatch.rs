@@ -1,6 +1,7 @@
 //! Orders to nodes, derived from how jobs stand. Every order may be sent again: after a restart,
 //! after a connection was lost, after any change of the job.
 
+use super::checkpointing;
 use super::ledger::Ledger;
 use super::reports::first_node;
 use super::setup::Setup;
@@ -27,6 +28,9 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
     let order = match (&job.life.want, run.session) {
         (Want::Run, Some(_)) => return Ok(None),
         (Want::Run, None) => Order::Start(Box::new(launch(ledger, spool, job, run)?)),
+        (Want::Requeue(_), Some(_)) if checkpointing::is_pending(&ledger.setup, job) => {
+            return Ok(checkpointing::order(&ledger.setup, job, run).map(|order| (node.to_string(), order)));
+        }
         _ => {
             let (grace, signal) = farewell(&ledger.setup, job, run);
             let again = matches!(job.life.want, Want::Requeue(_) | Want::Anew);
@@ -90,6 +94,7 @@ fn given(run: &Run, resource: &str) -> Option<i64> {
 
 /// The order to start the script of an attempt, or what else it runs, in this environment.
 pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec<u8>) -> Launch {
+    let checkpoint = &setup.config.launch.checkpoint;
     let in_home = setup.config.server.workdir == Workdir::Home;
     let first = job.spec.request.select.chunks.first();
     let threads = first.map_or(1, |chunk| match chunk.get("ompthreads") {
@@ -130,6 +135,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         files: Files::of(&job.spec.other).filled(job.id, &job.spec.name),
         groups: job.spec.other.get("group_list").cloned(),
         place: TaskPlace::default(),
+        checkpoints: checkpoint.program.is_some().then(|| checkpoint.folders.clone()),
         rites: None,
     }
 }

@@ -210,7 +210,7 @@ impl Ledger {
 
     /// This tick's moment, for [`Job::apply`].
     pub fn moment(&self) -> Moment {
-        let (rules, accrual) = (self.setup.config.launch.rules, self.setup.policy.accrual);
+        let (rules, accrual) = (self.setup.config.rules(), self.setup.policy.accrual);
         Moment { now: self.now, wall: self.wall(), rules, accrual }
     }
 

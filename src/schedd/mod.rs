@@ -66,6 +66,8 @@ pub mod steering;
 
 pub mod releasing;
 
+mod checkpointing;
+
 mod retrying;
 mod suspending;
 

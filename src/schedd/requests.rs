@@ -2,6 +2,7 @@
 //! acknowledged once the tick is on disk.
 
 use super::caller::Caller;
+use super::checkpointing;
 use super::dependencies;
 use super::dependencies::asked::Asked;
 use super::ledger::Ledger;
@@ -164,6 +165,7 @@ impl Desk<'_> {
         self.wait_for_named(owner, &mut draft);
         let mut bonds = self.bonds(None, &draft.depend)?;
         bonds.labels = self.awaited(None, (owner, &draft.spec), &draft.depend.labels)?;
+        self.no_circle_of_labels(None, (owner, &draft.spec), &bonds)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > self.ledger.wall());
         let standing = if is_held {
@@ -331,6 +333,7 @@ impl Desk<'_> {
         self.whole(id)?;
         may_hold(self.caller, holds)?;
         self.ledger.happen_to_all(id, &Event::Held { holds, by: self.caller.shown() });
+        checkpointing::of_held(self.ledger, id, &self.caller.shown());
         Ok(Granted::Done)
     }
 

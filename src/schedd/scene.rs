@@ -18,6 +18,7 @@ use crate::model::time::{Span, Time};
 use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
 use crate::sched::in_force::limits_in_force;
+use crate::sched::owed;
 use crate::sched::queue_order::QueueOrder;
 use crate::sched::snapshot::State;
 use crate::sched::why;
@@ -237,7 +238,9 @@ impl Study {
             stakes: stakes.to_vec(),
         };
         each(told(&[]))?;
-        stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))
+        stakes.chunks(PART).try_for_each(|stakes| each(told(stakes)))?;
+        let owed = owed::owed(&scene.state, &scene.policy, scene.now);
+        owed.chunks(PART).try_for_each(|owed| each(Told::Owed(owed.to_vec())))
     }
 
     fn limits<E>(

@@ -85,7 +85,7 @@ impl Desk<'_> {
 
     fn take_place_of(&mut self, id: JobId, other: &Job, spec: Spec) {
         self.ledger.change(id, |job| {
-            job.life.rank = Some(other.rank());
+            job.life.rank = Some(other.own_rank());
             job.spec = Arc::new(spec);
         });
         self.ledger.happen(id, Event::Reordered { by: self.caller.shown(), with: other.id });

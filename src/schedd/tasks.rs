@@ -185,10 +185,15 @@ fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Or
 pub fn wind_up(ledger: &mut Ledger, orders: &mut Orders) {
     let touched: Vec<Arc<Job>> = ledger.touched().filter(|job| has_tasks(job)).cloned().collect();
     for job in touched {
-        if job.life.want != Want::Run || !job.life.open_run().is_some_and(Run::has_script) {
+        if !is_to_run_on(&job) || !job.life.open_run().is_some_and(Run::has_script) {
             orders.extend(end(ledger, &job, |_, _| true));
         }
     }
+}
+
+/// Whether what it has started is to go on: while it is written down how far it has come, too.
+fn is_to_run_on(job: &Job) -> bool {
+    job.life.want == Want::Run || job.awaits_checkpoint()
 }
 
 fn has_tasks(job: &Job) -> bool {
@@ -287,7 +292,7 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
         let Some(run) = job.life.open_run() else { continue };
         let missing = run.tasks().open().filter(|&(number, task)| {
             let is_here = run.share_of_task(number).is_some_and(|share| here(&share.node));
-            let is_wanted = run.has_script() && job.life.want == Want::Run;
+            let is_wanted = run.has_script() && is_to_run_on(&job);
             let expected = task.stage == Stage::Running || task.ending || !is_wanted;
             is_here && expected && !listed(job.id, run.attempt, number)
         });

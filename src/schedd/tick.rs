@@ -3,6 +3,7 @@
 //! A client never waits for a cycle, and what arrives while a tick runs forms the next one.
 
 use super::caller::Caller;
+use super::checkpointing;
 use super::clients::Token;
 use super::hooks::Ruling;
 use super::ledger::Ledger;
@@ -17,10 +18,8 @@ use super::terminating::Farewell;
 use super::{Schedd, dispatch, timers};
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, TaskNumber, Usage, Want};
-use crate::model::preemption::Action;
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
-use crate::model::suspension::Manner;
 use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
 use crate::sched::cycle;
 use crate::sched::plan::{Plan, Preemption, Start};
@@ -343,16 +342,11 @@ impl Schedd {
 
     /// Tells jobs to make way, and those for whom they do; whether there are any that were not told before.
     fn take_preempts(&mut self, plan: &Plan) -> bool {
-        let host = format!("Scheduler@{}", self.ledger.setup.host);
         let mut told = false;
         for &Preemption { job, by: to, cause, action } in &plan.preempts {
             let runs = self.ledger.job(job).filter(|job| job.life.want == Want::Run);
             let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
-            self.ledger.happen(job, Event::Preempted { attempt, to, cause, action, by: host.clone() });
-            if let (Action::Suspend, Some(to)) = (action, to) {
-                let manner = Manner::For { job: to, releases: self.ledger.setup.policy.preemption.releases.clone() };
-                self.ledger.happen(job, Event::SuspendWanted { by: host.clone(), attempt, manner });
-            }
+            self.ledger.make_way(job, attempt, (to, cause, action));
             told = true;
         }
         let rooms = plan.rooms_made().into_iter().filter(|_| told);
@@ -508,8 +502,12 @@ impl Effects {
             &Report::StagingOut(job, attempt) if noded.may_speak_of(ledger, job, attempt, 0) => {
                 self.orders.extend(releasing::at_stage_out(ledger, job, attempt));
             }
+            Report::NotCheckpointed { job, attempt, why } if noded.may_speak_of(ledger, *job, *attempt, 0) => {
+                checkpointing::failed(ledger, *job, *attempt, why);
+            }
             Report::Unfit { why } => reports::take_out(ledger, noded.presents, why),
-            Report::Attempt(..) | Report::StagingOut(..) | Report::Pong | Report::Attached | Report::Fenced { .. } => {}
+            Report::Attempt(..) | Report::StagingOut(..) | Report::NotCheckpointed { .. } => {}
+            Report::Pong | Report::Attached | Report::Fenced { .. } => {}
         }
         self.back.extend(orders.into_iter().map(|order| (noded.target, order)));
     }

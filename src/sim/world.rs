@@ -364,7 +364,7 @@ impl World {
     }
 
     fn moment(&self) -> Moment {
-        Moment { now: self.now, wall: wall(self.now), rules: self.config.launch.rules, accrual: self.policy.accrual }
+        Moment { now: self.now, wall: wall(self.now), rules: self.config.rules(), accrual: self.policy.accrual }
     }
 
     /// Charges what a job has, as much of it as counts; nothing, where it is free of charge (I5, X24).

@@ -6,6 +6,7 @@ use crate::model::charge::Used;
 use crate::model::job::JobId;
 use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Foreseen, Horizon, Window};
+use crate::model::owed::Owed;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::pool::PoolUse;
 use crate::model::reason::Reason;
@@ -38,7 +39,7 @@ pub enum Ahead {
     /// said. Answered by [`Told::Queue`].
     Queue(Option<u64>),
     /// `qstat --shares`: who owns which share of the machine, and has had how much of it. Answered by
-    /// [`Told::Shares`].
+    /// [`Told::Shares`], then [`Told::Owed`].
     Shares,
     /// `qstat --limits`: the limits in force, and what of them is used. Answered by [`Told::Limits`].
     Limits,
@@ -100,6 +101,9 @@ pub enum Told {
         /// Accounts and users.
         stakes: Vec<Stake>,
     },
+    /// What pools and operations are owed of what is there now, each pool before what is in it; several parts, none
+    /// where nobody is looked at for starvation.
+    Owed(Vec<Owed>),
     /// The limits in force, in the order of the configuration; several parts.
     Limits {
         /// When that was so.

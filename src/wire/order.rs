@@ -12,6 +12,7 @@ use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::model::time::Span;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// What schedd tells noded. schedd dials noded's socket and says [`Order::Hello`] first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -148,6 +149,28 @@ pub enum Order {
         /// The processors they are bound to from now on; empty where they stay as they are.
         cpus: Vec<u16>,
     },
+    /// Write down how far a running job has come, by the site's command, and then end it with KILL. Answered by
+    /// its end, or by [`Report::NotCheckpointed`]; repeating it changes nothing while the command runs.
+    Checkpoint(Box<Checkpoint>),
+}
+
+/// How it is written down how far a job has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Which job.
+    pub job: JobId,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// `PBS_JOBID`.
+    pub full_id: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// The site's program.
+    pub program: PathBuf,
+    /// How long it may take.
+    pub timeout: Span,
+    /// Where each job has a folder for it: absolute, or from the folder of the node's state.
+    pub folders: PathBuf,
 }
 
 /// All a node needs to run one attempt, or a task of one.
@@ -210,6 +233,9 @@ pub struct Launch {
     pub groups: Option<String>,
     /// Which process of the attempt this is.
     pub place: TaskPlace,
+    /// Where each job has a folder for checkpoints, if the site makes any: absolute, or from the folder of the
+    /// node's state.
+    pub checkpoints: Option<PathBuf>,
     /// What the site has done around it, if anything; around a task nothing.
     pub rites: Option<Box<Rites>>,
 }
@@ -251,6 +277,15 @@ pub enum Report {
     /// The script of an attempt on several hosts is over, and files are being copied away: what the attempt has
     /// elsewhere is needed no more.
     StagingOut(JobId, Attempt),
+    /// It could not be written down how far a job has come: it goes on.
+    NotCheckpointed {
+        /// Which job.
+        job: JobId,
+        /// Which attempt.
+        attempt: Attempt,
+        /// Why.
+        why: String,
+    },
 }
 
 /// How an attempt stands at its node.

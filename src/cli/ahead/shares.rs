@@ -2,8 +2,9 @@
 //! it is in balance again. What Slurm's users know as `sshare`.
 
 use super::super::exit::{self, Failure};
-use super::Inquiry;
+use super::{Inquiry, owed};
 use crate::model::account::Shares;
+use crate::model::owed::Owed;
 use crate::model::policy::fair_share::{Method, Subject};
 use crate::model::stake::{Balance, Stake};
 use crate::model::time::Time;
@@ -13,13 +14,21 @@ use std::fmt::Write as _;
 
 /// What is told of all accounts and users.
 pub fn shown(inquiry: &mut Inquiry, json: bool) -> Result<Vec<u8>, Failure> {
-    let mut table: Option<Table> = None;
+    let (mut table, mut all): (Option<Table>, Vec<Owed>) = (None, Vec::new());
     for told in inquiry.ask(Ahead::Shares)? {
-        let Told::Shares { at, method, subject, stakes } = told else { continue };
-        table.get_or_insert_with(|| Table { at, method, subject, stakes: Vec::new() }).stakes.extend(stakes);
+        match told {
+            Told::Shares { at, method, subject, stakes } => {
+                table.get_or_insert_with(|| Table { at, method, subject, stakes: Vec::new() }).stakes.extend(stakes);
+            }
+            Told::Owed(part) => all.extend(part),
+            _ => {}
+        }
     }
     let table = table.ok_or_else(exit::garbled)?;
-    Ok(if json { table.document(inquiry) } else { table.text().into_bytes() })
+    if json {
+        return Ok(table.document(&all, inquiry));
+    }
+    Ok((table.text() + &owed::text(&all, &inquiry.server)).into_bytes())
 }
 
 struct Table {
@@ -70,12 +79,13 @@ impl Table {
         out
     }
 
-    fn document(&self, inquiry: &Inquiry) -> Vec<u8> {
+    fn document(&self, all: &[Owed], inquiry: &Inquiry) -> Vec<u8> {
         let mut document = inquiry.document();
         document.fact("at", &inquiry.wall(self.at).0.into());
         document.fact("method", &self.method.name().into());
         document.fact("subject", &self.subject.name().into());
         document.fact("Shares", &self.stakes.iter().map(data).collect());
+        document.fact("FairShares", &all.iter().map(|owed| owed::data(owed, &inquiry.server)).collect());
         document.end()
     }
 }

@@ -76,6 +76,7 @@ mod tests {
             more: 0,
             overtakers: vec![],
             way: None,
+            owed: None,
         };
         let said = |explanation, held| shown(&explanation, held, &example::server());
         assert!(said(explanation(starts(1000), None), false).contains("It would start now on n1, until"));

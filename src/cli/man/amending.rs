@@ -47,7 +47,7 @@ pub(super) const OBJECTS: Extra = Extra {
             "server",
             "scheduling, default_queue, managers, operators, limits, resources_default, default_chunk, \
               resources_max, resources_available (of resources with the flag q), max_array_size, scheduler_iteration, \
-              backfill_depth, job_sort_formula, job_sort_formula_threshold, job_history_enable, job_history_duration, mailer, \
+              backfill_depth, job_sort_formula, job_sort_formula_threshold, job_history_enable, job_history_duration, restrict_res_to_release_on_suspend (releases in [preemption]), mailer, \
               mail_from, comment. backfill_depth and job_history_duration are shown once somebody has said them; \
               schedd --check shows what holds in any case. Kept and shown, without any effect: acl_roots, log_events, \
               flatuid, node_fail_requeue (jobs of a silent node are its own until it answers or was rebooted, however \
@@ -56,10 +56,13 @@ pub(super) const OBJECTS: Extra = Extra {
         ),
         Term(
             "sched",
-            "The only scheduler, default: scheduling and scheduler_iteration (the server's, too) and \
-              job_sort_formula_threshold. sched_host, pbs_version, throughput_mode (always True: cycles never wait for a \
+            "The only scheduler, default: scheduling and scheduler_iteration (the server's, too), \
+              job_sort_formula_threshold, and, for [preemption] of lanai.toml(5), preempt_queue_prio (express), \
+              preempt_prio (levels, as \"express_queue, normal_jobs\"), preempt_order (action, as \"SCR 80 SC 50 S\") and \
+              preempt_sort (victims: min_time_since_start for newest). They say how jobs make way; that they do, by levels \
+              or otherwise, triggers in lanai.toml says. sched_host, pbs_version, throughput_mode (always True: cycles never wait for a \
               job to begin) and state are told. What else PBS has here is refused: partitions, folders of a scheduler, \
-              sched_cycle_length, job_run_wait, placement sets, the order of preemption, log_events.",
+              sched_cycle_length, job_run_wait, placement sets, log_events.",
         ),
         Term(
             "queue",

@@ -140,8 +140,11 @@ pub(super) const EXTRAS: &[Extra] = &[
                   jobs without one make up a group of their own), whether it is there yet or not. If there is one, the \
                   last to be submitted may decide at once; else the first that comes so far does. What ends otherwise \
                   decides nothing: the job goes on waiting, for another one of that label or for the same to be run \
-                  again (qalter --retry). Written as done-job-LABEL, failed-job-LABEL and complete-job-LABEL, \
-                  too, for afterok, afternotok and afterany.",
+                  again (qalter --retry). Jobs that would wait for one another's labels for ever, since nobody else carries \
+                  them, are refused. Written as done-job-LABEL, failed-job-LABEL and complete-job-LABEL, \
+                  too, for afterok, afternotok and afterany. @LABEL[INDEX] is one element of an array of that label, \
+                  and so are done-frame-LABEL-INDEX, failed-frame-LABEL-INDEX and complete-frame-LABEL-INDEX; one that is \
+                  deleted before it has started decides nothing.",
             ),
             Term("on:N", "Wait for N jobs submitted later that name this one in a before..."),
             Term(

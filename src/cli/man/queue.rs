@@ -61,6 +61,16 @@ pub(super) const SHARES: Extra = Extra {
                   subject and at (seconds since 1970) stand beside it.",
         ),
         Text(
+            "Where who has less than its fair share for too long has others make way (triggers in [preemption] of \
+                  lanai.toml(5)), a second table follows, of what is there now and not of the past: each pool, and in it the \
+                  operations (jobs, arrays with all their subjobs, and jobs that wait and are alike in all, by the first of \
+                  them). Fair share, of the cluster; Usage, the largest part of any resource that it has, with what others \
+                  leave for it; Satisfied, the latter of the former; Resource, which one that is; Status, normal, \
+                  below_fair_share, starving or aggressively_starving; Below since. In JSON FairShares is a list of rows \
+                  with pool, operation (null for a pool), alike, depth, fair_share, usage_share, satisfaction, \
+                  dominant_resource, status and below_since. qstat --why says the same of a waiting job (fair_share).",
+        ),
+        Text(
             "Where the order goes by fair-share with method linear, qstat -f shows a waiting job's fair-share \
                   priority, from 0 to 1,000,000, as Resource_List.fairshare: as the scheduler had it last, two seconds \
                   ago at the most.",

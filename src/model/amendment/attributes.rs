@@ -4,6 +4,8 @@ mod hook;
 
 mod node;
 
+mod preempting;
+
 mod queue;
 
 mod server;
@@ -19,7 +21,7 @@ use crate::model::limit::Stage;
 use hook::HOOK;
 use node::NODE;
 use queue::{QUEUE, QUEUE_HEAD};
-use server::{SCHED, SERVER, SERVER_HEAD};
+use server::{SCHED, SCHED_TAIL, SERVER, SERVER_HEAD};
 
 /// An attribute.
 pub(super) struct Attribute {
@@ -76,7 +78,7 @@ pub(super) fn all(target: &Target) -> impl Iterator<Item = &'static Attribute> {
     let (first, middle, last): (&[Attribute], &[Attribute], &[Attribute]) = match target {
         Target::Resource(_) => (&[], RESOURCE, &[]),
         Target::Server => (SERVER_HEAD, LIMITS, SERVER),
-        Target::Sched => (&[], SCHED, &[]),
+        Target::Sched => (SCHED, &preempting::OF_SCHED, SCHED_TAIL),
         Target::Queue(_) => (QUEUE_HEAD, LIMITS, QUEUE),
         Target::Node(_) => (&[], NODE, &[]),
         Target::Hook(_) => (&[], HOOK, &[]),
@@ -85,8 +87,16 @@ pub(super) fn all(target: &Target) -> impl Iterator<Item = &'static Attribute> {
 }
 
 /// Lists of names.
-const LISTS: [&str; 7] =
-    ["managers", "operators", "acl_users", "acl_groups", "acl_hosts", "route_destinations", "event"];
+const LISTS: [&str; 8] = [
+    "managers",
+    "operators",
+    "acl_users",
+    "acl_groups",
+    "acl_hosts",
+    "route_destinations",
+    "event",
+    "restrict_res_to_release_on_suspend",
+];
 
 const LIMITS: &[Attribute] = &[
     at("max_run", limit(Stage::Running, false, false, None)),

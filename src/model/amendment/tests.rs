@@ -6,6 +6,7 @@ use super::*;
 use crate::model::config::Config;
 use crate::model::limit::Stage;
 use crate::model::policy::Order;
+use crate::model::policy::preemption::{Condition, Victims};
 use crate::model::refusal::Refusal;
 
 fn edit(text: &str) -> Edit {
@@ -118,7 +119,15 @@ fn a_refused_command_changes_nothing() {
         (Target::Server, "default_qsub_arguments=-r\nn", 15014),
         (Target::Server, "managers=a b", 15014),
         (Target::Server, "resources_available.ncpus=4", 15029),
-        (Target::Sched, "preempt_order=S", 15029),
+        (Target::Sched, "preempt_order=SX", 15014),
+        (Target::Sched, "preempt_order=SCR 50 S 80 R", 15014),
+        (Target::Sched, "preempt_prio=express_queue, best_jobs", 15014),
+        (Target::Sched, "preempt_prio=normal_jobs, normal_jobs", 15014),
+        (Target::Sched, "preempt_queue_prio=many", 15014),
+        (Target::Sched, "preempt_sort=max_time_since_start", 15014),
+        (Target::Server, "restrict_res_to_release_on_suspend=arch", 15014),
+        (Target::Server, "restrict_res_to_release_on_suspend=mem,mem", 15014),
+        (Target::Sched, "partition=p", 15029),
         (Target::Sched, "sched_host=h", 15003),
         (Target::Sched, "foo=1", 15002),
     ] {
@@ -127,6 +136,30 @@ fn a_refused_command_changes_nothing() {
     }
     assert_eq!(site.set(queue("workq"), &["Priority=5", "foo=1"]).unwrap_err().code, 15002);
     assert_eq!(site.said, Amendments::default());
+}
+
+/// Who makes way for whom, and how, in PBS's words (I20).
+#[test]
+fn preemption_is_said_in_the_words_of_pbs() {
+    let mut site = Site::of("[preemption]\nexpress = 200\naction = \"suspend\"\n");
+    let shown = |site: &Site, name: &str| {
+        let head = format!("{name}=");
+        site.told(&Target::Sched).iter().find_map(|line| line.strip_prefix(&head).map(String::from))
+    };
+    assert_eq!(shown(&site, "preempt_queue_prio").as_deref(), Some("200"));
+    assert_eq!(shown(&site, "preempt_prio").as_deref(), Some("express_queue, normal_jobs"));
+    assert_eq!(shown(&site, "preempt_order").as_deref(), Some("S"));
+    assert_eq!(shown(&site, "preempt_sort").as_deref(), Some("min_time_since_start"));
+    let edits = ["preempt_order=SCR 80 SC 50 S", "preempt_queue_prio=100", "preempt_sort=cheapest"];
+    site.set(Target::Sched, &edits).unwrap();
+    let levels = "preempt_prio=starving_jobs+express_queue, normal_jobs";
+    site.set(Target::Sched, &[levels]).unwrap();
+    site.set(Target::Server, &["restrict_res_to_release_on_suspend=ncpus,mem"]).unwrap();
+    let rule = site.config().policy().preemption;
+    assert_eq!((rule.express, rule.victims, rule.actions.to_string()), (100, Victims::Cheapest, edits[0][14..].into()));
+    let levels = [vec![Condition::Starving, Condition::Express], vec![Condition::Normal]];
+    assert_eq!((rule.levels, rule.releases), (levels.to_vec(), vec!["ncpus".to_string(), "mem".to_string()]));
+    assert_eq!(shown(&site, "preempt_prio").as_deref(), Some("starving_jobs+express_queue, normal_jobs"));
 }
 
 /// PBS's limits become those of `[[limit]]`, and are shown again whoever said them.

@@ -136,6 +136,11 @@ fn is_said(amendments: &Amendments, section: &str, key: &str) -> bool {
         ("backfill", "depth") => "backfill_depth",
         ("order", "by" | "formula") => "job_sort_formula",
         ("order", "formula_threshold") => "job_sort_formula_threshold",
+        ("preemption", "releases") => "restrict_res_to_release_on_suspend",
+        ("preemption", "express") => return amendments.says_of(&Target::Sched, "preempt_queue_prio"),
+        ("preemption", "levels") => return amendments.says_of(&Target::Sched, "preempt_prio"),
+        ("preemption", "action") => return amendments.says_of(&Target::Sched, "preempt_order"),
+        ("preemption", "victims") => return amendments.says_of(&Target::Sched, "preempt_sort"),
         _ => return false,
     };
     amendments.says_of(&Target::Server, attribute)

@@ -106,7 +106,7 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
     let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
     let limits =
         Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
-    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits });
+    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits, boost: false });
     assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
 }
 

@@ -90,6 +90,8 @@ pub struct Preemption {
     pub victims: Victims,
     /// How jobs make way.
     pub actions: Actions,
+    /// Whether a command of the site writes down how far a job has come.
+    pub checkpoints: bool,
     /// What a suspended job gives up until it goes on, by the names of resources.
     pub releases: Vec<String>,
     /// How long one that is ended is given; None for as long as others that are ended.
@@ -98,6 +100,8 @@ pub struct Preemption {
     pub interruption: Span,
     /// How long a job is left alone once it has started; nor does it preempt for so long whom it made way for.
     pub exempt: Span,
+    /// Whether a job that has made way goes before its equals (X25).
+    pub boost: bool,
     /// The levels, the highest first.
     pub levels: Vec<Vec<Condition>>,
     /// The priority from which on a queue is an express queue.
@@ -113,10 +117,12 @@ impl Default for Preemption {
             no_agenda: NoAgenda::Now,
             victims: Victims::Newest,
             actions: Actions::from(vec![Action::Requeue]),
+            checkpoints: false,
             releases: vec!["ncpus".to_string()],
             grace: None,
             interruption: Span::seconds(10),
             exempt: Span(0),
+            boost: false,
             levels: vec![vec![Condition::Express], vec![Condition::Normal]],
             express: 150,
         }

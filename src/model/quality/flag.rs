@@ -20,6 +20,8 @@ pub enum Flag {
     Preemptor,
     /// Its jobs make way (M43).
     Preemptee,
+    /// Its jobs may have the place of any that can be run again: those are put back into the queue.
+    RestartPreempt,
     /// Its jobs run in this reservation and nowhere else.
     UseReserved(String),
     /// Its jobs heed no limit on this; None: on nothing.
@@ -42,8 +44,8 @@ const IGNORED: [(&str, &str); 7] = [
 
 impl Flag {
     /// What may be written.
-    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, USERESERVED:name, IGNALL, IGNMAXJOB, \
-                             IGNMAXNODE, IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
+    pub const NAMES: &str = "DEDICATED, NOBF, NORESERVATION, RESERVEALWAYS, PREEMPTOR, PREEMPTEE, RESTARTPREEMPT, \
+                             USERESERVED:name, IGNALL, IGNMAXJOB, IGNMAXNODE, IGNMAXPROC, IGNMAXPE, IGNMAXMEM, IGNMAXPS, IGNMAXWC";
 
     /// Reads one of the names.
     pub fn named(text: &str) -> Option<Flag> {
@@ -55,6 +57,7 @@ impl Flag {
             "RESERVEALWAYS" => Flag::ReserveAlways,
             "PREEMPTOR" => Flag::Preemptor,
             "PREEMPTEE" => Flag::Preemptee,
+            "RESTARTPREEMPT" => Flag::RestartPreempt,
             "IGNALL" => Flag::Ignore(None),
             _ => match text.strip_prefix(USE_RESERVED).filter(|name| !name.is_empty()) {
                 Some(name) => Flag::UseReserved(name.to_string()),
@@ -81,6 +84,7 @@ impl fmt::Display for Flag {
             Flag::ReserveAlways => "RESERVEALWAYS",
             Flag::Preemptor => "PREEMPTOR",
             Flag::Preemptee => "PREEMPTEE",
+            Flag::RestartPreempt => "RESTARTPREEMPT",
             Flag::UseReserved(name) => return write!(f, "{USE_RESERVED}{name}"),
             Flag::Ignore(None) => "IGNALL",
             Flag::Ignore(Some(quantity)) => {
@@ -114,7 +118,7 @@ mod tests {
         for name in Flag::NAMES.split(", ") {
             assert_eq!(Flag::named(name).unwrap().to_string(), name);
         }
-        for name in ["RESTARTPREEMPT", "USERESERVED:", "nobf", "IGNUSER", ""] {
+        for name in ["RESTART", "USERESERVED:", "nobf", "IGNUSER", ""] {
             assert_eq!(Flag::named(name), None, "{name}");
         }
     }

@@ -108,6 +108,7 @@ fn faulty_resources_are_refused_in_the_words_of_pbs() {
     refused(&[
         ("foo=1", 187, "Unknown resource Resource_List.foo"),
         ("foo", 187, "Unknown resource Resource_List.foo"),
+        ("preempt_targets=workq", 166, "Illegal attribute or resource value Resource_List.preempt_targets"),
         ("ncpus=abc", 166, "Illegal attribute or resource value Resource_List.ncpus"),
         ("ncpus", 166, "Illegal attribute or resource value Resource_List.ncpus"),
         ("ncpus=-1", 166, "Illegal attribute or resource value Resource_List.ncpus"),

@@ -7,6 +7,7 @@ use crate::model::time::Span;
 use crate::noded::args::Args;
 use crate::noded::askers::Askers;
 use crate::noded::attempts::Attempts;
+use crate::noded::checkpoint::Checkpoints;
 use crate::noded::gauge::Gauge;
 use crate::noded::periodic::Periodic;
 use crate::noded::poller::{Poller, Source};
@@ -64,6 +65,7 @@ impl Daemon {
             idle_since: now,
             gpus,
             periodic: (!args.hollow).then(Periodic::default),
+            checkpoints: (!args.hollow).then(|| Checkpoints::new(state_folder.to_path_buf(), own.uid)),
             host: hardware.host.clone(),
             // Nodes that are only pretended have no part in what the host does.
             gauge: (!args.hollow).then(|| Gauge::new(&hardware)),

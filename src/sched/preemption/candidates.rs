@@ -6,9 +6,12 @@ use crate::model::cluster_path::ClusterPath;
 use crate::model::job::JobId;
 use crate::model::policy::preemption::{Mode, NoAgenda, Trigger};
 use crate::model::policy::{Order, Policy};
+use crate::model::preemption::Target;
 use crate::model::preemption::{Action, Cause};
 use crate::model::quality::Flag;
+use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
+use crate::sched::amounts::Catalog;
 use crate::sched::ledger::Ledger;
 use crate::sched::priority::Candidate;
 use crate::sched::shape::ClassKey;
@@ -35,6 +38,9 @@ struct Claim {
     score: f64,
     cluster: ClusterPath,
     level: usize,
+    /// Whether its quality of service preempts those that make way, and those that can be run again.
+    preempts: bool,
+    restarts: bool,
 }
 
 impl<'s> Rivalry<'s> {
@@ -44,11 +50,11 @@ impl<'s> Rivalry<'s> {
         let has = |flag: &Flag| policy.qualities.all.iter().any(|quality| quality.flags.contains(flag));
         let levels = match trigger {
             Trigger::Qube if policy.preemption.mode == Mode::Disabled => return None,
-            Trigger::Qos if !has(&Flag::Preemptor) || !has(&Flag::Preemptee) => return None,
+            Trigger::Qos if has(&Flag::RestartPreempt) || (has(&Flag::Preemptor) && has(&Flag::Preemptee)) => None,
             Trigger::Levels => Some(Levels::open(state, policy, ledger.books(), now)?),
             // Decided node by node.
-            Trigger::Starvation => return None,
-            Trigger::Qube | Trigger::Qos => None,
+            Trigger::Starvation | Trigger::Qos => return None,
+            Trigger::Qube => None,
         };
         let (protected, others): (Vec<_>, Vec<_>) =
             victims::exposed(state, policy, now).into_iter().partition(|one| one.tenure.protected);
@@ -63,7 +69,10 @@ impl<'s> Rivalry<'s> {
     /// Whether a waiting job may preempt anybody.
     pub fn may_preempt(&mut self, job: Candidate, ledger: &Ledger) -> bool {
         match self.trigger {
-            Trigger::Qos => ledger.policy().qualities.flags(job.class.who.qos.as_deref()).contains(&Flag::Preemptor),
+            Trigger::Qos => {
+                let flags = ledger.policy().qualities.flags(job.class.who.qos.as_deref());
+                flags.contains(&Flag::Preemptor) || flags.contains(&Flag::RestartPreempt)
+            }
             Trigger::Levels => self.level(job.job, job.class) < self.policy.preemption.levels.len(),
             Trigger::Qube | Trigger::Starvation => true,
         }
@@ -86,11 +95,12 @@ impl<'s> Rivalry<'s> {
         let exposed = std::mem::take(&mut self.exposed);
         let targets = job.class.targets.as_deref();
         let mut found = Vec::new();
-        for one in exposed.iter().filter(|one| is_target(one, targets)) {
+        let catalog = &self.state.cluster.catalog;
+        for one in exposed.iter().filter(|one| targets.is_none_or(|targets| is_target(one, targets, catalog))) {
             if self.is_free_to_leave(one, &claim)
                 && let Some(rank) = self.rank_below(one, &claim)
             {
-                let actions = self.actions(one);
+                let actions = self.actions(one, &claim);
                 found.extend((!actions.is_empty()).then_some((rank, *one, actions)));
             }
         }
@@ -113,7 +123,10 @@ impl<'s> Rivalry<'s> {
     }
 
     fn claim(&mut self, job: Candidate) -> Claim {
+        let flags = self.policy.qualities.flags(job.class.who.qos.as_deref());
         Claim {
+            preempts: flags.contains(&Flag::Preemptor),
+            restarts: flags.contains(&Flag::RestartPreempt),
             job: job.job,
             score: self.state.score(self.policy, job.job).unwrap_or(0.0),
             cluster: job.class.cluster(),
@@ -134,12 +147,12 @@ impl<'s> Rivalry<'s> {
 
     /// How far below a waiting job a running one stands; None if it does not.
     fn rank_below(&mut self, one: &Exposed, claim: &Claim) -> Option<usize> {
-        let flags = |who: Option<&str>| self.policy.qualities.flags(who);
         let who = || Some(&one.running.holder.as_ref()?.who);
         match self.trigger {
             Trigger::Qube => self.sorts_behind(one, claim).then_some(0),
             Trigger::Qos => {
-                let is_exposed = flags(who()?.qos.as_deref()).contains(&Flag::Preemptee);
+                who()?;
+                let is_exposed = self.yields_by_flag(one, claim) || (claim.restarts && one.tenure.rerunnable);
                 (is_exposed && claim.score > one.tenure.score?).then_some(0)
             }
             Trigger::Levels => {
@@ -148,6 +161,12 @@ impl<'s> Rivalry<'s> {
             }
             Trigger::Starvation => None,
         }
+    }
+
+    /// M43: whether one's quality of service preempts, and the other's makes way.
+    fn yields_by_flag(&self, one: &Exposed, claim: &Claim) -> bool {
+        let qos = one.running.holder.as_ref().and_then(|holder| holder.who.qos.as_deref());
+        claim.preempts && self.policy.qualities.flags(qos).contains(&Flag::Preemptee)
     }
 
     /// Q8: by how far they are from its nodes, where clusters count, then by what they are worth; of equals
@@ -162,11 +181,13 @@ impl<'s> Rivalry<'s> {
     }
 
     /// How it can make way, what is tried first first (Q11 to Q13).
-    fn actions(&self, one: &Exposed) -> Vec<Action> {
+    fn actions(&self, one: &Exposed, claim: &Claim) -> Vec<Action> {
         let rule = &self.policy.preemption;
         let at_once = || one.actions(self.policy, self.now).collect();
         let is_element = one.job.index().is_some();
         match rule.mode {
+            // Who only can be run again is: nothing else was agreed to.
+            _ if self.trigger == Trigger::Qos && !self.yields_by_flag(one, claim) => vec![Action::Requeue],
             _ if self.trigger != Trigger::Qube => at_once(),
             Mode::Disabled => Vec::new(),
             Mode::Aggressive => at_once(),
@@ -187,13 +208,25 @@ impl<'s> Rivalry<'s> {
     }
 }
 
-/// Whether a job is among those that another says it may have the place of (`preempt_targets`): those of
-/// queues, or none at all.
-fn is_target(one: &Exposed, targets: Option<&str>) -> bool {
-    let Some(targets) = targets else { return true };
-    let queue = one.running.holder.as_ref().map_or("", |holder| holder.who.queue.as_str());
-    targets.split(',').any(|target| match target.trim().split_once('=') {
-        Some((kind, name)) => kind.eq_ignore_ascii_case("queue") && name == queue,
-        None => false,
+/// Whether a job is among those that another says it may have the place of (`preempt_targets`): in any of the
+/// queues, or asking for as much of any of the resources; `None` names nobody.
+fn is_target(one: &Exposed, targets: &str, catalog: &Catalog) -> bool {
+    targets.split(',').any(|target| match Target::parse(target) {
+        Some(Target::Queue(name)) => one.running.holder.as_ref().is_some_and(|holder| holder.who.queue == name),
+        Some(Target::Resource(name, value)) => asks_for(one, name, value, catalog),
+        Some(Target::Nobody) | None => false,
     })
+}
+
+/// Whether a running job asked for so much of a resource.
+fn asks_for(one: &Exposed, name: &str, value: &str, catalog: &Catalog) -> bool {
+    let is = |known: &Value| Value::parse(known.kind(), value).as_ref() == Some(known);
+    match catalog.index(name) {
+        Some(index) => {
+            let has = one.running.taken.get(index).copied().filter(|amount| *amount > 0);
+            has.is_some_and(|amount| is(&catalog.value(index, amount)))
+        }
+        None if name == "walltime" => one.tenure.walltime.is_some_and(|walltime| is(&Value::Time(walltime))),
+        None => one.tenure.asked.iter().any(|(known, asked)| known == name && is(asked)),
+    }
 }

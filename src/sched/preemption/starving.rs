@@ -70,7 +70,7 @@ pub fn watch(ledger: &mut Ledger) -> FairShares {
 }
 
 /// What everybody is owed, and has with what this cycle has decided.
-fn shares(ledger: &Ledger) -> FairShares {
+pub fn shares(ledger: &Ledger) -> FairShares {
     let awaited = ledger.bookings().iter().filter(|booking| booking.earmark.is_some()).map(|booking| booking.job);
     let coming = ledger.starts().map(|start| start.job).chain(awaited).collect();
     // Who starts has been awaited, perhaps.

@@ -171,6 +171,6 @@ impl<'a> Assessor<'a> {
             return None;
         }
         let actions = self.policy.preemption.actions.of(tenure.left(self.now));
-        actions.iter().copied().find(|action| tenure.can(*action))
+        actions.iter().copied().find(|action| tenure.can(*action, &self.policy.preemption))
     }
 }

@@ -6,6 +6,7 @@ use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Vict
 use crate::model::policy::{Filling, Order, Precedence};
 use crate::model::preemption::{Action, Cause, Yielding};
 use crate::model::quality::{Flag, Qualities, Quality};
+use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::{Scene, cluster, queue};
 use crate::sched::plan::Plan;
@@ -213,6 +214,21 @@ fn qualities_of_service_preempt_whom_they_may() {
     assert_eq!(preempts(&normal.queued(2, "select=1:ncpus=1 qos=hi")), "", "no preemptee");
 }
 
+/// RESTARTPREEMPT: whoever can be run again is put back, though its quality of service says nothing.
+#[test]
+fn a_quality_of_service_may_have_what_can_be_run_again() {
+    let mut scene = scene("1 x ncpus=2", Trigger::Qos);
+    scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::RestartPreempt)]);
+    scene.policy.preemption.actions = "SD".parse().unwrap();
+    let plain = runs(scene, 1, "select=1:ncpus=2", "n1", (0, -20.0)).at(100);
+    let asked = plain.clone().queued(2, "select=1:ncpus=1 qos=hi");
+    let actions: Vec<Action> = asked.plan().preempts.iter().map(|way| way.action).collect();
+    assert_eq!((preempts(&asked).as_str(), actions), ("1 for 2", vec![Action::Requeue]));
+    assert_eq!(preempts(&plain.clone().queued(2, "select=1:ncpus=1")), "", "no preemptor");
+    assert_eq!(preempts(&also(asked.clone(), 1, |tenure| tenure.score = Some(20.0))), "", "worth less");
+    assert_eq!(preempts(&also(asked, 1, |tenure| tenure.rerunnable = false)), "", "it cannot be run again");
+}
+
 /// I20.
 #[test]
 fn express_queues_preempt_the_newest_of_others() {
@@ -354,6 +370,22 @@ fn a_job_may_say_whose_place_it_wants() {
     let wants =
         |targets: &str| preempts(&scene.clone().queued(3, &format!("select=1:ncpus=1 preempt_targets={targets}")));
     assert_eq!((wants("Queue=workq").as_str(), wants("None").as_str()), ("1 for 3", ""));
+    assert_eq!((wants("Resource_List.ncpus=1").as_str(), wants("Resource_List.ncpus=2").as_str()), ("2 for 3", ""));
+    assert_eq!(
+        (wants("Queue=workq,resource_list.ncpus=2").as_str(), wants("Resource_List.mem=1gb").as_str()),
+        ("1 for 3", "")
+    );
+    let asked = |name: &str, value: Value| vec![(name.to_string(), value)];
+    let worded = also(scene.clone(), 1, |tenure| tenure.asked = asked("software", Value::String("vasp".into())));
+    let wants = |targets: &str| {
+        preempts(&worded.clone().queued(3, &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}")))
+    };
+    assert_eq!((wants("software=vasp").as_str(), wants("software=other").as_str()), ("1 for 3", ""));
+    let timed = also(scene.clone(), 1, |tenure| tenure.walltime = Some(Span::seconds(3600)));
+    let wants = |targets: &str| {
+        preempts(&timed.clone().queued(3, &format!("select=1:ncpus=1 preempt_targets=Resource_List.{targets}")))
+    };
+    assert_eq!((wants("walltime=1:00:00").as_str(), wants("walltime=2:00:00").as_str()), ("1 for 3", ""));
 }
 
 /// Q9: who asks is told whom it waits for, or why nobody makes way.

@@ -28,7 +28,7 @@ impl Exposed<'_> {
     /// How it can make way, what is tried first first.
     pub fn actions(&self, policy: &Policy, now: Time) -> impl Iterator<Item = Action> {
         let actions = policy.preemption.actions.of(self.tenure.left(now));
-        actions.iter().copied().filter(|action| self.tenure.can(*action))
+        actions.iter().copied().filter(|action| self.tenure.can(*action, &policy.preemption))
     }
 
     /// How far it is from its nodes, and how far one of another cluster would be, on each of them.

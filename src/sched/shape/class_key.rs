@@ -70,6 +70,8 @@ pub struct ClassKey {
     pub rerunnable: bool,
     /// Whether they can write down how far they have come, when told to.
     pub checkpoints: bool,
+    /// Whether others may write that down.
+    pub may_be_checkpointed: bool,
     /// Whose place alone they may have (`preempt_targets`).
     pub targets: Option<Arc<str>>,
     /// How many at most may run at once, for an array that limits itself: it is a class alone.
@@ -114,6 +116,8 @@ impl ClassKey {
             (false, false, None) => id,
             making_way => ClassId(stable_hash(&(id, "preemption", making_way))),
         };
+        let refuses = spec.rerunnable && !job.allows_checkpoints();
+        let id = if refuses { ClassId(stable_hash(&(id, "checkpoint", "n"))) } else { id };
         let id = beyond(job).map_or(id, |limit| ClassId(stable_hash(&(id, "beyond", limit, job.id.number))));
         let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
@@ -141,6 +145,7 @@ impl ClassKey {
             protected: job.is_protected(),
             rerunnable: job.spec.rerunnable,
             checkpoints: job.can_checkpoint(),
+            may_be_checkpointed: job.allows_checkpoints(),
             targets: targets(job).map(Into::into),
             at_once: at_once(job),
             expands_to: job.spec.expands_to().filter(|_| job.id.is_array() || beyond(job).is_some()),

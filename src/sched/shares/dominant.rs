@@ -12,6 +12,13 @@ impl Whole {
         Whole(capacity.into())
     }
 
+    /// The resource of which these are the largest part, the first of equals; None for nothing.
+    pub fn dominant(&self, amounts: &[i64]) -> Option<usize> {
+        let part = |index: usize| amounts[index] as f64 / self.0[index].max(1) as f64;
+        let all = (0..amounts.len().min(self.0.len())).filter(|&index| amounts[index] > 0);
+        all.reduce(|best, next| if part(next) > part(best) { next } else { best })
+    }
+
     /// The largest part of any resource, from 0 on.
     pub fn part(&self, amounts: &[i64]) -> f64 {
         let part = |(amount, all): (&i64, &i64)| *amount as f64 / (*all).max(1) as f64;
@@ -31,5 +38,9 @@ mod tests {
         assert_eq!(whole.part(&[1_000, 2 << 40, 0]), 0.02);
         assert_eq!(whole.part(&[100, 90 << 40, 0]), 0.5);
         assert_eq!(whole.part(&[0, 0, 0]), 0.0);
+        assert_eq!(
+            [[1_000, 2 << 40, 0], [100, 90 << 40, 0], [0; 3]].map(|amounts| whole.dominant(&amounts)),
+            [Some(0), Some(1), None]
+        );
     }
 }

@@ -197,6 +197,11 @@ impl FairShares {
         Some(self.row(party)?.entitled)
     }
 
+    /// All that have a fair share of their own, with how many alike each are.
+    pub fn rows(&self) -> impl Iterator<Item = (Party, u64)> {
+        self.held.parties.iter().map(|(party, number, _)| (*party, *number))
+    }
+
     /// Its place among the operations of its pool, the lowest first: its satisfaction (Y22), or where it stands in
     /// line (Y23).
     pub fn turn(&self, party: Party) -> f64 {
@@ -212,6 +217,11 @@ impl FairShares {
     /// What a pool is owed, and has.
     pub fn of_pool(&self, pool: &str) -> Option<Entitled> {
         Some(self.pools.get(pool)?.0)
+    }
+
+    /// The pools, by name.
+    pub fn pools(&self) -> impl Iterator<Item = (&str, Entitled)> {
+        self.pools.iter().map(|(name, (entitled, _))| (name.as_str(), *entitled))
     }
 
     /// Its pool, and those above it.

@@ -2,8 +2,10 @@
 //! is one, else by any that comes so far later.
 
 use super::super::requests::Desk;
+use crate::model::bonds::Bonds;
 use crate::model::depend::{Condition, Progress, Verdict, judge};
 use crate::model::job::{Job, JobId, Owner, Spec};
+use crate::model::label::circle::{self, Newcomer};
 use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 
@@ -32,13 +34,31 @@ impl Desk<'_> {
         Ok(awaited)
     }
 
+    /// Refuses what would have this job and others wait for one another's labels for ever.
+    pub(in crate::schedd) fn no_circle_of_labels(
+        &self,
+        before: Option<&Job>,
+        (owner, spec): (&Owner, &Spec),
+        bonds: &Bonds,
+    ) -> Result<(), Refusal> {
+        let new = Newcomer::of(&self.ledger.ties, before, (owner, spec), bonds);
+        let Some(trail) = circle::find(&self.ledger.ties, &new) else { return Ok(()) };
+        let server = &self.ledger.setup.name;
+        let this = before.map_or("this job".to_string(), |job| job.id.full(server));
+        let circle = circle::spelt(&trail, &this, server);
+        Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
+    }
+
     /// Whether the last job that carries a mark has come so far, but for this one.
     fn is_met(&self, mark: &Mark, condition: Condition, but: Option<JobId>) -> Result<bool, Refusal> {
-        let carries = |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(mark) && Some(job.id) != but;
+        let (carrier, index) = mark.frame().map_or((mark.clone(), None), |(array, index)| (array, Some(index)));
+        let carries =
+            |job: &&std::sync::Arc<Job>| Mark::carried_by(job).as_ref() == Some(&carrier) && Some(job.id) != but;
         // What this tick has submitted is not in the spool yet.
         let new = self.ledger.touched().filter(carries).map(|job| job.id).max();
-        let known = self.spool.labelled(mark, but).map_err(Refusal::spool)?;
+        let known = self.spool.labelled(&carrier, but).map_err(Refusal::spool)?;
         let Some(last) = new.max(known) else { return Ok(false) };
+        let last = index.map_or(last, |index| JobId::element(last.number, index));
         let progress = match self.ledger.job(last) {
             Some(job) => Some(Progress::of(job)),
             None => self.past(last)?.as_ref().map(Progress::of),

@@ -169,6 +169,7 @@ impl World {
         after.notes.extend(above);
         let mut bonds = self.grant(&after.depend)?;
         bonds.labels = self.awaited(Some(&job), (&job.owner, &after.spec), &after.depend);
+        self.no_circle(Some(&job), (&job.owner, &after.spec), &bonds)?;
         self.notes.insert(id, after.notes);
         let now = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
@@ -262,7 +263,7 @@ impl World {
         let of_other = self.in_place_of(&second, &first, privileged)?;
         for (id, place, spec) in [(one, &second, of_one), (other, &first, of_other)] {
             if let Some(job) = self.jobs.get_mut(&id) {
-                job.life.rank = Some(place.rank());
+                job.life.rank = Some(place.own_rank());
                 job.spec = Arc::new(spec);
             }
             self.happen(id, Event::Reordered { by: OPERATOR.to_string(), with: place.id });

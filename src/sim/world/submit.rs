@@ -7,6 +7,7 @@ use crate::model::census::Comer;
 use crate::model::depend::{Kind, Progress, Verdict, Wish, fate, judge};
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program, Spec};
+use crate::model::label::circle::{self, Newcomer};
 use crate::model::label::{Awaited, Mark};
 use crate::model::refusal::Refusal;
 use crate::model::state::State;
@@ -35,6 +36,7 @@ impl World {
         let mut draft = attribute::submit(&settings, origin(), &self.context(&owner, rights, &is_member))?;
         let mut bonds = self.grant(&draft.depend)?;
         bonds.labels = self.awaited(None, (&owner, &draft.spec), &draft.depend);
+        self.no_circle(None, (&owner, &draft.spec), &bonds)?;
         let is_held = !draft.holds.is_none() || !bonds.bars().are_open();
         let is_early = draft.spec.begin.is_some_and(|begin| begin > super::wall(self.now));
         let standing = if is_held {
@@ -83,6 +85,15 @@ impl World {
         };
         let is_new = |awaited: &&Awaited| before.is_none_or(|job| !job.life.awaits.contains(awaited));
         wish.labels.iter().filter(is_new).filter(|awaited| !is_met(awaited)).cloned().collect()
+    }
+
+    /// Refuses what would have jobs wait for one another's labels for ever.
+    pub(super) fn no_circle(&self, before: Option<&Job>, whose: (&Owner, &Spec), bonds: &Bonds) -> Result<(), Refusal> {
+        let new = Newcomer::of(&self.ties, before, whose, bonds);
+        let Some(trail) = circle::find(&self.ties, &new) else { return Ok(()) };
+        let this = before.map_or("this job".to_string(), |job| job.id.full("sim"));
+        let circle = circle::spelt(&trail, &this, "sim");
+        Err(Refusal::dependency(&format!("jobs would wait in a circle: {circle}")))
     }
 
     /// Judges a wish for dependencies: conditions met already are left out.

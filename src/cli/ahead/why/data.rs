@@ -7,6 +7,7 @@ use super::View;
 use super::obstacles::Obstacle;
 use super::steps::Step;
 use super::words::rejected;
+use crate::cli::ahead::owed;
 use crate::model::event::Event;
 use crate::model::outlook::{Barrier, Explanation, Occupant, Overtaker, Rejection, Survey, Way};
 use crate::model::time::Time;
@@ -77,6 +78,7 @@ impl View<'_> {
                 Some(Way::Made(jobs)) => jobs.iter().map(|job| self.id(*job)).collect::<Value>(),
                 _ => json!([]),
             },
+            "fair_share": explanation.owed.as_ref().map(|owed| owed::data(owed, self.server)),
             "limits": explanation.barriers.iter().map(limit).collect::<Value>(),
             "nodes": explanation.survey.as_ref().map(nodes),
             "walltime_to_start_now": explanation.shorter.map(|walltime| walltime.as_seconds()),
@@ -108,6 +110,7 @@ fn unforeseen() -> Value {
         "waits_for_more": 0,
         "passed_by": [],
         "room_made_by": [],
+        "fair_share": null,
         "limits": [],
         "nodes": null,
         "walltime_to_start_now": null,

@@ -2,6 +2,7 @@
 
 use super::View;
 use super::obstacles::Obstacle;
+use crate::cli::ahead::owed;
 use crate::model::event::Event;
 use crate::model::job::How;
 use crate::model::outlook::{Rank, Way};
@@ -58,7 +59,8 @@ impl View<'_> {
         let first = obstacles.first();
         let step = |stage| {
             let verdict = self.verdict(stage, first.map(|first| first.stage));
-            match first.filter(|_| verdict == Verdict::Failed) {
+            // Whether others make way is asked besides what keeps the job.
+            match first.filter(|_| verdict == Verdict::Failed && stage != Stage::Preempt) {
                 Some(first) => Step { stage, verdict, code: Some(first.code.clone()), text: first.text.clone() },
                 None => self.without_obstacle(stage, verdict),
             }
@@ -115,6 +117,7 @@ impl View<'_> {
         let said = match way {
             Way::Made(jobs) if jobs.len() == 1 => format!("{} makes way for it", shown_some(jobs, |job| self.id(job))),
             Way::Made(jobs) => format!("{} make way for it", shown_some(jobs, |job| self.id(job))),
+            Way::Barred { candidates: 0, protected: 0 } if self.owed().is_some() => self.owed().unwrap_or_default(),
             Way::Barred { candidates: 0, protected: 0 } => "it goes before no running job".to_string(),
             Way::Barred { candidates, protected } => {
                 let all = candidates + protected;
@@ -123,6 +126,11 @@ impl View<'_> {
             }
         };
         (Some(way.code().to_string()), said)
+    }
+
+    /// What it is owed, and has, where who has less for too long has others make way.
+    fn owed(&self) -> Option<String> {
+        Some(owed::sentence(self.found.explanation.as_ref()?.owed.as_ref()?, self.server))
     }
 
     /// Its place in the order.

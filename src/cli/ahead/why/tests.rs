@@ -27,6 +27,7 @@ fn explanation(objections: Vec<Reason>) -> Explanation {
         more: 0,
         overtakers: vec![],
         way: None,
+        owed: None,
     }
 }
 

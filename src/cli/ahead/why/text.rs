@@ -8,6 +8,7 @@ use super::obstacles::Obstacle;
 use super::steps::Verdict;
 use super::words::rejected;
 use super::{View, counted};
+use crate::cli::ahead::owed;
 use crate::model::event::Event;
 use crate::model::outlook::{Explanation, Occupant, Overtaker, Prospect, Survey};
 use crate::model::state::State;
@@ -40,6 +41,9 @@ impl View<'_> {
         }
         self.promise(&mut out);
         if let Some(explanation) = &self.found.explanation {
+            explanation.owed.iter().for_each(|owed| {
+                let _ = writeln!(out, "  Fair share: {}", owed::sentence(owed, self.server));
+            });
             explanation.survey.iter().for_each(|survey| survey_of(survey, &mut out));
             self.in_the_way(explanation, &mut out);
             explanation.overtakers.iter().for_each(|overtaker| {

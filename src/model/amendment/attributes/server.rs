@@ -1,5 +1,6 @@
 //! The server's attributes, and the scheduler's.
 
+use super::preempting::RELEASES;
 use super::texts::{count, joined, names, number, told, truth};
 use super::{Attribute, Form, at};
 use crate::model::check;
@@ -146,6 +147,7 @@ pub(super) const SERVER: &[Attribute] = &[
             },
         ),
     ),
+    at("restrict_res_to_release_on_suspend", RELEASES),
     at("max_concurrent_provision", Form::Kept(Kind::Long)),
     at(
         "backfill_depth",
@@ -199,13 +201,11 @@ pub(super) const SCHED: &[Attribute] = &[
     at("sched_log", Form::Missing),
     at("do_not_span_psets", Form::Missing),
     at("only_explicit_psets", Form::Missing),
-    at("preempt_queue_prio", Form::Missing),
-    at("preempt_prio", Form::Missing),
-    at("preempt_order", Form::Missing),
-    at("preempt_sort", Form::Missing),
-    at("log_events", Form::Missing),
-    at("server_dyn_res_alarm", Form::Missing),
 ];
+
+/// What comes after how jobs make way.
+pub(super) const SCHED_TAIL: &[Attribute] =
+    &[at("log_events", Form::Missing), at("server_dyn_res_alarm", Form::Missing)];
 
 /// How long finished jobs are kept, where only that they are is said.
 const HISTORY: Span = Span::seconds(90 * 24 * 3600);

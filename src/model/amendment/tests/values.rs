@@ -269,7 +269,16 @@ fn what_the_server_has_by_default_is_shown_once_somebody_has_said_it() {
 fn the_scheduler_shares_with_the_server_and_has_its_own() {
     let mut site = Site::of("");
     site.set(Target::Sched, &["scheduling=False", "throughput_mode=t", "job_sort_formula_threshold=2"]).unwrap();
-    let told = ["throughput_mode=True", "scheduling=False", "scheduler_iteration=60", "job_sort_formula_threshold=2"];
+    let told = [
+        "throughput_mode=True",
+        "scheduling=False",
+        "scheduler_iteration=60",
+        "job_sort_formula_threshold=2",
+        "preempt_queue_prio=150",
+        "preempt_prio=express_queue, normal_jobs",
+        "preempt_order=R",
+        "preempt_sort=min_time_since_start",
+    ];
     assert_eq!(site.told(&Target::Sched), told);
     assert!(!site.config().cycle.scheduling && site.config().precedence.threshold == Some(2.0));
     assert!(site.said.says(&Target::Server, &Key::plain("scheduling")));

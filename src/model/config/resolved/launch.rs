@@ -11,6 +11,7 @@ use toml::Value;
 /// How jobs are started and ended.
 pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
     let (retries, limits, scripts) = (config.rules.retries, config.rules.limits, &config.scripts);
+    let checkpoint = &config.checkpoint;
     let limits = [("mem", limits.mem), ("pmem", limits.pmem), ("vmem", limits.vmem), ("cput", limits.cput)];
     vec![
         ("login", Some(config.login.into())),
@@ -27,6 +28,9 @@ pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
         ("prologue", scripts.prologue.as_deref().map(path)),
         ("epilogue", scripts.epilogue.as_deref().map(path)),
         ("script_timeout", Some(span(scripts.timeout))),
+        ("checkpoint", checkpoint.program.as_deref().map(path)),
+        ("checkpoint_timeout", Some(span(checkpoint.timeout))),
+        ("checkpoint_path", Some(path(&checkpoint.folders)).filter(|_| checkpoint.folders.is_absolute())),
     ]
 }
 

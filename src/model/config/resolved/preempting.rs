@@ -19,6 +19,7 @@ pub(super) fn preemption(rule: &Preemption) -> Vec<Known> {
         ("grace", rule.grace.map(span)),
         ("interruption", Some(span(rule.interruption))),
         ("exempt", Some(span(rule.exempt))),
+        ("preempted_boost", Some(rule.boost.into())),
         ("levels", Some(levels.into())),
         ("express", Some(i64::from(rule.express).into())),
         ("releases", Some(rule.releases.clone().into())),

@@ -100,6 +100,9 @@ const ALL_KEYS: &str = r#"
     prologue = "/site/before"
     epilogue = "/site/after"
     script_timeout = "40s"
+    checkpoint = "/site/checkpoint"
+    checkpoint_timeout = "90s"
+    checkpoint_path = "/site/checkpoints"
     [primetime]
     days = ["mon", "fri"]
     from = "6h"

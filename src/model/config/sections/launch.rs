@@ -4,6 +4,7 @@ use super::{
     A_PROGRAM, A_SECOND_OR_MORE, AN_ABSOLUTE_PROGRAM, BOOLEAN, absolute, boolean, by_name, keys, one_of, program, span,
     span_above_zero, span_from_a_second, whole,
 };
+use crate::model::checkpoint::CheckpointCommand;
 use crate::model::config::table::Section;
 use crate::model::config::{ConfigError, LaunchConfig};
 use crate::model::hook::rites::Scripts;
@@ -14,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 const LIMITS: &str = "a table of what is done about a job over mem, pmem, vmem or cput: \"cancel\" or \"requeue\", \
                       or that \"after\" a time, as { mem = \"cancel after 5m\", cput = \"requeue\" }";
+const AN_ABSOLUTE_FOLDER: &str = "the absolute path of a folder";
 const TIMEOUT: &str = "a time of a second or more, as \"10m\", or \"none\"";
 
 /// What holds where the file says nothing.
@@ -34,6 +36,7 @@ pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, C
         gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(preset.gpu_tool),
         gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.gpu_look),
         scripts: scripts(section, preset.scripts)?,
+        checkpoint: checkpoint(section, preset.checkpoint)?,
     })
 }
 
@@ -46,12 +49,23 @@ fn scripts(section: &Section, preset: Scripts) -> Result<Scripts, ConfigError> {
     })
 }
 
+fn checkpoint(section: &Section, preset: CheckpointCommand) -> Result<CheckpointCommand, ConfigError> {
+    let timeout = section.read("checkpoint_timeout", A_SECOND_OR_MORE, span_from_a_second)?;
+    Ok(CheckpointCommand {
+        program: section.read("checkpoint", AN_ABSOLUTE_PROGRAM, absolute)?.or(preset.program),
+        timeout: timeout.unwrap_or(preset.timeout),
+        folders: section.read("checkpoint_path", AN_ABSOLUTE_FOLDER, absolute)?.unwrap_or(preset.folders),
+    })
+}
+
 fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
     let walltime = section.read("walltime_action", &one_of(Action::ALL), by_name(Action::named))?;
     Ok(Rules {
         retries: retries(section, preset.retries)?,
         walltime: walltime.unwrap_or(preset.walltime),
         limits: section.read("limits", LIMITS, limits)?.unwrap_or(preset.limits),
+        // Said in `[preemption]`.
+        boost: preset.boost,
     })
 }
 

@@ -23,7 +23,10 @@ pub fn preemption(section: &Section, preset: &Preemption) -> Result<Preemption, 
         grace: section.read("grace", "a time, as \"10s\"", span)?.or(preset.grace),
         interruption: section.read("interruption", "a time, as \"10s\"", span)?.unwrap_or(preset.interruption),
         exempt: section.read("exempt", "a time, as \"60s\"", span)?.unwrap_or(preset.exempt),
+        boost: section.read("preempted_boost", BOOLEAN, boolean)?.unwrap_or(preset.boost),
         levels: section.read("levels", LEVELS, list(level))?.unwrap_or(preset.levels),
+        // Said in `[launch]`.
+        checkpoints: preset.checkpoints,
         // Read once all resources are known.
         releases: preset.releases,
         express: section.read("express", "a priority of queues, as 150", whole)?.unwrap_or(preset.express),

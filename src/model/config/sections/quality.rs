@@ -152,7 +152,7 @@ mod tests {
         let none: Vec<_> = policy.limits.all.iter().filter(|limit| limit.overrides).collect();
         assert_eq!(none.len(), 2, "of jobs that run and that are queued, not of nodes: {none:?}");
         assert!(none.iter().all(|limit| limit.bounds().softly().is_none() && limit.quantity.name() == "jobs"));
-        let said = said("[[qos]]\nname = \"a\"\nflags = [\"RESTARTPREEMPT\"]\n");
+        let said = said("[[qos]]\nname = \"a\"\nflags = [\"PREEMPT\"]\n");
         assert!(said.contains("a list of DEDICATED, NOBF"), "{said}");
     }
 

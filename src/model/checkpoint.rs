@@ -1,0 +1,197 @@
+//! A command of the site writes down how far a running job has come, so that the job may be ended and go on
+//! from there in its next attempt (M45; PBS MoM's `$action checkpoint_abort`).
+//!
+//! That is wanted of a job as its end is, and its node is told until it has happened. Where the command fails,
+//! the job goes on as if nothing had been wanted.
+
+use super::job::{Attempt, Job, Want};
+use super::preemption::Action;
+use super::time::Span;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// `[launch] checkpoint` and what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointCommand {
+    /// The program; None where the site has none.
+    pub program: Option<PathBuf>,
+    /// How long it may take.
+    pub timeout: Span,
+    /// Where each job has a folder for it: absolute, or from the folder of a node's state.
+    pub folders: PathBuf,
+}
+
+impl CheckpointCommand {
+    /// Where folders are if the site does not say.
+    pub const FOLDERS: &str = "checkpoints";
+}
+
+impl Default for CheckpointCommand {
+    fn default() -> CheckpointCommand {
+        CheckpointCommand { program: None, timeout: Span::seconds(60), folders: Self::FOLDERS.into() }
+    }
+}
+
+/// The folder of a job, of this full id, under a node's `state`.
+pub fn folder(state: &Path, folders: &Path, full_id: &str) -> PathBuf {
+    state.join(folders).join(format!("{full_id}.CK"))
+}
+
+/// How far that is in an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Nobody has wanted it.
+    #[default]
+    Unasked,
+    /// It is to be written down how far the job has come, and then the job is to be ended.
+    Wanted,
+    /// That failed: it is not tried again in this attempt.
+    Failed,
+}
+
+impl Job {
+    /// Whether its owner lets it be checkpointed (`qsub -c`), so that it can go on later.
+    pub fn allows_checkpoints(&self) -> bool {
+        self.spec.rerunnable && self.spec.other.get("Checkpoint").is_none_or(|text| text != "n")
+    }
+
+    /// Whether the site's command could write down how far it has come: it runs, and that has not failed. One
+    /// that knows a signal for that writes it down itself.
+    pub fn is_checkpointed_by_site(&self) -> bool {
+        let begun = self.life.open_run().filter(|run| run.has_script() && run.session.is_some());
+        let is_untried = begun.is_some_and(|run| run.checkpoint == Progress::Unasked);
+        is_untried && self.life.want == Want::Run && self.allows_checkpoints() && self.interruption().is_none()
+    }
+
+    /// Whether it is to be ended as soon as it is written down how far it has come.
+    pub fn awaits_checkpoint(&self) -> bool {
+        let begun = self.life.open_run().filter(|run| run.has_script() && run.session.is_some());
+        let is_wanted = begun.is_some_and(|run| run.checkpoint == Progress::Wanted);
+        is_wanted && matches!(self.life.want, Want::Requeue(_)) && self.interruption().is_none()
+    }
+
+    /// It is to be put back once that is done.
+    pub(super) fn want_checkpoint(&mut self, attempt: Attempt, by: &str) {
+        let Some(run) = self.run(attempt) else { return };
+        run.checkpoint = Progress::Wanted;
+        self.life.want = Want::Requeue(by.to_string());
+    }
+
+    /// It goes on: whoever it was to make way for has not been given anything.
+    pub(super) fn go_on_without_checkpoint(&mut self, attempt: Attempt) {
+        if !matches!(self.life.want, Want::Requeue(_)) {
+            return;
+        }
+        let Some(run) = self.run(attempt).filter(|run| run.checkpoint == Progress::Wanted) else { return };
+        run.checkpoint = Progress::Failed;
+        let started = run.started;
+        self.life.want = Want::Run;
+        let is_void = |told: &super::preemption::Yielding| told.at >= started && told.action == Action::Checkpoint;
+        if self.life.yielding.as_deref().is_some_and(is_void) {
+            self.life.yielding = None;
+            self.life.preempted = self.life.preempted.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::event::Event;
+    use crate::model::job::Spec;
+    use crate::model::job::{How, JobId, Outcome};
+    use crate::model::life::Moment;
+    use crate::model::preemption::Cause;
+    use crate::model::state::{Holds, State};
+    use crate::model::time::{Time, Wall};
+    use crate::sched::fixture::cluster;
+    use std::sync::Arc;
+
+    fn happen(job: &mut Job, event: Event) {
+        let (rules, accrual) = (Default::default(), Default::default());
+        job.apply(&event, Moment { now: Time(0), wall: Wall(0), rules, accrual });
+    }
+
+    fn with(job: &mut Job, change: impl FnOnce(&mut Spec)) {
+        change(Arc::make_mut(&mut job.spec));
+    }
+
+    fn running() -> Job {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        with(&mut job, |spec| spec.rerunnable = true);
+        happen(&mut job, Event::Submitted);
+        happen(&mut job, Event::Started { attempt: 1, shares: vec![], score: None, extra: false });
+        happen(&mut job, Event::Launched { attempt: 1, session: 7, boot: "b".into() });
+        job
+    }
+
+    fn preempted(action: Action) -> Event {
+        Event::Preempted { attempt: 1, to: Some(JobId::job(9)), cause: Cause::Level, action, by: "s@h".into() }
+    }
+
+    #[test]
+    fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
+        let mut job = running();
+        assert!(job.is_checkpointed_by_site());
+        happen(&mut job, preempted(Action::Checkpoint));
+        assert!(job.awaits_checkpoint() && !job.is_checkpointed_by_site());
+        let outcome =
+            Outcome { how: How::Signaled(9), sent: None, used: Default::default(), notes: vec![], unfit: None };
+        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        assert_eq!((job.life.state, job.life.preempted), (State::Queued, 1));
+    }
+
+    #[test]
+    fn what_ends_well_before_it_is_checkpointed_is_done() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        let outcome = Outcome { how: How::Exited(0), sent: None, used: Default::default(), notes: vec![], unfit: None };
+        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        assert_eq!(job.life.state, State::Finished);
+    }
+
+    #[test]
+    fn where_it_fails_the_job_goes_on_and_is_not_asked_again() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        let failed = Event::CheckpointFailed { attempt: 1, why: "no disk".into() };
+        happen(&mut job, failed.clone());
+        assert_eq!((job.life.state, &job.life.want, job.life.preempted), (State::Running, &Want::Run, 0));
+        assert!(job.life.yielding.is_none() && !job.is_checkpointed_by_site() && !job.awaits_checkpoint());
+        happen(&mut job, preempted(Action::Requeue));
+        happen(&mut job, failed);
+        assert!(matches!(job.life.want, Want::Requeue(_)), "told twice, it changes nothing");
+    }
+
+    #[test]
+    fn a_held_job_waits_held_once_it_is_checkpointed() {
+        let mut job = running();
+        happen(&mut job, Event::Held { holds: Holds::USER, by: "u@h".into() });
+        happen(&mut job, Event::CheckpointWanted { attempt: 1, by: "u@h".into() });
+        assert!(job.awaits_checkpoint());
+        let outcome =
+            Outcome { how: How::Signaled(9), sent: None, used: Default::default(), notes: vec![], unfit: None };
+        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        assert_eq!((job.life.state, job.life.preempted), (State::Held, 0));
+    }
+
+    #[test]
+    fn who_does_not_want_it_or_has_a_signal_of_its_own_is_left_to_itself() {
+        let mut job = running();
+        with(&mut job, |spec| drop(spec.other.insert("Checkpoint".into(), "n".into())));
+        assert!(!job.is_checkpointed_by_site() && !job.can_checkpoint());
+        with(&mut job, |spec| drop(spec.other.insert("Checkpoint".into(), "u".into())));
+        assert!(job.is_checkpointed_by_site());
+        with(&mut job, |spec| drop(spec.other.insert("interrupt".into(), "USR1".into())));
+        assert!(!job.is_checkpointed_by_site() && job.can_checkpoint());
+        with(&mut job, |spec| spec.rerunnable = false);
+        assert!(!job.can_checkpoint());
+    }
+
+    #[test]
+    fn folders_are_where_the_site_says() {
+        let state = Path::new("/var/node");
+        assert_eq!(folder(state, Path::new("checkpoints"), "1.h"), Path::new("/var/node/checkpoints/1.h.CK"));
+        assert_eq!(folder(state, Path::new("/shared/ck"), "2[3].h"), Path::new("/shared/ck/2[3].h.CK"));
+    }
+}

@@ -1,0 +1,157 @@
+//! The site's command that writes down how far a job has come: run by noded's loop, which never waits for it.
+//! Where it succeeds the job is ended at once, before it comes any farther; where it fails the job goes on, and
+//! schedd is told.
+//!
+//! A noded that ends takes its commands along. schedd tells the next one the same again.
+
+use super::attempts::Attempts;
+use super::folder::Name;
+use super::poller::{Poller, Source};
+use crate::model::checkpoint::folder;
+use crate::model::text::shortened;
+use crate::model::time::Span;
+use crate::sys::call::{Call, Called};
+use crate::sys::{clock, filesystem};
+use crate::wire::order::{Checkpoint, Report};
+use nix::libc::SIGKILL;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most that is said of a failure, in characters.
+const LONGEST: usize = 500;
+
+/// The commands that run.
+#[derive(Debug)]
+pub struct Checkpoints {
+    /// The folder of this node's state.
+    state: PathBuf,
+    uid: u32,
+    entries: Vec<Entry>,
+    /// What schedd has still to be told.
+    said: Vec<Report>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Name,
+    called: Called,
+    until: Span,
+    /// It was given up: what it says does not matter.
+    is_late: bool,
+    timeout: Span,
+    /// Where the poller says that there is something to hear.
+    sources: Vec<Source>,
+}
+
+impl Checkpoints {
+    /// None run. `uid`: who we are.
+    pub fn new(state: PathBuf, uid: u32) -> Checkpoints {
+        Checkpoints { state, uid, entries: Vec::new(), said: Vec::new() }
+    }
+
+    /// Runs the command for a job in this session, unless it runs already.
+    pub fn begin(&mut self, order: &Checkpoint, session: u32, poller: &mut Poller) {
+        let name = Name { job: order.job, attempt: order.attempt, task: 0 };
+        if self.entries.iter().any(|entry| entry.name == name) {
+            return;
+        }
+        let folder = folder(&self.state, &order.folders, &order.full_id);
+        let begun = self.prepare(&folder, order).and_then(|()| call(order, session, &folder, poller));
+        match begun {
+            Ok((called, sources)) => {
+                let until = Span(clock::monotonic().0.saturating_add(order.timeout.0));
+                self.entries.push(Entry { name, called, until, is_late: false, timeout: order.timeout, sources });
+            }
+            Err(error) => self.fail(name, &error.to_string()),
+        }
+    }
+
+    /// A job is to end, whatever is written down of it.
+    pub fn give_up(&mut self, name: Name) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.name == name) {
+            entry.is_late = true;
+            entry.called.kill();
+        }
+    }
+
+    /// When the first of them has taken too long.
+    pub fn due(&self) -> Option<Span> {
+        self.entries.iter().filter(|entry| !entry.is_late).map(|entry| entry.until).min()
+    }
+
+    /// Ends those that take too long.
+    pub fn keep_time(&mut self, now: Span) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.until <= now && !entry.is_late) {
+            entry.is_late = true;
+            entry.called.kill();
+            let why = format!("it took longer than {} s", entry.timeout.as_seconds());
+            self.said.push(failed(entry.name, &why));
+        }
+    }
+
+    /// Takes in what they say: jobs that are checkpointed end.
+    pub fn hear(&mut self, attempts: &mut Attempts, poller: &mut Poller) {
+        let mut failures = Vec::new();
+        self.entries.retain_mut(|entry| {
+            let Some(heard) = entry.called.hear() else { return true };
+            entry.sources.drain(..).for_each(|source| poller.overlook(source));
+            let failure = match heard {
+                _ if entry.is_late => return false,
+                Ok(_) if attempts.session(entry.name).is_none() => return false,
+                Ok(said) if said.status == Some(0) => {
+                    // Before it comes any farther than what is written down.
+                    attempts.cancel(entry.name, Span(0), Some(SIGKILL), true);
+                    return false;
+                }
+                Ok(said) => {
+                    said.status.map_or("a signal ended it".into(), |status| format!("it ended with status {status}"))
+                }
+                Err(error) => error.to_string(),
+            };
+            failures.push((entry.name, entry.called.blame(failure)));
+            false
+        });
+        failures.iter().for_each(|(name, why)| self.fail(*name, why));
+    }
+
+    /// What schedd is to be told, since the last call.
+    pub fn said(&mut self) -> Vec<Report> {
+        std::mem::take(&mut self.said)
+    }
+
+    fn fail(&mut self, name: Name, why: &str) {
+        tracing::warn!("attempt {name} is not checkpointed: {why}");
+        self.said.push(failed(name, why));
+    }
+
+    /// A folder that is its owner's alone.
+    fn prepare(&self, folder: &Path, order: &Checkpoint) -> io::Result<()> {
+        let owner = Some((order.owner.uid, order.owner.gid)).filter(|(uid, _)| *uid != self.uid);
+        filesystem::make_owned(folder, owner).map_err(|e| io::Error::other(format!("{}: {e}", folder.display())))
+    }
+}
+
+fn failed(name: Name, why: &str) -> Report {
+    Report::NotCheckpointed { job: name.job, attempt: name.attempt, why: shortened(why.to_string(), LONGEST) }
+}
+
+/// Its arguments: job id, session, folder.
+fn call(order: &Checkpoint, session: u32, folder: &Path, poller: &mut Poller) -> io::Result<(Called, Vec<Source>)> {
+    let program = order.program.display().to_string();
+    let path = folder.display().to_string();
+    let words = [program.clone(), order.full_id.clone(), session.to_string(), path.clone()];
+    let environment =
+        [("PBS_JOBID", order.full_id.as_str()), ("LANAI_CHECKPOINT", &path), ("LOGNAME", &order.owner.user)];
+    let call = Call { words: &words, environment: &environment, input: b"", identity: None };
+    let called = call.start().map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
+    let mut sources = Vec::new();
+    for fd in called.watched() {
+        let source = Source::Checkpoint(poller.number());
+        if let Err(error) = poller.add(fd, source) {
+            called.kill();
+            return Err(error);
+        }
+        sources.push(source);
+    }
+    Ok((called, sources))
+}

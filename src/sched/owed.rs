@@ -1,0 +1,177 @@
+//! What pools and operations are owed, what they have, and who starves: as the next cycle would see it.
+
+use super::amounts::{Amounts, add};
+use super::ledger::Ledger;
+use super::memory::Memory;
+use super::resolution::Resolved;
+use super::snapshot::State;
+use super::starvation::{FairShares, Hunger, Party, Subject};
+use super::{cycle, preemption};
+use crate::model::job::JobId;
+use crate::model::owed::{Claimant, Owed, Status};
+use crate::model::policy::Policy;
+use crate::model::policy::preemption::Trigger;
+use crate::model::time::Time;
+use std::collections::BTreeMap;
+
+/// All of them, each pool before what is in it; none where nobody is looked at for starvation.
+pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
+    if !policy.preemption.has(Trigger::Starvation) {
+        return Vec::new();
+    }
+    let state = &*state.prioritised(policy, now);
+    let resolved = Resolved::new(state, policy, now);
+    let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
+    let Some(look) = Look::of(&ledger) else { return Vec::new() };
+    let mut all: Vec<Owed> = look.pools();
+    all.extend(look.shares.rows().map(|(party, number)| look.of_party(party, number)));
+    all.sort_by(|a, b| path(a).cmp(&path(b)).then_with(|| rank(&a.who).cmp(&rank(&b.who))));
+    all
+}
+
+/// What the operation of a waiting job is owed, in the cycle that has just decided; None where nobody is looked at
+/// for starvation.
+pub(super) fn of_job(job: JobId, ledger: &Ledger) -> Option<Owed> {
+    if !ledger.preemption().has(Trigger::Starvation) {
+        return None;
+    }
+    let look = Look::of(ledger)?;
+    let party = look.shares.party(job, ledger.state.class_of(job))?;
+    let number = look.shares.rows().find(|(other, _)| *other == party).map_or(1, |(_, number)| number);
+    Some(look.of_party(party, number))
+}
+
+/// The pools from the top down; a pool's own name stands last.
+fn path(owed: &Owed) -> Vec<&str> {
+    let own = match &owed.who {
+        Claimant::Pool(name) => Some(name.as_str()),
+        Claimant::Operation(_) | Claimant::Alike(..) => None,
+    };
+    owed.pools.iter().rev().map(String::as_str).chain(own).collect()
+}
+
+/// A pool, then what is in it.
+fn rank(who: &Claimant) -> Option<JobId> {
+    match who {
+        Claimant::Pool(_) => None,
+        Claimant::Operation(job) | Claimant::Alike(job, _) => Some(*job),
+    }
+}
+
+/// What a cycle has seen.
+struct Look<'l, 's> {
+    ledger: &'l Ledger<'s>,
+    shares: FairShares,
+}
+
+impl<'l, 's> Look<'l, 's> {
+    fn of(ledger: &'l Ledger<'s>) -> Option<Look<'l, 's>> {
+        Some(Look { ledger, shares: preemption::fair_shares(ledger) })
+    }
+
+    fn pools(&self) -> Vec<Owed> {
+        let mut above: BTreeMap<&str, &[String]> = BTreeMap::new();
+        let mut taken: BTreeMap<&str, Amounts> = BTreeMap::new();
+        for (party, number) in self.shares.rows() {
+            let line = self.shares.line(party);
+            for (place, pool) in line.iter().enumerate() {
+                above.insert(pool, &line[place + 1..]);
+                let all = taken.entry(pool).or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
+                (0..number.min(1)).for_each(|_| add(all, self.has(party).unwrap_or(&[])));
+            }
+        }
+        let pool = |(name, entitled): (&str, super::starvation::Entitled)| {
+            let pools = above.get(name).map_or(Vec::new(), |above| above.to_vec());
+            let resource = taken.get(name).and_then(|taken| self.resource(taken));
+            let (status, since) = self.standing(&Subject::Pool(name.to_string()), entitled);
+            let who = Claimant::Pool(name.to_string());
+            Owed { who, pools, fair: entitled.fair, used: entitled.used, resource, status, since }
+        };
+        self.shares.pools().map(pool).collect()
+    }
+
+    fn of_party(&self, party: Party, number: u64) -> Owed {
+        let state = self.ledger.state;
+        let first = |class| state.classes.get(&class)?.jobs().map(|((_, id), _)| id).min();
+        let who = match party {
+            Party::Operation(job) => Claimant::Operation(job),
+            Party::Alike(class) => Claimant::Alike(first(class).unwrap_or(JobId::job(0)), number),
+        };
+        let entitled = self.shares.entitled(party).unwrap_or_default();
+        let (status, since) = self.standing(&Subject::Party(party), entitled);
+        let resource = self.has(party).or_else(|| self.wants(party)).and_then(|amounts| self.resource(amounts));
+        let pools = self.shares.line(party).to_vec();
+        Owed { who, pools, fair: entitled.fair, used: entitled.used, resource, status, since }
+    }
+
+    /// What somebody has, if it has anything.
+    fn has(&self, party: Party) -> Option<&[i64]> {
+        match party {
+            Party::Operation(job) => Some(&self.ledger.state.operations.get(job)?.taken),
+            Party::Alike(_) => None,
+        }
+    }
+
+    /// What each of its jobs asks for.
+    fn wants(&self, party: Party) -> Option<&[i64]> {
+        match party {
+            Party::Operation(job) => Some(&self.ledger.state.waiting_class(job)?.shape.total),
+            Party::Alike(class) => Some(&self.ledger.state.classes.get(&class)?.key.shape.total),
+        }
+    }
+
+    fn resource(&self, amounts: &[i64]) -> Option<String> {
+        let index = self.shares.whole.dominant(amounts)?;
+        self.ledger.state.cluster.catalog.names().get(index).cloned()
+    }
+
+    fn standing(&self, subject: &Subject, entitled: super::starvation::Entitled) -> (Status, Option<Time>) {
+        let (fasting, now) = (&self.ledger.starving().fasting, self.ledger.now);
+        if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
+            return (Status::Normal, None);
+        }
+        let status = match self.shares.hunger(subject, fasting, now) {
+            Hunger::None => Status::Below,
+            Hunger::Starving => Status::Starving,
+            Hunger::Aggressive => Status::Aggressive,
+        };
+        (status, Some(fasting.since(subject).unwrap_or(now)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Span;
+    use crate::sched::fixture::{Scene, cluster};
+
+    fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
+        let percent = |part: f64| (part * 100.0).round() as i64;
+        let row = |owed: Owed| (owed.who, percent(owed.fair), percent(owed.used), owed.status, owed.since);
+        owed(&scene.state, &scene.policy, scene.now).into_iter().map(row).collect()
+    }
+
+    /// Y1, Y2: job 1 has 8 of 10 processors and is owed 5; jobs 2 and 3 are alike and owed as much together.
+    #[test]
+    fn who_has_less_is_told_since_when_and_what_that_makes_of_it() {
+        let mut scene = cluster("1 x ncpus=10").running(1, "select=1:ncpus=8", "n1", 1000);
+        let one = crate::sched::holdings::Claimant::of(&scene.job(1, "select=1:ncpus=8"));
+        scene.state.belongs_to(JobId::job(1), &one);
+        scene = scene
+            .tenured(JobId::job(1), 0, 0.0, |tenure| tenure.protected = true)
+            .queued(2, "select=1:ncpus=5")
+            .queued(3, "select=1:ncpus=5");
+        assert!(told(&scene).is_empty(), "nobody is looked at");
+        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        scene.policy.starvation.patience.timeout = Span::seconds(30);
+        let one = (Claimant::Operation(JobId::job(1)), 33, 80, Status::Normal, None);
+        let alike = |status| (Claimant::Alike(JobId::job(2), 2), 33, 0, status, Some(Time(0)));
+        assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
+        let plan = cycle::run(&scene.state, &scene.policy, scene.now);
+        scene.state.take_over(&plan);
+        let scene = scene.at(30);
+        assert_eq!(told(&scene)[1], alike(Status::Starving));
+        let all = owed(&scene.state, &scene.policy, scene.now);
+        assert_eq!((all[0].resource.as_deref(), all[1].resource.as_deref()), (Some("ncpus"), Some("ncpus")));
+    }
+}
