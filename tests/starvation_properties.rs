@@ -5,6 +5,7 @@ use lanai::model::account::{Account, Shares};
 use lanai::model::job::JobId;
 use lanai::model::policy::starvation::Boundary;
 use lanai::model::policy::{Policy, Preset};
+use lanai::model::preemption::Cause;
 use lanai::model::time::Time;
 use lanai::sched::fixture::{Scene, cluster};
 use lanai::sched::shares::Whole;
@@ -130,6 +131,7 @@ proptest! {
             prop_assert!(gone.is_empty());
             return Ok(());
         }
+        prop_assert!(plan.preempts.iter().all(|way| way.cause == Cause::Starvation));
         prop_assert!(all >= needs, "{gone:?}");
         prop_assert!(gone.iter().all(|size| all - size < needs), "{gone:?}");
         let mut newest = 0;

@@ -44,11 +44,6 @@ named! {
 }
 
 impl Action {
-    /// Whether the job goes on, here or later, from where it is.
-    pub fn keeps_work(self) -> bool {
-        matches!(self, Action::Suspend | Action::Finish)
-    }
-
     /// PBS's letter in `preempt_order`; None for what PBS has not.
     pub fn letter(self) -> Option<char> {
         match self {
@@ -175,6 +170,14 @@ mod tests {
         for wrong in ["", "a", "queue=", "server=x", "Resource_List.=1", "Resource_List=1", "Resource_List.mem="] {
             assert_eq!(Target::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn of_many_jobs_the_first_ten_are_named() {
+        let shown = |count: u64| shown_some(&(1..=count).map(JobId::job).collect::<Vec<_>>(), |job| job.to_string());
+        assert_eq!((shown(1).as_str(), shown(2).as_str()), ("job 1", "jobs 1, 2"));
+        assert_eq!(shown(10), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10");
+        assert_eq!(shown(12), "jobs 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more");
     }
 
     #[test]

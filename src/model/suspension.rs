@@ -396,6 +396,23 @@ mod tests {
     }
 
     #[test]
+    fn what_it_does_not_give_up_it_keeps() {
+        let mut job = running();
+        let releases = vec!["ngpus".to_string(), "site_lic".to_string()];
+        at(
+            &mut job,
+            10,
+            Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner: Manner::UntilTold { releases } },
+        );
+        at(&mut job, 12, Event::Suspended { attempt: 1 });
+        let other = ("other_lic".to_string(), Value::Long(1));
+        let share = Share { pooled: vec![other.clone(), share().pooled[0].clone()], ..share() };
+        let (kept, given_up) = (run(&job).kept(&share), run(&job).given_up(&share));
+        assert_eq!((kept.cpus, kept.gpus, kept.pooled), (vec![0, 1], vec![], vec![other]));
+        assert_eq!((given_up.cpus, given_up.gpus, given_up.pooled), (vec![], vec![7], share.pooled[1..].to_vec()));
+    }
+
+    #[test]
     fn what_does_not_fit_how_it_stands_changes_nothing() {
         let mut job = running();
         let others = |job: &mut Job| {

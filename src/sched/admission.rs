@@ -16,11 +16,17 @@ use super::shortage;
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::tenant::Tenant;
-use crate::model::job::Share;
+use crate::model::job::{JobId, Share};
 use crate::model::reason::Reason;
 use crate::model::time::{Span, Time};
 use crate::model::window::{Admission, Window};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a place is sought beside: windows, from when on, and without which of the jobs that run.
+type Beside<'b> = (&'b [&'b Window], Time, &'b BTreeSet<JobId>);
+
+/// Where all that run are there.
+static NOBODY: BTreeSet<JobId> = BTreeSet::new();
 
 /// The windows, and what jobs inside have of them.
 pub struct Windows<'s> {
@@ -73,7 +79,7 @@ impl<'s> Windows<'s> {
         let mut beside = std::mem::take(&mut self.beside);
         for (ids, left) in &mut beside {
             let windows: Vec<&Window> = ids.iter().filter_map(|id| self.state.windows.get(*id)).collect();
-            claim.holds.keys().for_each(|&ix| self.settle(left, space, ix, (&windows, self.now)));
+            claim.holds.keys().for_each(|&ix| self.settle(left, space, ix, (&windows, self.now, &NOBODY)));
         }
         self.beside = beside;
     }
@@ -106,7 +112,7 @@ impl<'s> Windows<'s> {
         let reason = Reason::Reserved { window: first.id.clone(), from: first.from };
         let ids: Vec<&str> = kept_out.iter().map(|window| window.id.as_str()).collect();
         if !self.beside.contains_key(&ids) {
-            let left = self.left_beside(space, &kept_out, self.now);
+            let left = self.left_beside(space, (&kept_out, self.now, &NOBODY));
             self.beside.insert(ids.clone(), left);
         }
         let placement = self.beside.get(&ids).map(|left| matching::fit(left, &class.shape));
@@ -140,9 +146,20 @@ impl<'s> Windows<'s> {
     /// Cuts down what will be free at `from` to what windows leave of it to a job of a class that asks
     /// for no reservation and ends then.
     pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, from: Time, until: Time) {
+        self.narrow_without(&NOBODY, space, class, (from, until));
+    }
+
+    /// The same where some of the running jobs are gone already: they give nothing back any more.
+    pub fn narrow_without(
+        &self,
+        gone: &BTreeSet<JobId>,
+        space: &mut Space<'s>,
+        class: &ClassKey,
+        (from, until): (Time, Time),
+    ) {
         let kept_out = self.barring(class, None, class.walltime.unwrap_or(until.since(from)), (from, until));
         if !kept_out.is_empty() {
-            *space = self.left_beside(space, &kept_out, from);
+            *space = self.left_beside(space, (&kept_out, from, gone));
         }
     }
 
@@ -181,21 +198,21 @@ impl<'s> Windows<'s> {
 
     /// What is left beside windows of what is free at `from`: of each of their nodes, what there is at
     /// the tightest moment.
-    fn left_beside(&self, space: &Space<'s>, windows: &[&Window], from: Time) -> Space<'s> {
+    fn left_beside(&self, space: &Space<'s>, what: Beside) -> Space<'s> {
         let mut left = space.clone();
-        let nodes: BTreeSet<NodeIx> = windows.iter().flat_map(|window| self.nodes_of(window)).collect();
-        nodes.into_iter().for_each(|ix| self.settle(&mut left, space, ix, (windows, from)));
+        let nodes: BTreeSet<NodeIx> = what.0.iter().flat_map(|window| self.nodes_of(window)).collect();
+        nodes.into_iter().for_each(|ix| self.settle(&mut left, space, ix, what));
         left
     }
 
     /// Brings one node of what is left beside windows in line with what is free.
-    fn settle(&self, left: &mut Space<'s>, space: &Space<'s>, ix: NodeIx, (windows, from): (&[&Window], Time)) {
+    fn settle(&self, left: &mut Space<'s>, space: &Space<'s>, ix: NodeIx, (windows, from, gone): Beside) {
         let name = &self.state.cluster.node(ix).name;
         let here: Vec<&Window> = windows.iter().copied().filter(|window| window.covers(name)).collect();
         if here.is_empty() {
             return left.refile(ix, space.room(ix).clone());
         }
-        left.refile(ix, self.tightest(space.room(ix), ix, &here, from));
+        left.refile(ix, self.tightest(space.room(ix), ix, (&here, from, gone)));
         if here.iter().any(|window| window.whole) {
             left.close(ix);
         }
@@ -207,12 +224,12 @@ impl<'s> Windows<'s> {
 
     /// What a node has left at the tightest of the moments at which windows are open there. Who wants it
     /// alone finds somebody there.
-    fn tightest(&self, room: &Room, ix: NodeIx, windows: &[&Window], from: Time) -> Room {
+    fn tightest(&self, room: &Room, ix: NodeIx, (windows, from, gone): Beside) -> Room {
         let mut tightest = room.clone();
         tightest.admit(&self.state.cluster.catalog.nothing(), Tenant::default());
         for moment in windows.iter().map(|window| window.from.max(from)) {
             let mut free = room.free.clone();
-            add(&mut free, &self.released(ix, from, moment));
+            add(&mut free, &self.released(ix, gone, (from, moment)));
             for window in windows.iter().filter(|window| window.is_open(moment)) {
                 subtract(&mut free, &self.unused(window, ix, moment));
             }
@@ -221,13 +238,13 @@ impl<'s> Windows<'s> {
         tightest
     }
 
-    /// What the jobs that run on a node give back after one moment, by another.
-    fn released(&self, ix: NodeIx, from: Time, by: Time) -> Amounts {
+    /// What the jobs that run on a node and are not gone give back after one moment, by another.
+    fn released(&self, ix: NodeIx, gone: &BTreeSet<JobId>, (from, by): (Time, Time)) -> Amounts {
         let mut released = self.state.cluster.catalog.nothing();
         for (job, hold) in &self.state.cluster.node(ix).tenants {
             let until = self.state.running.get(job).map_or(Time::NEVER, |running| running.until);
             let end = self.state.planned_end(*job, until, self.now);
-            if from < end && end <= by {
+            if from < end && end <= by && !gone.contains(job) {
                 add(&mut released, &hold.taken);
             }
         }

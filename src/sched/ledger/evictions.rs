@@ -16,6 +16,7 @@ use crate::sched::space::Space;
 use crate::sched::standing::KEPT;
 use crate::sched::starvation::Starving;
 use crate::sched::timeline::OVERDUE;
+use std::collections::BTreeSet;
 
 impl<'s> Ledger<'s> {
     /// The policy of the cycle.
@@ -43,11 +44,10 @@ impl<'s> Ledger<'s> {
         &self.plan.bookings
     }
 
-    /// Cuts down what could be free to what windows leave of it to a job of a class that starts now.
-    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey) {
-        if !self.state.windows.is_empty() {
-            self.windows.narrow(space, class, self.now, self.end_of(class));
-        }
+    /// Cuts down what would be free without some of those that run to what windows leave of it to a job of a class that
+    /// starts now.
+    pub fn narrow(&self, space: &mut Space<'s>, class: &ClassKey, gone: &BTreeSet<JobId>) {
+        self.windows.narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }
 
     /// What fillers give back to a promise is kept for it, if any do.

@@ -34,6 +34,8 @@ pub struct Stage<'s> {
     /// What suspended jobs give up.
     releases: &'s [String],
     trial: Space<'s>,
+    /// Those that are gone from it.
+    gone: BTreeSet<JobId>,
     /// What limits leave to those for which others make way.
     books: Option<Books<'s>>,
     /// Those for which others make way.
@@ -53,11 +55,10 @@ impl<'s> Stage<'s> {
     pub fn open(ledger: &Ledger<'s>) -> Stage<'s> {
         let (state, trial) = (ledger.state, ledger.space.clone());
         let releases = ledger.preemption().releases.as_slice();
-        let view = (state, releases);
         let books = ledger.books().cloned();
-        let mut stage = Stage { state, releases, trial, books, awaiting: BTreeSet::new(), left: MOST };
-        state.standing.leaving().for_each(|way| take_out(view, &mut stage.trial, way));
-        ledger.preempted().for_each(|way| take_out(view, &mut stage.trial, way));
+        let (gone, awaiting) = (BTreeSet::new(), BTreeSet::new());
+        let mut stage = Stage { state, releases, trial, gone, books, awaiting, left: MOST };
+        state.standing.leaving().chain(ledger.preempted()).for_each(|(job, action)| stage.leaves(job, action));
         let due = ledger.bookings().iter().filter(|booking| booking.earmark.is_some());
         due.for_each(|booking| stage.keep_place(booking));
         stage
@@ -112,7 +113,7 @@ impl<'s> Stage<'s> {
         cause: Cause,
         ledger: &mut Ledger<'s>,
     ) -> Vec<JobId> {
-        gone.iter().for_each(|way| take_out(self.view(), &mut self.trial, *way));
+        gone.iter().for_each(|&(job, action)| self.leaves(job, action));
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
         self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
@@ -147,6 +148,7 @@ impl<'s> Stage<'s> {
     /// A job makes way.
     pub fn leaves(&mut self, job: JobId, action: Action) {
         take_out(self.view(), &mut self.trial, (job, action));
+        self.gone.insert(job);
     }
 
     /// What others make for a job is not there for the next.
@@ -179,8 +181,8 @@ impl<'s> Stage<'s> {
         closed: &BTreeSet<NodeIx>,
         ledger: &Ledger<'s>,
     ) -> Option<Eviction> {
-        let mut trial =
-            Trial { state: self.state, releases: self.releases, space: self.trial.clone(), out: 0, ways, job, ledger };
+        let (space, gone) = (self.trial.clone(), self.gone.clone());
+        let mut trial = Trial { state: self.state, releases: self.releases, space, gone, out: 0, ways, job, ledger };
         closed.iter().for_each(|&ix| trial.space.close(ix));
         if self.left < ways.len() || trial.fits() {
             return None;
@@ -232,6 +234,8 @@ struct Trial<'t, 's> {
     state: &'s State,
     releases: &'s [String],
     space: Space<'s>,
+    /// Those that are gone from it.
+    gone: BTreeSet<JobId>,
     out: usize,
     ways: &'t [(JobId, Action)],
     job: Candidate<'s>,
@@ -254,20 +258,30 @@ impl<'s> Trial<'_, 's> {
             return matching::fit(&self.space, &class.shape).ok();
         }
         let mut left = self.space.clone();
-        self.ledger.narrow(&mut left, class);
+        self.ledger.narrow(&mut left, class, &self.gone);
         matching::fit(&left, &class.shape).ok()
     }
 
     /// The first so many are out, and no others.
     fn take_out(&mut self, count: usize) {
         while self.out < count {
-            take_out(self.view(), &mut self.space, self.ways[self.out]);
+            self.leaves(self.ways[self.out]);
             self.out += 1;
         }
         while self.out > count {
             self.out -= 1;
-            put_back(self.view(), &mut self.space, self.ways[self.out]);
+            self.stays(self.ways[self.out]);
         }
+    }
+
+    fn leaves(&mut self, way: (JobId, Action)) {
+        take_out(self.view(), &mut self.space, way);
+        self.gone.insert(way.0);
+    }
+
+    fn stays(&mut self, way: (JobId, Action)) {
+        put_back(self.view(), &mut self.space, way);
+        self.gone.remove(&way.0);
     }
 
     /// How many of the first must be out so that the job fits, which it does without them all.
@@ -290,10 +304,10 @@ impl<'s> Trial<'_, 's> {
         let mut gone = if count > MANY { self.of_use(count) } else { self.ways[..count].to_vec() };
         gone.reverse();
         gone.retain(|way| {
-            put_back(self.view(), &mut self.space, *way);
+            self.stays(*way);
             let is_needed = !self.fits();
             if is_needed {
-                take_out(self.view(), &mut self.space, *way);
+                self.leaves(*way);
             }
             is_needed
         });
@@ -309,10 +323,10 @@ impl<'s> Trial<'_, 's> {
             used.as_ref().is_none_or(|used| nodes.iter().any(|ix| used.contains(ix)))
         };
         let (gone, others): (Vec<_>, Vec<_>) = self.ways[..count].iter().partition(|(job, _)| is_used(*job));
-        others.iter().for_each(|way| put_back(self.view(), &mut self.space, *way));
+        others.iter().for_each(|way| self.stays(*way));
         if !self.fits() {
             // What the whole system has is given by anybody.
-            others.iter().for_each(|way| take_out(self.view(), &mut self.space, *way));
+            others.iter().for_each(|way| self.leaves(*way));
             return self.ways[..count].to_vec();
         }
         gone

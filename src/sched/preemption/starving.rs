@@ -98,7 +98,7 @@ struct Relief<'s> {
     resolved: &'s Resolved,
     /// The nodes on which somebody has made way in this cycle.
     visited: BTreeSet<NodeIx>,
-    /// When somebody can be told to make way who has not run for long enough.
+    /// When somebody can be told to make way who has not run for long enough, or starves who does not yet.
     later: Option<Time>,
 }
 
@@ -139,7 +139,7 @@ impl<'s> Relief<'s> {
 
     /// The next job of each that starves, who has least of its fair share first.
     fn line(
-        &self,
+        &mut self,
         level: Level,
         hopeless: &BTreeSet<Party>,
         stage: &Stage<'s>,
@@ -155,8 +155,10 @@ impl<'s> Relief<'s> {
                 continue;
             }
             let party = self.shares.party(job.job, Some(job.class.id)).filter(|party| !hopeless.contains(party));
-            let starves = |party: &Party| self.hunger(*party, job, ledger) >= level.needs();
-            if let Some(party) = party.filter(starves).filter(|_| waits_for_room(job, ledger)) {
+            if let Some(party) = party
+                && self.starves(party, job, level, ledger)
+                && waits_for_room(job, ledger)
+            {
                 let satisfaction = self.shares.entitled(party).map_or(0.0, |entitled| entitled.satisfaction());
                 line.push((satisfaction, job, party));
             }
@@ -167,15 +169,26 @@ impl<'s> Relief<'s> {
         line.into_iter().map(|(_, job, party)| (job, party)).collect()
     }
 
-    /// What having less has made of a waiting job; of jobs alike each has waited since it came.
-    fn hunger(&self, party: Party, job: Candidate, ledger: &Ledger) -> Hunger {
+    /// Whether having less has made a waiting job starve; if not, it may do so in a while.
+    fn starves(&mut self, party: Party, job: Candidate, level: Level, ledger: &Ledger) -> bool {
+        let (since, patience) = (self.hungry_since(party, job, ledger), self.shares.patience(party));
+        let starves = Hunger::of(since, &patience, ledger.now) >= level.needs();
+        // Of jobs alike each has a moment of its own.
+        let next = since.filter(|_| !starves && is_alike(party));
+        let next = next.and_then(|since| Hunger::next(since, &patience, ledger.now));
+        self.later = self.later.into_iter().chain(next).min();
+        starves
+    }
+
+    /// Since when a waiting job has less than it should; of jobs alike each has waited since it came.
+    fn hungry_since(&self, party: Party, job: Candidate, ledger: &Ledger) -> Option<Time> {
         let since = ledger.starving().fasting.since(&Subject::Party(party));
         let came = ledger.state.waiting(job.job).map(|waiting| waiting.wait.since).filter(|_| is_alike(party));
         let since = since.map(|since| came.map_or(since, |came| since.max(came)));
         // Who has enough by what this cycle has decided starves no more.
-        let patience = self.shares.patience(party);
-        let is_below = self.shares.entitled(party).is_some_and(|entitled| entitled.is_below(patience.tolerance));
-        Hunger::of(since.filter(|_| is_below), &patience, ledger.now)
+        let tolerance = self.shares.patience(party).tolerance;
+        let is_below = self.shares.entitled(party).is_some_and(|entitled| entitled.is_below(tolerance));
+        since.filter(|_| is_below)
     }
 
     /// The running jobs that may be told to make way.

@@ -9,7 +9,7 @@ use crate::model::quality::{Flag, Qualities, Quality};
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
 use crate::sched::fixture::{Scene, cluster, queue};
-use crate::sched::plan::Plan;
+use crate::sched::plan::{Booking, Plan};
 use crate::sched::tenure::Tenure;
 
 /// Highest `-p` first; who goes before others has their places.
@@ -206,7 +206,8 @@ fn qualities_of_service_preempt_whom_they_may() {
     let mut scene = scene("1 x ncpus=2", Trigger::Qos);
     scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::Preemptor), quality("lo", Flag::Preemptee)]);
     let lo = runs(scene.clone(), 1, "select=1:ncpus=2 qos=lo", "n1", (0, -20.0)).at(100);
-    assert_eq!(preempts(&lo.clone().queued(2, "select=1:ncpus=1 qos=hi")), "1 for 2");
+    let plan = lo.clone().queued(2, "select=1:ncpus=1 qos=hi").plan();
+    assert_eq!((told(&plan).as_str(), plan.preempts[0].cause), ("1 for 2", Cause::Quality));
     assert_eq!(preempts(&lo.clone().queued(2, "select=1:ncpus=1")), "", "no preemptor");
     let worth_more = also(lo, 1, |tenure| tenure.score = Some(20.0));
     assert_eq!(preempts(&worth_more.queued(2, "select=1:ncpus=1 qos=hi")), "", "worth less");
@@ -236,7 +237,8 @@ fn express_queues_preempt_the_newest_of_others() {
     scene.state.set_queue(&crate::model::queue::Queue { priority: 150, ..queue("express", true) });
     let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, 50.0));
     let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (9, 50.0)).at(100);
-    assert_eq!(preempts(&scene.clone().queued(3, "select=1:ncpus=1 queue=express")), "2 for 3");
+    let plan = scene.clone().queued(3, "select=1:ncpus=1 queue=express").plan();
+    assert_eq!((told(&plan).as_str(), plan.preempts[0].cause), ("2 for 3", Cause::Level));
     assert_eq!(preempts(&scene.queued(3, "select=1:ncpus=1")), "");
 }
 
@@ -303,10 +305,12 @@ fn who_is_promised_a_start_ahead_is_not_delayed() {
         let scene = scene.tenured(JobId::job(1), 0, -9.0, |_| ()).running(9, "select=1:ncpus=2", "n1", 400).at(10);
         // Job 2 is promised 400.
         let scene = scene.queued(2, "select=1:ncpus=4 walltime=50 rank=1");
-        preempts(&scene.queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}")))
+        let plan = scene.queued(3, &format!("select=1:ncpus=1 qos=hi walltime={walltime}")).plan();
+        let promised = |booking: &Booking| booking.job == JobId::job(2) && booking.at == Time(400_000);
+        (told(&plan), plan.bookings.iter().any(promised))
     };
-    assert_eq!(scene(300), "1 for 3");
-    assert_eq!(scene(1000), "");
+    assert_eq!(scene(300), ("1 for 3".to_string(), true));
+    assert_eq!(scene(1000), (String::new(), true));
 }
 
 /// Y8: for nobody, until the node has enough again.
@@ -403,9 +407,42 @@ fn why_nobody_makes_way_is_told() {
     assert_eq!(why(&left_alone, 2), barred(0, 1));
     assert_eq!(why(&also(left_alone, 1, |tenure| tenure.score = Some(9.0)), 2), barred(0, 0));
     assert_eq!(why(&scene.clone().queued(3, "select=1:ncpus=1"), 3), barred(1, 0), "its place is given already");
-    let mut off = scene;
+    let mut off = also(scene.clone(), 1, |tenure| tenure.protected = true);
+    off.policy.preemption.mode = Mode::Disabled;
+    assert_eq!(why(&off, 2), barred(0, 0));
     off.policy.preemption.triggers.clear();
     assert_eq!(why(&off, 2), None);
+}
+
+/// An array waits for those that make way for its elements, and for no others.
+#[test]
+fn an_array_is_told_who_makes_way_for_its_elements() {
+    let scene = scene("1 x ncpus=2", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n1", (1, -9.0)).at(100);
+    let mut scene = scene.queued(3, "select=1:ncpus=1").queued(4, "select=1:ncpus=1 array=1-3");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 3; 1 for 4[1]");
+    scene.apply(&plan);
+    let way = |id| {
+        let outlook = crate::sched::forecast::run(scene.state.clone(), &scene.policy, scene.now, Default::default());
+        crate::sched::why::explain(&scene.state, &scene.policy, scene.now, id, &outlook).unwrap().way
+    };
+    assert_eq!(way(JobId::array(4)), Some(Way::Made(vec![JobId::job(1)])));
+    assert_eq!(way(JobId::job(3)), Some(Way::Made(vec![JobId::job(2)])));
+}
+
+/// Y12: of very many, those that are elsewhere stay, though they came last.
+#[test]
+fn of_very_many_those_make_way_that_are_where_the_job_goes() {
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=20", Trigger::Qube);
+    for id in 1..=150 {
+        let node = if id <= 130 { "n1" } else { "n2" };
+        scene = runs(scene, id, "select=1:ncpus=1", node, (id as i64, -9.0));
+    }
+    let plan = scene.at(1000).queued(200, "select=1:ncpus=120").plan();
+    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
 }
 
 /// Q15: extras of an array go first.

@@ -149,6 +149,26 @@ fn jobs_that_cannot_start_want_nothing() {
     let scene = array(with(vec![]), 1, "", (0, 1), 20).queued(2, "select=1:ncpus=4 not_before=100");
     let scene = scene.queued(3, "select=1:ncpus=4 queue=stopped");
     assert_eq!(told(&scene, &[1]), [(1.0, 0.0)]);
+    assert_eq!(told(&scene.at(100), &[1]), [(0.6, 0.0)], "job 2 can start from then on");
+}
+
+/// Y23: jobs alike stand in line one by one.
+#[test]
+fn in_a_pool_in_line_jobs_alike_are_owed_what_they_want_one_after_another() {
+    let mut accounts = vec![pool("a", None, 1.0)];
+    accounts[0].pool.mode = Mode::Fifo;
+    let mut scene = with(accounts);
+    for id in 1..=3 {
+        let mut job = scene.job(id, "select=1:ncpus=4");
+        Arc::make_mut(&mut job.spec).account = Some("a".to_string());
+        scene.state.enqueue(&job);
+    }
+    let shares = shares(&scene);
+    let fair = |id| {
+        let job = JobId::job(id);
+        shares.party(job, scene.state.class_of(job)).and_then(|party| shares.entitled(party)).unwrap().fair
+    };
+    assert_eq!([1, 2, 3].map(fair).map(rounded), [0.4, 0.4, 0.2]);
 }
 
 /// An array that limits itself wants no more than that.
@@ -162,7 +182,7 @@ fn an_array_wants_as_many_as_may_run_at_once() {
 #[test]
 fn what_is_as_good_as_happened_counts() {
     let scene = array(array(with(vec![]), 1, "", (7, 1), 9), 2, "", (1, 1), 9);
-    let scene = scene.queued(3, "select=1:ncpus=1").queued(4, "select=1:ncpus=1");
+    let scene = (3..6).fold(scene, |scene, id| scene.queued(id, "select=1:ncpus=1"));
     let ahead = Ahead {
         coming: [JobId::element(2, 2), JobId::job(3)].into(),
         leaving: [JobId::element(1, 7), JobId::element(1, 6)].into(),
@@ -172,7 +192,7 @@ fn what_is_as_good_as_happened_counts() {
     let parties = [JobId::array(1), JobId::array(2), JobId::job(3)].map(|id| shares.party(id, None).unwrap());
     assert_eq!(parties.map(used), [0.5, 0.2, 0.1]);
     let fair = |party| rounded(shares.entitled(party).unwrap().fair);
-    assert_eq!(parties.map(fair), [0.4, 0.4, 0.1], "what is wanted is the same");
+    assert_eq!(parties.map(fair), [0.35, 0.35, 0.1], "what is wanted is the same");
     let alike = shares.party(JobId::job(4), scene.state.class_of(JobId::job(4))).unwrap();
     assert_eq!((used(alike), fair(alike)), (0.0, 0.1));
 }
@@ -185,6 +205,7 @@ fn fair_shares_are_held_still_for_a_while() {
     scene.state.starvation.held = Some(shares(&scene).held);
     scene.state.vacate(JobId::element(2, 1));
     assert_eq!(told(&scene, &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
+    assert_eq!(told(&scene.clone().at(9), &[1, 2]), [(0.8, 0.7), (0.2, 0.0)]);
     let mut later = scene.clone().at(10);
     assert_eq!(told(&later, &[1, 2]), [(0.9, 0.7), (0.1, 0.0)]);
     later = scene.clone().queued(3, "select=1:ncpus=2");
