@@ -4,7 +4,7 @@
 //! That is wanted of a job as its end is, and its node is told until it has happened. Where the command fails,
 //! the job goes on as if nothing had been wanted.
 
-use super::job::{Attempt, Job, Want};
+use super::job::{Attempt, How, Job, Outcome, Want};
 use super::preemption::Action;
 use super::time::Span;
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,24 @@ impl Job {
         self.life.want = Want::Requeue(by.to_string());
     }
 
+    /// It is to end as it is, if it was to be checkpointed first.
+    pub(super) fn waives_checkpoint(&mut self) -> bool {
+        let wants = matches!(self.life.want, Want::Requeue(_));
+        let run = self.life.run.as_mut().filter(|run| wants && run.open && run.checkpoint == Progress::Wanted);
+        run.map(|run| run.checkpoint = Progress::Failed).is_some()
+    }
+
+    /// Whether its latest attempt has come to its end before it was written down how far it had come.
+    pub(super) fn ended_unchecked(&self, outcome: &Outcome) -> bool {
+        let is_own = match outcome.how {
+            How::Overran { .. } | How::Exceeded { .. } => true,
+            How::Exited(_) | How::Signaled(_) => outcome.sent.is_none(),
+            _ => false,
+        };
+        let is_wanted = self.life.run.as_ref().is_some_and(|run| run.checkpoint == Progress::Wanted);
+        is_own && is_wanted && self.interruption().is_none()
+    }
+
     /// It goes on: whoever it was to make way for has not been given anything.
     pub(super) fn go_on_without_checkpoint(&mut self, attempt: Attempt) {
         if !matches!(self.life.want, Want::Requeue(_)) {
@@ -98,8 +116,8 @@ impl Job {
 mod tests {
     use super::*;
     use crate::model::event::Event;
+    use crate::model::job::JobId;
     use crate::model::job::Spec;
-    use crate::model::job::{How, JobId, Outcome};
     use crate::model::life::Moment;
     use crate::model::preemption::Cause;
     use crate::model::state::{Holds, State};
@@ -129,15 +147,44 @@ mod tests {
         Event::Preempted { attempt: 1, to: Some(JobId::job(9)), cause: Cause::Level, action, by: "s@h".into() }
     }
 
+    fn ended(how: How, sent: Option<i32>) -> Event {
+        let outcome = Outcome { how, sent, used: Default::default(), notes: vec![], unfit: None };
+        Event::Ended { attempt: 1, outcome }
+    }
+
+    /// Nothing was written down of it that a second attempt could go on from.
+    #[test]
+    fn what_ends_by_itself_before_it_is_checkpointed_is_over() {
+        let late = How::Overran { used: Span::seconds(9), limit: Span::seconds(8) };
+        for (how, sent) in [(How::Exited(3), None), (How::Signaled(11), None), (late, Some(15))] {
+            let mut job = running();
+            happen(&mut job, preempted(Action::Checkpoint));
+            happen(&mut job, ended(how.clone(), sent));
+            assert_eq!(job.life.state, State::Finished, "{how:?}");
+        }
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, ended(How::Exited(143), Some(15)));
+        assert_eq!(job.life.state, State::Queued, "its node has ended it, since the site has no command any more");
+    }
+
+    #[test]
+    fn whoever_is_to_be_put_back_at_once_is_not_checkpointed_first() {
+        let mut job = running();
+        happen(&mut job, Event::CheckpointWanted { attempt: 1, by: "u@h".into() });
+        happen(&mut job, Event::RerunWanted { by: "m@h".into() });
+        assert!(!job.awaits_checkpoint());
+        happen(&mut job, Event::CheckpointFailed { attempt: 1, why: "late".into() });
+        assert_eq!(job.life.want, Want::Requeue("m@h".into()));
+    }
+
     #[test]
     fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
         let mut job = running();
         assert!(job.is_checkpointed_by_site());
         happen(&mut job, preempted(Action::Checkpoint));
         assert!(job.awaits_checkpoint() && !job.is_checkpointed_by_site());
-        let outcome =
-            Outcome { how: How::Signaled(9), sent: None, used: Default::default(), notes: vec![], unfit: None };
-        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
         assert_eq!((job.life.state, job.life.preempted), (State::Queued, 1));
     }
 
@@ -145,8 +192,7 @@ mod tests {
     fn what_ends_well_before_it_is_checkpointed_is_done() {
         let mut job = running();
         happen(&mut job, preempted(Action::Checkpoint));
-        let outcome = Outcome { how: How::Exited(0), sent: None, used: Default::default(), notes: vec![], unfit: None };
-        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        happen(&mut job, ended(How::Exited(0), None));
         assert_eq!(job.life.state, State::Finished);
     }
 
@@ -169,9 +215,7 @@ mod tests {
         happen(&mut job, Event::Held { holds: Holds::USER, by: "u@h".into() });
         happen(&mut job, Event::CheckpointWanted { attempt: 1, by: "u@h".into() });
         assert!(job.awaits_checkpoint());
-        let outcome =
-            Outcome { how: How::Signaled(9), sent: None, used: Default::default(), notes: vec![], unfit: None };
-        happen(&mut job, Event::Ended { attempt: 1, outcome });
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
         assert_eq!((job.life.state, job.life.preempted), (State::Held, 0));
     }
 

@@ -188,7 +188,8 @@ impl Job {
     }
 
     fn put_back(&mut self, by: &str) {
-        if self.life.open_run().is_some_and(Run::has_script) && self.life.want == Want::Run {
+        let is_waived = self.waives_checkpoint();
+        if self.life.open_run().is_some_and(Run::has_script) && (self.life.want == Want::Run || is_waived) {
             self.life.want = Want::Requeue(by.to_string());
         }
     }
@@ -314,6 +315,8 @@ impl Job {
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
             // Y17: what has come to its end in time is done.
             (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => self.finish(0, false, moment),
+            // Nothing was written down of it, and nobody else has ended it.
+            (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => self.over_by_itself(how, outcome, moment),
             (_, Want::Requeue(_)) => {
                 self.life.failed_starts = 0;
                 self.requeue(moment);
@@ -323,10 +326,15 @@ impl Job {
             // Ended by our cancel; whether it had begun just then nobody has told.
             (How::Signaled(_), Want::Anew) if self.spec.rerunnable => self.start_failed(moment),
             (How::Signaled(_), Want::Anew) => self.finish(LOST, false, moment),
-            (how, Want::Run | Want::Anew) if self.spec.rerunnable && moment.rules.requeues(how) => {
-                self.over_limit(moment)
-            }
-            (_, Want::Run | Want::Anew) => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
+            (how, Want::Run | Want::Anew) => self.over_by_itself(how, outcome, moment),
+        }
+    }
+
+    /// Nobody had it end.
+    fn over_by_itself(&mut self, how: &How, outcome: &Outcome, moment: Moment) {
+        match self.spec.rerunnable && moment.rules.requeues(how) {
+            true => self.over_limit(moment),
+            false => self.ended_by_itself(exit_status(outcome).unwrap_or(LOST), moment),
         }
     }
 

@@ -52,8 +52,11 @@ impl Checkpoints {
     /// Runs the command for a job in this session, unless it runs already.
     pub fn begin(&mut self, order: &Checkpoint, session: u32, poller: &mut Poller) {
         let name = Name { job: order.job, attempt: order.attempt, task: 0 };
-        if self.entries.iter().any(|entry| entry.name == name) {
-            return;
+        match self.entries.iter().find(|entry| entry.name == name) {
+            // Whoever asks again has not heard it.
+            Some(entry) if entry.is_late => return self.said.push(late(entry)),
+            Some(_) => return,
+            None => {}
         }
         let folder = folder(&self.state, &order.folders, &order.full_id);
         let begun = self.prepare(&folder, order).and_then(|()| call(order, session, &folder, poller));
@@ -84,8 +87,8 @@ impl Checkpoints {
         for entry in self.entries.iter_mut().filter(|entry| entry.until <= now && !entry.is_late) {
             entry.is_late = true;
             entry.called.kill();
-            let why = format!("it took longer than {} s", entry.timeout.as_seconds());
-            self.said.push(failed(entry.name, &why));
+            tracing::warn!("attempt {} is not checkpointed in time", entry.name);
+            self.said.push(late(entry));
         }
     }
 
@@ -124,11 +127,17 @@ impl Checkpoints {
         self.said.push(failed(name, why));
     }
 
-    /// A folder that is its owner's alone.
+    /// A folder that the owner of the job may read. It is ours: what the command writes there goes nowhere else,
+    /// whatever links the owner would like to have there.
     fn prepare(&self, folder: &Path, order: &Checkpoint) -> io::Result<()> {
-        let owner = Some((order.owner.uid, order.owner.gid)).filter(|(uid, _)| *uid != self.uid);
-        filesystem::make_owned(folder, owner).map_err(|e| io::Error::other(format!("{}: {e}", folder.display())))
+        let readers = Some(order.owner.gid).filter(|_| order.owner.uid != self.uid);
+        filesystem::make_own(folder, readers).map_err(|e| io::Error::other(format!("{}: {e}", folder.display())))
     }
+}
+
+fn late(entry: &Entry) -> Report {
+    let why = format!("it took longer than {} s", entry.timeout.as_seconds());
+    failed(entry.name, &entry.called.blame(why))
 }
 
 fn failed(name: Name, why: &str) -> Report {

@@ -50,12 +50,14 @@ pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
     appending(File::options().create(true).truncate(anew).mode(0o666), 0, path)
 }
 
-/// Brings a stream to its place; an error says what is left where. What is no longer beside its
-/// place has been brought there, or taken away by somebody who may.
+/// Brings a stream to its place; an error says what is left where. Nothing is beside it any more where both
+/// streams have one place; else the job has moved its folder, or removed its output.
 pub fn deliver(place: &Path, launch: &Launch) -> Result<(), String> {
     let Some(part) = beside(place, launch) else { return Ok(()) };
     match fs::rename(&part, place).map_err(errno) {
-        Ok(()) | Err(Errno::ENOENT) => Ok(()),
+        Ok(()) => Ok(()),
+        // The other stream was of the same place.
+        Err(Errno::ENOENT) if fs::symlink_metadata(place).is_ok() => Ok(()),
         Err(e) => Err(format!("{}: {}; it is left in {}", place.display(), e.desc(), part.display())),
     }
 }
@@ -213,6 +215,15 @@ mod tests {
         assert_eq!(deliver(&place, &at.launch), Ok(()));
         assert_eq!((at.names(), at.read("job.o12")), (vec!["job.o12".to_string()], Some("new".into())));
         assert_eq!(deliver(&place, &at.launch), Ok(()), "once more");
+    }
+
+    #[test]
+    fn what_is_no_longer_beside_its_place_is_told_of() {
+        let at = Writing::of(JobId::job(12));
+        let place = at.write("job.o12", "new").unwrap();
+        fs::rename(at.path("job.o12.part"), at.path("elsewhere")).unwrap();
+        let told = deliver(&place, &at.launch).unwrap_err();
+        assert!(told.contains("job.o12: No such file") && told.contains("job.o12.part"), "{told}");
     }
 
     #[test]

@@ -71,8 +71,9 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
             }
-            // What goes well is not begun again.
-            let checkpoint = checkpoint.filter(|folder| outcome.how == How::Exited(0) && folder.exists());
+            // What goes well is not begun again, unless it was told to end.
+            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
+            let checkpoint = checkpoint.filter(|folder| is_done && folder.exists());
             if let Some(folder) = checkpoint {
                 say(&noded, &Word::Over(name), None, false);
                 tmpdir::remove(&folder);
@@ -311,7 +312,12 @@ impl Around<'_> {
                 say(noded, &Word::StagingOut(Name::of(self.launch)), None, false);
             }
             let unwanted = if is_removed { self.unwanted() } else { Vec::new() };
-            let work = |staging: &Staging| together([self.deliver(&places), staging.after(&unwanted)]);
+            let work = |staging: &Staging| {
+                let delivered = self.deliver(&places);
+                // What lies at the place of what could not be brought there is none of this job's.
+                let unwanted = if delivered.is_ok() { &*unwanted } else { &[] };
+                together([delivered, staging.after(unwanted)])
+            };
             match self.errand(Cancels::New, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.
                 Ok(Done::Cancelled) => {

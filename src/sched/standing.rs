@@ -120,7 +120,7 @@ impl Standing {
     }
 
     fn is_awaited(&self, (to, action): (Option<JobId>, Action)) -> bool {
-        let waits = |to: JobId| self.promises.get(&to).is_some_and(|booking| booking.earmark.is_some());
+        let waits = |to: JobId| self.promise(to).is_some_and(|booking| booking.earmark.is_some());
         action != Action::Finish || to.is_some_and(waits)
     }
 
@@ -203,6 +203,11 @@ impl State {
         self.standing.extras.extend(extras);
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
+    }
+
+    /// Whether a waiting job is to have what others give up for it.
+    pub fn keeps_room_for(&self, job: JobId) -> bool {
+        self.standing.promise(job).is_some_and(|booking| booking.earmark.is_some())
     }
 
     /// Stands by what a candidate was promised by an earlier scheduler, for so long. What has become free

@@ -44,19 +44,22 @@ pub fn failed(ledger: &mut Ledger, id: JobId, attempt: Attempt, why: &str) {
     let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt) else { return };
     let told = job.life.yielding.clone().filter(|told| told.at >= run.started && told.action == Action::Checkpoint);
     ledger.happen(id, Event::CheckpointFailed { attempt, why: why.to_string() });
-    let Some(told) = told else { return };
-    if let Some(action) = next_action(ledger, id, told.to.is_some()) {
+    // Nobody makes way in another way for who has started meanwhile, or is gone.
+    let waits = |to: JobId| ledger.keeps_room_for(to);
+    let Some(told) = told.filter(|told| told.to.is_none_or(waits)) else { return };
+    if let Some(action) = next_action(ledger, id) {
         ledger.make_way(id, attempt, (told.to, told.cause, action));
     }
 }
 
-/// What comes after a checkpoint in the order in which a job is asked. Nobody is suspended for nobody.
-fn next_action(ledger: &Ledger, id: JobId, for_somebody: bool) -> Option<Action> {
+/// What comes after a checkpoint in the order in which a job is asked. Not a suspension: that gives less than what
+/// was counted on, and the next cycles find out whether it will do.
+fn next_action(ledger: &Ledger, id: JobId) -> Option<Action> {
     let tenure = Tenure::of(ledger.job(id)?)?;
     let rule = &ledger.setup.policy.preemption;
     let order = rule.actions.of(tenure.left(ledger.now)).iter().copied();
     let mut later = order.skip_while(|action| *action != Action::Checkpoint).skip(1);
-    later.find(|action| tenure.can(*action, rule) && (for_somebody || *action != Action::Suspend))
+    later.find(|action| tenure.can(*action, rule)).filter(|action| *action != Action::Suspend)
 }
 
 impl Ledger {

@@ -6,6 +6,7 @@ use super::ledger::Ledger;
 use super::reports::first_node;
 use super::setup::Setup;
 use crate::model::bounds::{Bounds, Times};
+use crate::model::checkpoint::Progress;
 use crate::model::config::Workdir;
 use crate::model::hook::rites::{Rites, around_a_job};
 use crate::model::hook::{Occasion, asked};
@@ -19,6 +20,7 @@ use crate::spool::{Spool, SpoolError};
 use crate::wire::message::Payload;
 use crate::wire::order::{Launch, Order};
 use crate::wire::task::TaskPlace;
+use nix::libc::SIGTERM;
 use serde_json::Value;
 
 /// What the node of this job must be told, if anything, and which node that is.
@@ -44,12 +46,14 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
 /// write down how far it has come (Y17).
 fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
+    // Where it may be done with 0, its shepherd knows by being told a signal (Y17).
+    let first = (run.checkpoint == Progress::Wanted).then_some(SIGTERM);
     if !job.makes_way(run) {
-        return (usual, None);
+        return (usual, first);
     }
     match job.interruption() {
         Some(signal) => (rule.interruption, Some(signal)),
-        None => (rule.grace.unwrap_or(usual), None),
+        None => (rule.grace.unwrap_or(usual), first),
     }
 }
 

@@ -248,6 +248,11 @@ impl Ledger {
         self.cluster.holders().filter_map(|id| self.jobs.get(&id))
     }
 
+    /// Whether a waiting job is to have what others give up for it.
+    pub fn keeps_room_for(&self, job: JobId) -> bool {
+        self.cluster.keeps_room_for(job)
+    }
+
     /// All those jobs, in the order of their numbers.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.jobs.values()

@@ -20,23 +20,21 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder that only `owner` (user, group) may enter, below others that everybody may pass through; None
-/// is this process's user. One that is there must be its owner's, or ours: nobody else's is used.
-pub fn make_owned(folder: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+/// Makes a folder of this process's user that a group may read and nobody but us may write to, below others that
+/// everybody may pass through; None: that nobody else may enter. One of somebody else's that is there is not used.
+pub fn make_own(folder: &Path, readers: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         other => other?,
     }
-    let (found, own) = (fs::symlink_metadata(folder)?, nix::unistd::geteuid().as_raw());
-    let wanted = owner.map_or(own, |(uid, _)| uid);
-    if !found.is_dir() || ![wanted, own].contains(&found.uid()) {
+    let found = fs::symlink_metadata(folder)?;
+    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::other("it is no folder, or somebody else's"));
     }
-    match owner.filter(|(uid, _)| *uid != found.uid()) {
-        Some((uid, gid)) => std::os::unix::fs::lchown(folder, Some(uid), Some(gid)),
-        None => Ok(()),
-    }
+    let Some(group) = readers else { return Ok(()) };
+    std::os::unix::fs::lchown(folder, None, Some(group))?;
+    fs::set_permissions(folder, Permissions::from_mode(0o750))
 }
 
 /// Whether this is a folder, and no link to one, that nobody but this process's user owns or may write to.
@@ -150,12 +148,12 @@ mod tests {
     fn a_folder_for_somebody_is_made_once_and_no_link_is_taken_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("a/1.CK");
-        make_owned(&own, None).unwrap();
+        make_own(&own, None).unwrap();
         fs::write(own.join("kept"), "").unwrap();
-        make_owned(&own, None).unwrap();
+        make_own(&own, None).unwrap();
         assert!(own.join("kept").exists() && mode(&own) == 0o700);
         std::os::unix::fs::symlink(&own, folder.path().join("a/2.CK")).unwrap();
-        assert!(make_owned(&folder.path().join("a/2.CK"), None).is_err());
+        assert!(make_own(&folder.path().join("a/2.CK"), None).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::model::job::{Job, JobId, Owner, Spec};
 use crate::model::ties::Ties;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// More than so many jobs and labels are not looked at: then there may be a circle that nobody sees.
+/// More than so many steps from one to another are not looked at: then there may be a circle that nobody sees.
 const MOST: usize = 5000;
 /// The most jobs and labels of a circle that are named.
 const NAMED: usize = 8;
@@ -86,15 +86,13 @@ type Edges = BTreeMap<Link, Vec<Link>>;
 /// where that is too much.
 fn explored(ties: &Ties, new: &Newcomer) -> Option<(Edges, Vec<Link>)> {
     let (mut edges, mut found) = (Edges::new(), Vec::new());
-    let mut ahead = VecDeque::from([Link::This]);
+    let (mut ahead, mut left) = (VecDeque::from([Link::This]), MOST);
     while let Some(link) = ahead.pop_front() {
         if edges.contains_key(&link) {
             continue;
         }
-        if edges.len() >= MOST {
-            return None;
-        }
-        let next = waited_for(ties, new, &link);
+        let next = waited_for(ties, new, &link, left);
+        left = left.checked_sub(next.len().max(1))?;
         ahead.extend(next.iter().filter(|next| !edges.contains_key(next)).cloned());
         found.push(link.clone());
         edges.insert(link, next);
@@ -102,7 +100,8 @@ fn explored(ties: &Ties, new: &Newcomer) -> Option<(Edges, Vec<Link>)> {
     Some((edges, found))
 }
 
-fn waited_for(ties: &Ties, new: &Newcomer, link: &Link) -> Vec<Link> {
+/// What it waits for; no more of it than one beyond what may be looked at.
+fn waited_for(ties: &Ties, new: &Newcomer, link: &Link, most: usize) -> Vec<Link> {
     let job = |id: JobId| if Some(id) == new.id { Link::This } else { Link::Job(id) };
     match link {
         Link::This => new.labels.iter().cloned().map(Link::Label).chain(new.jobs.iter().map(|&id| job(id))).collect(),
@@ -116,7 +115,7 @@ fn waited_for(ties: &Ties, new: &Newcomer, link: &Link) -> Vec<Link> {
             let mark = of_array.as_ref().unwrap_or(mark);
             let own = (new.carries.as_ref() == Some(mark)).then_some(Link::This);
             let others = ties.carriers(mark).filter(|id| Some(*id) != new.id).map(Link::Job);
-            own.into_iter().chain(others).collect()
+            own.into_iter().chain(others).take(most.saturating_add(1)).collect()
         }
     }
 }

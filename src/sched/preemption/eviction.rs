@@ -18,7 +18,6 @@ use crate::sched::plan::{Booking, Preemption};
 use crate::sched::priority::Candidate;
 use crate::sched::shape::ChunkShape;
 use crate::sched::snapshot::State;
-use crate::sched::snapshot::{Tenancy, Tenant};
 use crate::sched::space::{Claim, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -336,17 +335,14 @@ impl<'s> Trial<'_, 's> {
 /// The state, and what suspended jobs give up.
 type View<'v> = (&'v State, &'v [String]);
 
-/// A running job makes way like this: one that is only stopped gives back its processors alone.
+/// A running job makes way like this: one that is only stopped gives back its processors alone, and
+/// nobody else's are nodes that it has to itself.
 fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action)) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         space.dismiss(ix, &hold.taken, hold.tenant);
         if action == Action::Suspend {
-            space.admit(
-                ix,
-                &suspended(state, releases, &hold.taken),
-                Tenant { tenancy: Tenancy::Shared, ..hold.tenant },
-            );
+            space.admit(ix, &suspended(state, releases, &hold.taken), hold.tenant);
         }
     });
 }
@@ -356,11 +352,7 @@ fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action)) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
         if action == Action::Suspend {
-            space.dismiss(
-                ix,
-                &suspended(state, releases, &hold.taken),
-                Tenant { tenancy: Tenancy::Shared, ..hold.tenant },
-            );
+            space.dismiss(ix, &suspended(state, releases, &hold.taken), hold.tenant);
         }
         space.admit(ix, &hold.taken, hold.tenant);
     });

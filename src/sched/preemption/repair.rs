@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Has those leave that came last, of each node with too little.
 pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
     let state = ledger.state;
+    let next = victims::next_exposed(state, ledger.policy(), ledger.now);
+    next.into_iter().for_each(|moment| ledger.look_again_at(moment));
     shrink_pools(stage, ledger);
     let short = state.cluster.buckets().filter(|(key, _)| key.free.iter().any(|free| *free < 0));
     let nodes: Vec<NodeIx> = short.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
@@ -88,7 +90,10 @@ fn shrink<'s>(
     if ledger.preemption().has(Trigger::Starvation) {
         by_right(&mut exposed, ledger);
     }
-    let leaving = jobs.iter().filter(|job| state.standing.is_leaving(**job) || ledger.is_preempted(**job));
+    // Whoever is only stopped counts all the same.
+    let told = state.standing.leaving().filter(|(_, action)| *action != Action::Suspend);
+    let leaving: BTreeSet<JobId> = told.chain(ledger.preempted()).map(|(job, _)| job).collect();
+    let leaving = jobs.iter().filter(|job| leaving.contains(job));
     excess -= leaving.filter_map(|job| counts(quantity, state.running.get(job)?, state)).sum::<i64>();
     for one in exposed.iter().filter(|one| !ledger.is_preempted(one.job)).cloned().collect::<Vec<_>>() {
         if excess <= 0 {

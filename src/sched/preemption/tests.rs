@@ -344,7 +344,10 @@ fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
         scene.state.belongs_to(job.id, &crate::sched::holdings::Claimant::of(&job));
     }
     let scene = scene.at(100);
-    assert_eq!(preempts(&scene), "2 for nobody");
+    let (plan, mut told_already) = (scene.plan(), scene.clone());
+    assert_eq!(told(&plan), "2 for nobody");
+    told_already.apply(&plan);
+    assert_eq!(preempts(&told_already), "", "one that leaves is enough");
     assert_eq!(preempts(&also(scene, 2, |tenure| tenure.protected = true)), "1 for nobody");
 }
 
