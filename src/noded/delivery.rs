@@ -50,14 +50,13 @@ pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
     appending(File::options().create(true).truncate(anew).mode(0o666), 0, path)
 }
 
-/// Brings a stream to its place; an error says what is left where. Nothing is beside it any more where both
-/// streams have one place; else the job has moved its folder, or removed its output.
+/// Brings a stream to its place; an error says what is left where. What is no longer beside its place has been
+/// brought there with the other stream, or removed by somebody who may; unless the folder is gone with it.
 pub fn deliver(place: &Path, launch: &Launch) -> Result<(), String> {
     let Some(part) = beside(place, launch) else { return Ok(()) };
     match fs::rename(&part, place).map_err(errno) {
         Ok(()) => Ok(()),
-        // The other stream was of the same place.
-        Err(Errno::ENOENT) if fs::symlink_metadata(place).is_ok() => Ok(()),
+        Err(Errno::ENOENT) if place.parent().is_some_and(Path::is_dir) => Ok(()),
         Err(e) => Err(format!("{}: {}; it is left in {}", place.display(), e.desc(), part.display())),
     }
 }
@@ -218,10 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_beside_its_place_is_told_of() {
+    fn a_folder_that_was_moved_with_what_was_in_it_is_told_of() {
         let at = Writing::of(JobId::job(12));
-        let place = at.write("job.o12", "new").unwrap();
-        fs::rename(at.path("job.o12.part"), at.path("elsewhere")).unwrap();
+        fs::create_dir(at.path("here")).unwrap();
+        let place = at.write("here/job.o12", "new").unwrap();
+        fs::rename(at.path("here"), at.path("there")).unwrap();
         let told = deliver(&place, &at.launch).unwrap_err();
         assert!(told.contains("job.o12: No such file") && told.contains("job.o12.part"), "{told}");
     }
