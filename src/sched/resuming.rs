@@ -196,6 +196,7 @@ mod tests {
         let scene = cluster("1 x ncpus=4:mem=8gb");
         let scene = scene.suspended(1, "select=1:ncpus=2:mem=4gb walltime=100", "n1", 40, 0.0).at(70);
         assert_eq!(scene.resumes(), "1 on n1 with 0,1 until 130");
+        assert!(scene.state.waits_to_go_on(JobId::job(1)) && !scene.state.waits_to_go_on(JobId::job(2)));
         let mut scene = scene.queued(2, "select=1:ncpus=2 walltime=50");
         let mut plan = scene.plan();
         plan.resumes.clear();
