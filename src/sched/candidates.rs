@@ -156,7 +156,9 @@ pub fn fitting_nodes<'a>(
 ) -> impl Iterator<Item = (NodeIx, u64)> + 'a {
     space.nodes_with_free(&chunk.asked).filter_map(move |ix| {
         let (room, kind) = (space.room(ix), space.cluster.node(ix).kind?);
-        let suits = room.admits(shape.tenant())
+        // A node that takes no jobs has too little of everything, but not of nothing.
+        let suits = space.is_open(ix)
+            && room.admits(shape.tenant())
             && space.meets(kind, &chunk.needs)
             && screen::suits_kind(space, shape, kind)
             && (!chunk.wants_idle() || room.condition() == Condition::Idle);

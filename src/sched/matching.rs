@@ -332,6 +332,7 @@ mod tests {
     fn nodes_that_are_down_or_gone_get_nothing() {
         let mut scene: Scene = cluster("2 x ncpus=8").node("n1", "ncpus=8", false);
         assert_eq!(scene.clone().queued(2, "select=1:ncpus=1:host=n1").starts(), "");
+        assert_eq!(scene.clone().queued(2, "select=1:ncpus=0").starts(), "2 on n2");
         scene = scene.queued(1, "select=1:ncpus=8");
         assert_eq!(scene.starts(), "1 on n2");
         scene.state.remove_node("n2");
