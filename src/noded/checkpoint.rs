@@ -153,14 +153,6 @@ fn call(order: &Checkpoint, session: u32, folder: &Path, poller: &mut Poller) ->
         [("PBS_JOBID", order.full_id.as_str()), ("LANAI_CHECKPOINT", &path), ("LOGNAME", &order.owner.user)];
     let call = Call { words: &words, environment: &environment, input: b"", identity: None };
     let called = call.start().map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
-    let mut sources = Vec::new();
-    for fd in called.watched() {
-        let source = Source::Checkpoint(poller.number());
-        if let Err(error) = poller.add(fd, source) {
-            called.kill();
-            return Err(error);
-        }
-        sources.push(source);
-    }
+    let sources = poller.add_all(called.watched(), Source::Checkpoint).inspect_err(|_| called.kill())?;
     Ok((called, sources))
 }

@@ -336,10 +336,10 @@ impl Daemon {
     }
 
     fn tell_schedd(&mut self) {
-        let of_checkpoints = self.checkpoints.iter_mut().flat_map(Checkpoints::said);
-        for report in
-            self.attempts.said().into_iter().chain(self.askers.said()).chain(of_checkpoints).collect::<Vec<_>>()
-        {
+        let mut said = self.attempts.said();
+        said.extend(self.askers.said());
+        said.extend(self.checkpoints.iter_mut().flat_map(Checkpoints::said));
+        for report in said {
             // Without a schedd it is dropped here: the next one's greeting is answered with all.
             if let Some(number) = self.schedd {
                 self.send(number, &report);

@@ -123,15 +123,7 @@ fn ask(hook: &Hook, question: &[u8], now: Span, poller: &mut Poller) -> std::io:
     let environment = [("PBS_HOOK_EVENT", Occasion::ExechostPeriodic.name())];
     let call = Call { words: &hook.command, environment: &environment, input: question, identity: None };
     let called = call.start()?;
-    let mut sources = Vec::new();
-    for fd in called.watched() {
-        let source = Source::Hook(poller.number());
-        if let Err(error) = poller.add(fd, source) {
-            called.kill();
-            return Err(error);
-        }
-        sources.push(source);
-    }
+    let sources = poller.add_all(called.watched(), Source::Hook).inspect_err(|_| called.kill())?;
     Ok(Asked { called, until: Span(now.0.saturating_add(hook.alarm.0)), is_late: false, sources })
 }
 

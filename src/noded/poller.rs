@@ -70,6 +70,24 @@ impl Poller {
         Ok(())
     }
 
+    /// Waits for any of these, each as a source of its own; an error leaves none of them waited for.
+    pub fn add_all<'f>(
+        &mut self,
+        fds: impl Iterator<Item = BorrowedFd<'f>>,
+        source: fn(u64) -> Source,
+    ) -> io::Result<Vec<Source>> {
+        let mut added = Vec::new();
+        for fd in fds {
+            let source = source(self.number());
+            if let Err(error) = self.add(fd, source) {
+                added.into_iter().for_each(|source| self.overlook(source));
+                return Err(error);
+            }
+            added.push(source);
+        }
+        Ok(added)
+    }
+
     /// Waits for `fd` and keeps it open as long.
     pub fn keep(&mut self, fd: OwnedFd, source: Source) -> io::Result<()> {
         self.add(&fd, source)?;

@@ -5,7 +5,7 @@ use super::ledger::Ledger;
 use super::memory::Memory;
 use super::resolution::Resolved;
 use super::snapshot::State;
-use super::starvation::{FairShares, Hunger, Party, Subject};
+use super::starvation::{Entitled, FairShares, Hunger, Party, Subject};
 use super::{cycle, preemption};
 use crate::model::job::JobId;
 use crate::model::owed::{Claimant, Owed, Status};
@@ -22,7 +22,7 @@ pub fn owed(state: &State, policy: &Policy, now: Time) -> Vec<Owed> {
     let state = &*state.prioritised(policy, now);
     let resolved = Resolved::new(state, policy, now);
     let ledger = cycle::decide(state, policy, &resolved, now, &mut Memory::default());
-    let Some(look) = Look::of(&ledger) else { return Vec::new() };
+    let look = Look::of(&ledger);
     let mut all: Vec<Owed> = look.pools();
     all.extend(look.shares.rows().map(|(party, number)| look.of_party(party, number)));
     all.sort_by(|a, b| path(a).cmp(&path(b)).then_with(|| rank(&a.who).cmp(&rank(&b.who))));
@@ -35,7 +35,7 @@ pub(super) fn of_job(job: JobId, ledger: &Ledger) -> Option<Owed> {
     if !ledger.preemption().has(Trigger::Starvation) {
         return None;
     }
-    let look = Look::of(ledger)?;
+    let look = Look::of(ledger);
     let party = look.shares.party(job, ledger.state.class_of(job))?;
     let number = look.shares.rows().find(|(other, _)| *other == party).map_or(1, |(_, number)| number);
     Some(look.of_party(party, number))
@@ -65,22 +65,22 @@ struct Look<'l, 's> {
 }
 
 impl<'l, 's> Look<'l, 's> {
-    fn of(ledger: &'l Ledger<'s>) -> Option<Look<'l, 's>> {
-        Some(Look { ledger, shares: preemption::fair_shares(ledger) })
+    fn of(ledger: &'l Ledger<'s>) -> Look<'l, 's> {
+        Look { ledger, shares: preemption::fair_shares(ledger) }
     }
 
     fn pools(&self) -> Vec<Owed> {
         let mut above: BTreeMap<&str, &[String]> = BTreeMap::new();
         let mut taken: BTreeMap<&str, Amounts> = BTreeMap::new();
-        for (party, number) in self.shares.rows() {
+        for (party, _) in self.shares.rows() {
             let line = self.shares.line(party);
             for (place, pool) in line.iter().enumerate() {
                 above.insert(pool, &line[place + 1..]);
                 let all = taken.entry(pool).or_insert_with(|| self.ledger.state.cluster.catalog.nothing());
-                (0..number.min(1)).for_each(|_| add(all, self.has(party).unwrap_or(&[])));
+                add(all, self.has(party).unwrap_or(&[]));
             }
         }
-        let pool = |(name, entitled): (&str, super::starvation::Entitled)| {
+        let pool = |(name, entitled): (&str, Entitled)| {
             let pools = above.get(name).map_or(Vec::new(), |above| above.to_vec());
             let resource = taken.get(name).and_then(|taken| self.resource(taken));
             let (status, since) = self.standing(&Subject::Pool(name.to_string()), entitled);
@@ -125,7 +125,7 @@ impl<'l, 's> Look<'l, 's> {
         self.ledger.state.cluster.catalog.names().get(index).cloned()
     }
 
-    fn standing(&self, subject: &Subject, entitled: super::starvation::Entitled) -> (Status, Option<Time>) {
+    fn standing(&self, subject: &Subject, entitled: Entitled) -> (Status, Option<Time>) {
         let (fasting, now) = (&self.ledger.starving().fasting, self.ledger.now);
         if !entitled.is_below(self.shares.patience_of(subject).tolerance) {
             return (Status::Normal, None);
