@@ -295,7 +295,6 @@ impl State {
         self.file((rank, job.id), id, Waiting { merit: Merit::default(), wait, array }, |state| state.class_key(job));
         self.limited.note_new(job.id);
         self.standing.note_rerunnable(job.id, job.spec.rerunnable);
-        self.standing.note_made_way(job.id, job.life.yielding.as_deref());
     }
 
     /// Makes a job of a class a candidate as [`State::enqueue`] does, without a look at the job: of two
@@ -335,7 +334,6 @@ impl State {
         self.ranks.forget(id);
         let Some((class_id, rank)) = self.jobs.remove(&id) else { return };
         self.standing.note_rerunnable(id, true);
-        self.standing.note_made_way(id, None);
         if let Some(class) = self.classes.get_mut(&class_id).map(Arc::make_mut) {
             let first = class.first();
             class.remove((rank, id));

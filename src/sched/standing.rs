@@ -22,8 +22,6 @@ pub struct Standing {
     lasting: BTreeSet<JobId>,
     /// Running jobs that must make way when a promise is due (M34).
     fillers: BTreeSet<JobId>,
-    /// Waiting jobs that have made way: for whom, and when they were told.
-    made_way: BTreeMap<JobId, (JobId, Time)>,
     /// Running jobs that have been told to make way, for whom, and how.
     leaving: BTreeMap<JobId, (Option<JobId>, Action)>,
     /// Running elements beyond what their arrays limit themselves to, with that limit (Q15).
@@ -98,19 +96,6 @@ impl Standing {
             Some(told) => drop(self.leaving.insert(job, (told.to, told.action))),
             None => drop(self.leaving.remove(&job)),
         }
-    }
-
-    /// A waiting job has made way for this one before, or for nobody.
-    pub fn note_made_way(&mut self, job: JobId, told: Option<&Yielding>) {
-        match told.and_then(|told| Some((told.to?, told.at))) {
-            Some(way) => drop(self.made_way.insert(job, way)),
-            None => drop(self.made_way.remove(&job)),
-        }
-    }
-
-    /// For whom a waiting job has made way last, and when it was told.
-    pub fn made_way(&self, job: JobId) -> Option<(JobId, Time)> {
-        self.made_way.get(&job).copied()
     }
 
     /// Whether a running job has been told to make way. One that may finish first stays if the other has

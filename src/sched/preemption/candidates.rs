@@ -34,7 +34,6 @@ pub struct Rivalry<'s> {
 
 /// What counts of a waiting job beside those that run.
 struct Claim {
-    job: JobId,
     score: f64,
     cluster: ClusterPath,
     level: usize,
@@ -97,9 +96,7 @@ impl<'s> Rivalry<'s> {
         let mut found = Vec::new();
         let catalog = &self.state.cluster.catalog;
         for one in exposed.iter().filter(|one| targets.is_none_or(|targets| is_target(one, targets, catalog))) {
-            if self.is_free_to_leave(one, &claim)
-                && let Some(rank) = self.rank_below(one, &claim)
-            {
+            if let Some(rank) = self.rank_below(one, &claim) {
                 let actions = self.actions(one, &claim);
                 found.extend((!actions.is_empty()).then_some((rank, *one, actions)));
             }
@@ -127,7 +124,6 @@ impl<'s> Rivalry<'s> {
         Claim {
             preempts: flags.contains(&Flag::Preemptor),
             restarts: flags.contains(&Flag::RestartPreempt),
-            job: job.job,
             score: self.state.score(self.policy, job.job).unwrap_or(0.0),
             cluster: job.class.cluster(),
             level: self.level(job.job, job.class),
@@ -137,12 +133,6 @@ impl<'s> Rivalry<'s> {
     /// A job was told to make way: nobody else has its place.
     pub fn forget(&mut self, gone: &[JobId]) {
         self.exposed.retain(|one| !gone.contains(&one.job));
-    }
-
-    /// G9: who made way for a job that runs now does not drive it out at once.
-    fn is_free_to_leave(&self, one: &Exposed, claim: &Claim) -> bool {
-        let way = self.state.standing.made_way(claim.job);
-        way.is_none_or(|(to, at)| to != one.job || self.now >= at + self.policy.preemption.exempt)
     }
 
     /// How far below a waiting job a running one stands; None if it does not.

@@ -220,9 +220,7 @@ impl<'s> Relief<'s> {
         let line = self.shares.line(party);
         let is_to: Vec<bool> = surplus.to.iter().map(|to: &Exposure| to.is_to(line)).collect();
         for (ix, spares) in surplus.by_node() {
-            let is_meant = |spare: &&Spare| {
-                spare.party != party && is_to[spare.line] && is_free_to_leave(spare.job, job.job, ledger)
-            };
+            let is_meant = |spare: &&Spare| spare.party != party && is_to[spare.line];
             let ways: Vec<(JobId, Action)> =
                 spares.iter().filter(is_meant).map(|spare| (spare.job, spare.action)).collect();
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
@@ -245,12 +243,6 @@ impl<'s> Relief<'s> {
             next.into_iter().chain(self.later).for_each(|moment| ledger.look_again_at(moment));
         }
     }
-}
-
-/// G9: who made way for a job that runs now does not drive it out at once.
-fn is_free_to_leave(victim: JobId, newcomer: JobId, ledger: &Ledger) -> bool {
-    let way = ledger.state.standing.made_way(newcomer);
-    way.is_none_or(|(to, at)| to != victim || ledger.now >= at + ledger.preemption().exempt)
 }
 
 fn is_alike(party: Party) -> bool {

@@ -45,6 +45,7 @@ impl Exposed<'_> {
 pub fn exposed<'s>(state: &'s State, policy: &Policy, now: Time) -> Vec<Exposed<'s>> {
     let all = state.running.iter().filter_map(|(&job, running)| {
         let tenure = running.tenure.as_deref()?;
+        // G9: whoever has made way for it, and so before it started, leaves it alone as long.
         let has_settled = now >= tenure.started + policy.preemption.exempt;
         let is_free =
             has_settled && !tenure.suspended && !state.insiders.contains_key(&job) && !state.standing.is_leaving(job);
