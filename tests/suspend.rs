@@ -36,7 +36,8 @@ fn number(sandbox: &Sandbox, file: &str) -> i32 {
     sandbox.until(file, || fs::read_to_string(sandbox.file(file)).ok()?.trim().parse().ok())
 }
 
-/// Whether a process is stopped: by a signal, or in a control group that is frozen.
+/// Whether a process stands still: stopped by a signal, in a control group that is frozen, or (D) a shell whose child
+/// was stopped between fork and exec, which hears nothing until that child goes on.
 fn is_stopped(pid: i32) -> bool {
     let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default().to_string();
@@ -44,19 +45,22 @@ fn is_stopped(pid: i32) -> bool {
         let events = fs::read_to_string(format!("{root}{group}/cgroup.events")).unwrap_or_default();
         events.lines().any(|line| line == "frozen 1")
     };
-    procfs::process(pid).is_some_and(|process| process.is_stopped())
+    procfs::process(pid).is_some_and(|process| b"TtD".contains(&process.state))
         || frozen("/sys/fs/cgroup")
         || frozen("/sys/fs/cgroup/unified")
 }
 
-/// Waits until the worker stands still; its count then.
+/// Waits until the worker stands still; its count then. D alone may also be a wait for the disk, which ends.
 #[track_caller]
 fn still(sandbox: &Sandbox) -> u64 {
     let worker = number(sandbox, "worker");
-    sandbox.until("the stop", || is_stopped(worker).then_some(()));
-    let counted = count(sandbox);
-    std::thread::sleep(Duration::from_millis(150));
-    assert_eq!((count(sandbox), is_stopped(worker)), (counted, true));
+    let stands = || {
+        let counted = count(sandbox);
+        std::thread::sleep(Duration::from_millis(150));
+        (is_stopped(worker) && count(sandbox) == counted).then_some(counted)
+    };
+    let counted = sandbox.until("the stop", stands);
+    assert_eq!(stands(), Some(counted), "it stays so");
     counted
 }
 
