@@ -1,7 +1,7 @@
 //! What the whole system has, held by real jobs (Q14, Q21, G2): never more holders than there are units, and what
 //! is told from outside counts at once, and after schedd was killed.
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -107,6 +107,70 @@ fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
     let plain = told(&sandbox);
     assert_eq!((&plain["told"], &plain["kind"]), (&Value::Null, &Value::from("global_host")));
     sandbox.run("qdel", &[&runs]);
+}
+
+/// What made schedd look, cycle by cycle: the words of `qstat --cycles` that are about resources.
+fn told_of_resources(sandbox: &Sandbox) -> Vec<String> {
+    let cycles = sandbox.run("qstat", &["--cycles"]).ok();
+    let words = cycles.split_whitespace().filter(|word| word.starts_with("resource"));
+    words.map(str::to_string).collect()
+}
+
+/// Q1: that there is more is told apart from other news; that the same is said again is none.
+#[test]
+fn q1_what_is_told_of_a_resource_makes_schedd_look_once() {
+    let sandbox = Sandbox::configured(&node(1, "total = 9"));
+    let mut expected: Vec<String> = Vec::new();
+    let more = "resource_free:nuke";
+    for (told, why) in [
+        ("total=5", "resource:nuke"),
+        ("total=6", more),
+        ("total=6", ""),
+        ("total=7,used=1", "resource:nuke"),
+        ("used=1", ""),
+        ("used=0", more),
+    ] {
+        sandbox.run("qmgr", &["-c", &format!("set resource nuke {told}")]).ok();
+        expected.extend(Some(why).filter(|why| !why.is_empty()).map(String::from));
+        let last = sandbox.submit(&[], "true\n");
+        sandbox.ended(&last);
+        assert_eq!(told_of_resources(&sandbox), expected, "{told}");
+    }
+}
+
+/// Q21: what a command has said is forgotten with the command, and what an operator has said is not.
+#[test]
+fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebody() {
+    let command = "[[resource]]\nname = \"asked\"\ntype = \"long\"\nconsumable = true\nhost_level = false\ntotal = 5\n";
+    let base = node(1, "total = 9");
+    let sandbox = Sandbox::configured(&format!("{base}{command}command = [\"/bin/echo\", \"2\"]\n"));
+    let totals = || {
+        let said = sandbox.run("qstat", &["--resources", "-F", "json"]).ok();
+        let document: Value = serde_json::from_str(&said).unwrap();
+        let free =
+            |resource: &Value| (resource["name"].as_str().unwrap().to_string(), resource["free"].as_i64().unwrap());
+        document["Resources"].as_array().unwrap().iter().map(free).collect::<Vec<_>>()
+    };
+    let becomes = |asked: i64, nuke: i64| {
+        let expected = [("asked".to_string(), asked), ("nuke".to_string(), nuke)];
+        sandbox.until(&format!("{expected:?}"), || {
+            let mut totals = totals();
+            totals.sort();
+            (totals == expected).then_some(())
+        });
+    };
+    sandbox.run("qmgr", &["-c", "set resource nuke total=7"]).ok();
+    becomes(2, 7);
+    fs::write(sandbox.home().join("lanai.toml"), format!("{base}{command}")).unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), 1);
+    becomes(5, 7);
+    // Of a resource that is none any more nothing counts, not either when it is one again.
+    fs::write(sandbox.home().join("lanai.toml"), base.replace("nuke", "other")).unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), 1);
+    sandbox.until("the other", || (totals() == [("other".to_string(), 9)]).then_some(()));
+    fs::write(sandbox.home().join("lanai.toml"), format!("{base}{command}")).unwrap();
+    kill(sandbox.pid_of("schedd").unwrap(), 1);
+    becomes(5, 9);
 }
 
 fn say(path: &Path, words: &str) {

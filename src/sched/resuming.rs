@@ -2,9 +2,10 @@
 //! are taken.
 //!
 //! Its turn comes before the first job that waits and is worth no more than it was when it started: a job that was
-//! preempted goes before its equals (I14, X25), but not before the one that it made way for. It delays no promise. As long as what it needs is not free on all
-//! its nodes, what is free of that is kept from those that come after it, and from the moment on at which the rest
-//! will be, the calendar has it for this job: so nobody starves it, and nobody is promised what it will have.
+//! preempted goes before its equals (I14, X25), but not before the one that it made way for. It delays no promise. As
+//! long as what it needs is not free on all its nodes, what is free of that is kept from those that come after it, and
+//! from the moment on at which the rest will be, the calendar has it for this job: so nobody starves it, and nobody is
+//! promised what it will have.
 
 use super::amounts::{Amounts, add};
 use super::class::Place;

@@ -190,6 +190,8 @@ impl Sandbox {
     #[track_caller]
     pub fn until<T>(&self, what: &str, mut so: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
+        // Most look by running a program: those who wait for long leave the processors to what they wait for.
+        let mut pause = Duration::from_millis(5);
         loop {
             if let Some(found) = so() {
                 return found;
@@ -197,7 +199,8 @@ impl Sandbox {
             if started.elapsed() > Duration::from_secs(40) {
                 panic!("waited in vain for {what}\nqstat:\n{}\nlog:\n{}", self.run("qstat", &["-xa"]).out, self.log());
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(pause);
+            pause = (pause * 5 / 4).min(Duration::from_millis(40));
         }
     }
 
