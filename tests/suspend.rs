@@ -273,6 +273,41 @@ fn a_suspended_job_that_is_deleted_or_rerun_is_gone_at_once() {
     }
 }
 
+/// The processors on which a process may run.
+fn allowed(pid: i32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap().trim().to_string()
+}
+
+#[test]
+fn it_goes_on_with_the_processors_that_are_free_then() {
+    let sandbox = two_processors();
+    let one = ["-l", "ncpus=1"];
+    let id = counting(&sandbox, &one);
+    let worker = number(&sandbox, "worker");
+    let had = allowed(worker);
+    if had.parse::<u16>().is_err() {
+        return println!("skipped: nothing is bound to processors here");
+    }
+    let until = |file: &str| sandbox.submit(&one, &format!("while [ ! -e {file} ]; do sleep 0.02; done\n"));
+    let second = until("enough");
+    sandbox.running(&second);
+    turn(&sandbox, "suspend", &id);
+    let counted = still(&sandbox);
+    // What it gave up a third has, and what it goes on with was the second's.
+    let third = until("end");
+    sandbox.running(&third);
+    fs::write(sandbox.file("enough"), "").unwrap();
+    sandbox.ended(&second);
+    turn(&sandbox, "resume", &id);
+    goes_on(&sandbox, counted);
+    let has = allowed(worker);
+    assert!(has != had && has.parse::<u16>().is_ok(), "{had} before, {has} now");
+    end(&sandbox);
+    assert_eq!((&sandbox.ended(&id)["Exit_status"], &sandbox.ended(&third)["Exit_status"]), (&json!(0), &json!(0)));
+}
+
 #[test]
 fn its_tasks_on_other_nodes_stand_still_too() {
     let sandbox = Sandbox::new();

@@ -105,3 +105,82 @@ pub fn note_still(ledger: &mut Ledger, id: JobId) {
         ledger.happen(id, Event::Suspended { attempt });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::life::Moment;
+    use crate::model::suspension::Manner;
+    use crate::model::time::{Time, Wall};
+    use crate::sched::fixture;
+
+    fn happen(job: &mut Job, event: Event) {
+        let (wall, rules, accrual) = (Wall(0), Default::default(), Default::default());
+        job.apply(&event, Moment { now: Time(5), wall, rules, accrual });
+    }
+
+    /// Runs its script on the first of two nodes of one host, and a task on each other.
+    fn job() -> Job {
+        let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
+        let share = |node: &str, host: &str, cpus: &[u16]| Share {
+            node: node.into(),
+            host: host.into(),
+            taken: Vec::new(),
+            cpus: cpus.into(),
+            gpus: Vec::new(),
+            mpiprocs: 1,
+            pooled: vec![],
+            ranks: vec![],
+        };
+        let shares = vec![share("a0", "a", &[0, 1]), share("a1", "a", &[2]), share("b", "b", &[7])];
+        happen(&mut job, Event::Started { attempt: 1, shares, score: None, extra: false });
+        happen(&mut job, Event::Launched { attempt: 1, session: 4, boot: "b".into() });
+        let tasks = job.life.run.as_mut().unwrap().tasks_mut();
+        tasks.make(7, 1, 0);
+        tasks.make(8, 2, 0);
+        job
+    }
+
+    /// `a0 stop 0`; `a0 go 0 on 0,1,2` with the processors.
+    fn told(job: &Job) -> Vec<String> {
+        let words = |(node, order): (String, Order)| match order {
+            Order::Suspend { task, .. } => format!("{node} stop {task}"),
+            Order::Resume { task, cpus, .. } => format!("{node} go {task} on {cpus:?}"),
+            other => panic!("{other:?}"),
+        };
+        let mut told: Vec<String> = orders(job).into_iter().map(words).collect();
+        told.sort();
+        told
+    }
+
+    #[test]
+    fn each_part_is_told_to_stop_and_to_go_on_with_its_processors_until_it_says_so() {
+        let mut job = job();
+        assert_eq!(told(&job), [""; 0]);
+        let manner = Manner::UntilTold { releases: vec!["ncpus".into()] };
+        happen(&mut job, Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner });
+        assert_eq!(told(&job), ["a0 stop 0", "a1 stop 1", "b stop 2"]);
+        job.note_stopped(1);
+        assert_eq!(told(&job), ["a0 stop 0", "b stop 2"]);
+        job.note_stopped(0);
+        job.note_stopped(2);
+        happen(&mut job, Event::Suspended { attempt: 1 });
+        assert_eq!(told(&job), [""; 0]);
+        let mut shares = job.life.run.as_ref().unwrap().shares.clone();
+        shares[0].cpus = vec![3, 4];
+        happen(&mut job, Event::Resumed { attempt: 1, shares });
+        // The script has all that is the job's on its host, a task what is its node's.
+        assert_eq!(told(&job), ["a0 go 0 on [3, 4, 2]", "a1 go 1 on [2]", "b go 2 on [7]"]);
+        job.note_going_on(0);
+        assert_eq!(told(&job), ["a1 go 1 on [2]", "b go 2 on [7]"]);
+    }
+
+    #[test]
+    fn nothing_more_is_said_of_it_once_it_is_to_end() {
+        let mut job = job();
+        let manner = Manner::UntilTold { releases: Vec::new() };
+        happen(&mut job, Event::SuspendWanted { by: "op@head".into(), attempt: 1, manner });
+        happen(&mut job, Event::DeleteWanted { by: "op@head".into(), force: false });
+        assert_eq!(told(&job), [""; 0]);
+    }
+}
