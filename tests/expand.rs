@@ -163,6 +163,24 @@ fn what_failed_or_was_deleted_runs_again_when_it_is_retried() {
     assert!(told.contains("Job to be run once more"), "{told}");
 }
 
+/// It comes in as a new job does, or not at all.
+#[test]
+fn what_is_over_does_not_come_back_where_no_job_comes_in_or_nothing_is_known_of_it() {
+    let sandbox = head(2);
+    let qmgr = |command: &str| sandbox.run("qmgr", &["-c", command]).ok();
+    let id = sandbox.submit(&[], "exit 1\n");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 1);
+    let retry = || sandbox.run("qalter", &["--retry", &id]);
+    qmgr("set queue workq enabled = False");
+    refused(&retry(), 173, "Queue is not enabled");
+    qmgr("set queue workq enabled = True");
+    qmgr("set server job_history_enable = False");
+    refused(&retry(), 153, "Unknown Job Id");
+    qmgr("set server job_history_enable = True");
+    sandbox.until("its end", || (retry().code == 0).then_some(()));
+    sandbox.until("its second end", || (sandbox.ended(&id)["run_count"] == 2).then_some(()));
+}
+
 #[test]
 fn elements_that_failed_or_were_deleted_run_again_when_their_array_is_retried() {
     let sandbox = head(4);

@@ -173,6 +173,8 @@ fn a_shell_on_the_jobs_terminal_has_the_persons_window_and_its_exit_code_is_qsub
     assert_eq!((&job["job_state"], &job["Exit_status"]), (&"F".into(), &7.into()));
     let files = std::fs::read_dir(sandbox.work()).unwrap().count();
     assert_eq!(files, 0, "an interactive job has no output files");
+    let again = sandbox.run("qalter", &["--retry", &id]);
+    assert!(again.code == 168 && again.err.contains("invalid for state"), "nobody sits there: {again:?}");
 }
 
 #[test]

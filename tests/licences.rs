@@ -173,6 +173,24 @@ fn q21_what_was_told_counts_as_long_as_it_can_be_asked_for_or_was_said_by_somebo
     becomes(5, 9);
 }
 
+/// What could not be written down was not told, whatever was told before.
+#[test]
+fn q21_what_is_told_counts_only_once_it_is_on_disk() {
+    let mut sandbox = Sandbox::configured(&node(1, "total = 50"));
+    sandbox.set("LANAI_FAULTS", "spool.commit:1/2:fail");
+    sandbox.until("schedd", || (sandbox.run("schedd", &[]).code == 0).then_some(()));
+    let (mut total, mut kept, mut lost) = (50, 0, 0);
+    while kept < 4 || lost < 4 {
+        let next = 1 + kept + lost;
+        match sandbox.run("qmgr", &["-c", &format!("set resource nuke total={next}")]).code {
+            0 => (total, kept) = (next, kept + 1),
+            _ => lost += 1,
+        }
+        assert_eq!(told(&sandbox)["free"], total, "{kept} kept, {lost} lost");
+        assert!(next < 100, "half of them fail");
+    }
+}
+
 fn say(path: &Path, words: &str) {
     fs::write(path.with_extension("new"), words).unwrap();
     fs::rename(path.with_extension("new"), path).unwrap();
