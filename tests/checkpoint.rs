@@ -162,6 +162,22 @@ fn a_running_job_that_is_held_is_checkpointed_and_goes_on_when_it_is_released() 
     assert_eq!(sandbox.job(&id)["preempted"], serde_json::Value::Null);
 }
 
+/// As PBS, too: where nothing can be written down a job that is held goes on to its end.
+#[test]
+fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.submit(&[], COUNTER);
+    counted(&sandbox, 3);
+    sandbox.run("qhold", &[&id]).ok();
+    let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
+    counted(&sandbox, far + 10);
+    assert_eq!(sandbox.state(&id), "R");
+    fs::write(sandbox.file("go"), "").unwrap();
+    let job = sandbox.ended(&id);
+    assert_eq!((&job["Exit_status"], &job["run_count"]), (&0.into(), &1.into()), "{job}");
+    assert_eq!(begins(&sandbox), [0]);
+}
+
 #[test]
 fn a_job_that_is_deleted_meanwhile_ends_at_once_and_the_command_with_it() {
     let command = Command::new("sleep 300");

@@ -232,6 +232,13 @@ fn a_label_of_the_process_group_lets_others_go_on() {
     eprintln!("from the retry to the end of what waited for it: {} ms", from.elapsed().as_millis());
     let late = waits("done-job-sim");
     assert_eq!(sandbox.ended(&late)["Exit_status"], 0, "the last of that label has ended well");
+    let bound = sandbox.submit(&["-h", "--group", "show1"], "true\n");
+    sandbox.run("qalter", &["-W", "depend=afterok:@sim:@next", &bound]).ok();
+    assert_eq!(
+        sandbox.job(&bound)["depend"],
+        "afterok:@next",
+        "of what it is bound to later that is left which is not met"
+    );
     let circle = format!("jobs would wait in a circle: {complete} -> @comp -> {complete}");
     refused(&sandbox.run("qalter", &["--label", "comp", &complete]), 206, &circle);
     let one = sandbox.submit(&["--label", "one", "-W", "depend=afterok:@two"], "true\n");
