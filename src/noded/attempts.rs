@@ -8,7 +8,7 @@
 mod stopping;
 
 use super::adopt::{self, Found};
-use super::control::Control;
+use super::control::{Cancel, Control};
 use super::folder::{self, Folder, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
@@ -120,7 +120,7 @@ impl Attempts {
             match self.entries.get(&name) {
                 None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0)), None, false),
+                Some(_) => self.cancel(name, folder::buried(&self.site.state, name).unwrap_or_default()),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -158,9 +158,8 @@ impl Attempts {
         }
     }
 
-    /// Ends an attempt, also one that has not been seen. The mark on disk comes first. `again`: its job is to
-    /// run again.
-    pub fn cancel(&mut self, name: Name, grace: Span, signal: Option<i32>, again: bool) {
+    /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
+    pub fn cancel(&mut self, name: Name, cancel: Cancel) {
         match self.entries.get(&name).map(Entry::over) {
             Some(true) => return self.report(name),
             None if self.above(name).is_some() => {
@@ -168,7 +167,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
+        if let Err(e) = folder::bury(&self.site.state, name, cancel) {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -180,10 +179,7 @@ impl Attempts {
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
             return self.end(name, never(How::Cancelled));
         }
-        if again {
-            self.tell(name, Control::Again);
-        }
-        self.tell(name, Control::Cancel(grace, signal));
+        self.tell(name, Control::Cancel(cancel));
     }
 
     /// Hands an order on to the shepherd of an attempt that is not over.

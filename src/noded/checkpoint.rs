@@ -5,6 +5,7 @@
 //! A noded that ends takes its commands along. schedd tells the next one the same again.
 
 use super::attempts::Attempts;
+use super::control::Cancel;
 use super::folder::Name;
 use super::poller::{Poller, Source};
 use crate::model::checkpoint::folder;
@@ -19,6 +20,9 @@ use std::path::{Path, PathBuf};
 
 /// The most that is said of a failure, in characters.
 const LONGEST: usize = 500;
+
+/// How a job ends of which it is written down how far it has come.
+const CHECKPOINTED: Cancel = Cancel { grace: Span(0), signal: Some(SIGKILL), again: true };
 
 /// The commands that run.
 #[derive(Debug)]
@@ -103,7 +107,7 @@ impl Checkpoints {
                 Ok(_) if attempts.session(entry.name).is_none() => return false,
                 Ok(said) if said.status == Some(0) => {
                     // Before it comes any farther than what is written down.
-                    attempts.cancel(entry.name, Span(0), Some(SIGKILL), true);
+                    attempts.cancel(entry.name, CHECKPOINTED);
                     return false;
                 }
                 Ok(said) => {
