@@ -479,6 +479,30 @@ fn who_is_told_to_end_and_run_again_is_told_so_after_a_restart_too() {
     assert_eq!(delivered(&mut node, [1, 2]), [false, true]);
 }
 
+/// On a disk that two hosts share, where the one was lost and its job runs on.
+#[test]
+fn an_attempt_that_has_been_given_up_brings_nothing_of_its_successors_to_its_place() {
+    let (mut lost, mut next) = (Node::start(), Node::start());
+    let text = |attempt: &str| format!("echo {attempt}; while [ ! -e {attempt} ]; do sleep 0.02; done; echo {attempt}");
+    let launch = |attempt: &str| lost.script(1, &text(attempt));
+    let (mut first, second) = (launch("first"), Launch { attempt: 2, ..launch("second") });
+    first.files.remove_output = true;
+    let part = lost.path("1.o.1.part");
+    let writes = |text: &str| drop(wait_for(|| fs::read_to_string(&part).ok().filter(|found| found == text)));
+    fs::write(lost.path("1.o"), "old").unwrap();
+    lost.order(Order::Start(Box::new(first)));
+    writes("first\n");
+    next.order(Order::Start(Box::new(second)));
+    writes("second\n");
+    fs::write(lost.path("first"), "").unwrap();
+    let outcome = lost.ended(1);
+    assert!(outcome.how == How::Exited(0) && outcome.notes.concat().contains("another attempt"), "{outcome:?}");
+    assert_eq!((lost.read("1.o"), lost.read("1.o.1.part")), ("old".into(), "second\n".into()));
+    fs::write(lost.path("second"), "").unwrap();
+    assert_eq!(next.ended(1).how, How::Exited(0));
+    assert_eq!((lost.read("1.o").as_str(), lost.path("1.o.1.part").exists()), ("second\nsecond\n", false));
+}
+
 /// Where the disk has no room for an order to end, nothing of it is left to be taken for a part of the next one.
 #[test]
 fn an_order_to_end_that_finds_no_room_on_disk_says_all_the_same_whether_the_job_runs_again() {

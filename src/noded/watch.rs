@@ -5,6 +5,7 @@ mod stopping;
 
 use super::child::{Fault, Word};
 use super::control::{Cancel, Control};
+use super::delivery::Stream;
 use super::folder::{Built, Identity, Name};
 use super::limits::{self, Guard};
 use super::meter::Meter;
@@ -26,11 +27,8 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::Pid;
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 
 /// When usage is first looked at, and how often after that.
 const FIRST_SAMPLE: Span = Span::seconds(2);
@@ -54,8 +52,8 @@ pub struct Watch<'a> {
     warned: Option<i32>,
     /// What its owner should know.
     notes: Vec<String>,
-    /// Where what it writes is to be brought when it is over.
-    places: Vec<PathBuf>,
+    /// What it writes that is to be brought to its place when it is over.
+    streams: Vec<Stream>,
     /// How its first process ended, once it has.
     status: Option<End>,
     /// Why it could not start.
@@ -91,8 +89,8 @@ pub struct Watch<'a> {
 pub struct Watched {
     /// How it ended.
     pub outcome: Outcome,
-    /// Where what it has written is to be brought.
-    pub places: Vec<PathBuf>,
+    /// What it has written that is to be brought to its place.
+    pub streams: Vec<Stream>,
     /// It is to run again: what it has written is not its last word.
     pub runs_again: bool,
 }
@@ -118,7 +116,7 @@ impl<'a> Watch<'a> {
             guard: Guard::new(launch, fenced, began),
             warned: None,
             notes: Vec::new(),
-            places: Vec::new(),
+            streams: Vec::new(),
             status: None,
             fault: None,
             errors: None,
@@ -227,7 +225,7 @@ impl<'a> Watch<'a> {
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
-                    Ok(Word::Beside(place)) => self.places.push(OsString::from_vec(place.0).into()),
+                    Ok(Word::Beside(stream)) => self.streams.push(stream),
                     Ok(Word::Note(text)) => self.notes.push(text),
                     Ok(Word::Output) => self.output = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),

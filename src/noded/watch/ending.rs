@@ -128,7 +128,7 @@ impl Watch<'_> {
         };
         let runs_again = self.fate.runs_again(&how);
         let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
-        Watched { outcome, places: self.places, runs_again }
+        Watched { outcome, streams: self.streams, runs_again }
     }
 
     /// The kernel has ended it for its memory: that is why, whatever its script made of it.
