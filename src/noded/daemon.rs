@@ -284,9 +284,11 @@ impl Daemon {
     /// Has it written down how far a running job has come, and then ends the job.
     fn checkpoint(&mut self, order: &Checkpoint) {
         let name = Name { job: order.job, attempt: order.attempt, task: 0 };
-        let Some(session) = self.attempts.session(name) else { return };
+        if self.attempts.session(name).is_none() {
+            return;
+        }
         match &mut self.checkpoints {
-            Some(checkpoints) => checkpoints.begin(order, session, &mut self.poller),
+            Some(checkpoints) => checkpoints.begin(order, &mut self.poller),
             None => self.attempts.cancel(name, Cancel { again: true, ..Cancel::default() }),
         }
     }

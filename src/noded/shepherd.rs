@@ -67,22 +67,22 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
             let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
+            // What goes well is not begun again, unless it was told to end; the mark goes when the end is known.
+            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&built, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
             }
-            // What goes well is not begun again, unless it was told to end.
-            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
-            let checkpoint = checkpoint.filter(|folder| is_done && folder.exists());
-            if let Some(folder) = checkpoint {
-                say(&noded, &Word::Over(name), None, false);
-                tmpdir::remove(&folder);
-            }
             // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
                 say(&noded, &Word::Over(name), None, false);
                 tmpdir::remove(&tmpdir);
+            }
+            if let Some(folder) = checkpoint.filter(|_| is_done) {
+                // Before its disk is looked at, which may hang.
+                say(&noded, &Word::Over(name), None, false);
+                tmpdir::remove(&folder);
             }
         }
     }
