@@ -191,6 +191,25 @@ fn a_job_that_is_put_back_and_ends_well_takes_no_old_file_with_it() {
     assert_eq!(names(&sandbox.work(), "old"), Vec::<String>::new());
 }
 
+/// What lies at the place of output that did not come there is somebody else's.
+#[test]
+fn what_was_not_brought_to_its_place_removes_nothing_there() {
+    let sandbox = Sandbox::configured(&roomy());
+    let ends = |script: &str| {
+        fs::create_dir(sandbox.file("d")).unwrap();
+        let job = sandbox.ended(&sandbox.submit(&["-o", "d/out", "-e", "d/err", "-R", "oe"], script));
+        assert_eq!(job["Exit_status"], 0);
+        job["comment"].as_str().unwrap().to_string()
+    };
+    let comment = ends("echo text; mv d moved; mkdir d; echo other >d/out\n");
+    assert!(sandbox.read("d/out") == "other\n" && !comment.contains("removed"), "{comment}");
+    fs::remove_dir_all(sandbox.file("d")).unwrap();
+    let comment = ends("echo text; echo text >&2; mkdir d/out; touch d/out/full\n");
+    assert!(comment.contains("out: Is a directory; it is left in") && !comment.contains("removed"), "{comment}");
+    let part = names(&sandbox.file("d"), "out.").concat();
+    assert_eq!((sandbox.read(&format!("d/{part}")).as_str(), names(&sandbox.file("d"), "err")), ("text\n", vec![]));
+}
+
 #[test]
 fn output_is_its_owners_and_what_is_anothers_or_closed_is_written_where_it_is() {
     let Some([ann, bob]) = people("parts") else { return };

@@ -5,10 +5,11 @@
 //! confirmed, or one of a higher epoch) has its end on disk and will not start it again, and
 //! whoever does not know of the end is of a lower epoch and is not listened to.
 
+mod launches;
 mod stopping;
 
 use super::adopt::{self, Found};
-use super::control::Control;
+use super::control::{Cancel, Control};
 use super::folder::{self, Folder, Name};
 use super::hollow::Hollow;
 use super::poller::{Poller, Source};
@@ -22,7 +23,7 @@ use crate::sys::{cgroup, clock};
 use crate::wire::order::{Launch, Report, Standing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use tracing::{error, info, warn};
 
 /// Orders kept for a shepherd that does not listen yet; more are dropped.
@@ -120,7 +121,7 @@ impl Attempts {
             match self.entries.get(&name) {
                 None => drop(self.entries.insert(name, Entry::new(Standing::Ended(never(How::Cancelled))))),
                 // noded may have died between the mark and the word to the shepherd.
-                Some(_) => self.cancel(name, Span(folder::buried(&self.site.state, name).unwrap_or(0)), None, false),
+                Some(_) => self.cancel(name, folder::buried(&self.site.state, name).unwrap_or_default()),
             }
         }
         let running = self.entries.values().filter(|entry| !entry.over()).count();
@@ -158,9 +159,8 @@ impl Attempts {
         }
     }
 
-    /// Ends an attempt, also one that has not been seen. The mark on disk comes first. `again`: its job is to
-    /// run again.
-    pub fn cancel(&mut self, name: Name, grace: Span, signal: Option<i32>, again: bool) {
+    /// Ends an attempt, also one that has not been seen. The mark on disk comes first.
+    pub fn cancel(&mut self, name: Name, cancel: Cancel) {
         match self.entries.get(&name).map(Entry::over) {
             Some(true) => return self.report(name),
             None if self.above(name).is_some() => {
@@ -168,7 +168,7 @@ impl Attempts {
             }
             _ => {}
         }
-        if let Err(e) = folder::bury(&self.site.state, name, grace.0) {
+        if let Err(e) = folder::bury(&self.site.state, name, cancel) {
             error!("the cancel of attempt {name} cannot be recorded: {e}");
         }
         if let Runner::Hollow(hollow) = &mut self.runner {
@@ -180,10 +180,7 @@ impl Attempts {
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
             return self.end(name, never(How::Cancelled));
         }
-        if again {
-            self.tell(name, Control::Again);
-        }
-        self.tell(name, Control::Cancel(grace, signal));
+        self.tell(name, Control::Cancel(cancel));
     }
 
     /// Hands an order on to the shepherd of an attempt that is not over.
@@ -353,88 +350,12 @@ impl Attempts {
         kept.into_iter().flatten().for_each(|order| self.tell(name, order));
     }
 
-    /// The spawner has been killed: forks another one. What the old one was given stays in doubt
-    /// until the last of its shepherds has got its attempt's folder in place.
-    pub fn spawner_ended(&mut self, poller: &mut Poller) -> io::Result<()> {
-        self.hear(poller);
-        let Runner::Spawner(spawner, building) = &mut self.runner else { return Ok(()) };
-        warn!("the spawner, process {}, has ended: forking another", spawner.pid());
-        spawner.reap();
-        poller.remove(&spawner.ended, Source::SpawnerEnded);
-        poller.remove(&spawner.socket, Source::Spawner);
-        let old = std::mem::replace(spawner, Spawner::start(&self.site, building)?);
-        let number = poller.number();
-        poller.keep(old.socket, Source::OldSpawner(number))?;
-        poller.keep(old.builders, Source::OldBuilders(number))?;
-        self.in_doubt.insert(number, self.given());
-        self.waits = false;
-        self.watch_spawner(poller)?;
-        self.send(poller);
-        Ok(())
-    }
-
-    /// What the spawner was given and nothing has been heard of since.
-    fn given(&self) -> Vec<Name> {
-        let elsewhere: BTreeSet<Name> = self.in_doubt.values().flatten().chain(&self.unsent).copied().collect();
-        let unheard = self.entries.iter().filter(|(_, entry)| entry.launch.is_some());
-        unheard.map(|(&name, _)| name).filter(|name| !elsewhere.contains(name)).collect()
-    }
-
-    /// No launch of a spawner that was killed is on its way any more. Those without a folder never
-    /// began, and only now is it safe to give them to another one: an attempt that has begun may be
-    /// over, confirmed and forgotten before a second shepherd of it gets to look for its folder.
-    pub fn settle(&mut self, number: u64, poller: &mut Poller) {
-        poller.forget(Source::OldBuilders(number));
-        self.hear_old(Source::OldSpawner(number), poller);
-        for name in self.in_doubt.remove(&number).unwrap_or_default() {
-            match Folder::of(&self.site.state, name).exists() {
-                true => self.examine(name, poller),
-                false => {
-                    self.unwatch(name, poller);
-                    self.unsent.push_back(name);
-                }
-            }
-        }
-        // It may have been killed between a fork and the word of it.
-        self.examine_unwatched(poller);
-        self.send(poller);
-    }
-
     /// Looks at those whose end nobody would tell.
     fn examine_unwatched(&mut self, poller: &mut Poller) {
         let unwatched = self.entries.iter().filter(|(_, entry)| !entry.over() && entry.watched.is_none());
         let begun = |name: &Name| Folder::of(&self.site.state, *name).exists();
         let names: Vec<Name> = unwatched.map(|(&name, _)| name).filter(begun).collect();
         names.into_iter().for_each(|name| self.examine(name, poller));
-    }
-
-    fn watch_spawner(&self, poller: &mut Poller) -> io::Result<()> {
-        let Runner::Spawner(spawner, _) = &self.runner else { return Ok(()) };
-        poller.add(&spawner.socket, Source::Spawner)?;
-        poller.add(&spawner.ended, Source::SpawnerEnded)
-    }
-
-    /// Gives the spawner what it has room for.
-    fn send(&mut self, poller: &mut Poller) {
-        let mut failed = Vec::new();
-        let Runner::Spawner(spawner, _) = &self.runner else { return };
-        while let Some(&name) = self.unsent.front() {
-            let Some(launch) = self.entries.get(&name).and_then(|entry| entry.launch.as_ref()) else {
-                self.unsent.pop_front();
-                continue;
-            };
-            match spawner.send(name, launch) {
-                Ok(()) => {}
-                Err(e) if later(&e) => break,
-                Err(e) => failed.push((name, format!("spawner: {e}"))),
-            }
-            self.unsent.pop_front();
-        }
-        if self.waits == self.unsent.is_empty() {
-            self.waits = !self.waits;
-            poller.want_write(spawner.socket.as_fd(), Source::Spawner, self.waits);
-        }
-        failed.into_iter().for_each(|(name, why)| self.end(name, never(How::NodeFault(why))));
     }
 
     // ------------------------------------------------------------------------------- time
@@ -532,13 +453,6 @@ impl Attempts {
         let known = self.entries.range(name..=highest).next_back()?;
         Some(known.0.attempt).filter(|&attempt| attempt > name.attempt)
     }
-}
-
-/// The spawner is full, or gone, which is noticed elsewhere.
-fn later(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, WouldBlock};
-    matches!(error.kind(), WouldBlock | BrokenPipe | ConnectionReset | NotConnected)
-        || error.raw_os_error() == Some(nix::libc::ENOBUFS)
 }
 
 /// Whether an order can be carried out without stepping outside the folders meant for it.

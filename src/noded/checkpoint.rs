@@ -5,9 +5,12 @@
 //! A noded that ends takes its commands along. schedd tells the next one the same again.
 
 use super::attempts::Attempts;
+use super::chore::Chore;
+use super::control::Cancel;
 use super::folder::Name;
 use super::poller::{Poller, Source};
 use crate::model::checkpoint::folder;
+use crate::model::hook::Said;
 use crate::model::text::shortened;
 use crate::model::time::Span;
 use crate::sys::call::{Call, Called};
@@ -19,6 +22,9 @@ use std::path::{Path, PathBuf};
 
 /// The most that is said of a failure, in characters.
 const LONGEST: usize = 500;
+
+/// How a job ends of which it is written down how far it has come.
+const CHECKPOINTED: Cancel = Cancel { grace: Span(0), signal: Some(SIGKILL), again: true };
 
 /// The commands that run.
 #[derive(Debug)]
@@ -34,13 +40,55 @@ pub struct Checkpoints {
 #[derive(Debug)]
 struct Entry {
     name: Name,
-    called: Called,
+    order: Checkpoint,
+    folder: PathBuf,
+    stage: Stage,
     until: Span,
     /// It was given up: what it says does not matter.
     is_late: bool,
-    timeout: Span,
     /// Where the poller says that there is something to hear.
     sources: Vec<Source>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+enum Stage {
+    /// The folder is being made: it may be on a disk that hangs.
+    Folder(Chore),
+    Called(Called),
+}
+
+/// What came of a stage that is over.
+enum Heard {
+    /// The folder is there.
+    Folder,
+    /// It is written down how far the job has come.
+    Written,
+    Failed(String),
+}
+
+impl Stage {
+    fn hear(&mut self) -> Option<Heard> {
+        match self {
+            Stage::Folder(chore) => Some(chore.hear()?.map_or_else(Heard::Failed, |()| Heard::Folder)),
+            Stage::Called(called) => {
+                let failure = match called.hear()? {
+                    Ok(Said { status: Some(0), .. }) => return Some(Heard::Written),
+                    Ok(Said { status: Some(status), .. }) => format!("it ended with status {status}"),
+                    Ok(_) => "a signal ended it".into(),
+                    Err(error) => error.to_string(),
+                };
+                Some(Heard::Failed(called.blame(failure)))
+            }
+        }
+    }
+
+    fn kill(&self) {
+        match self {
+            Stage::Folder(chore) => chore.kill(),
+            Stage::Called(called) => called.kill(),
+        }
+    }
 }
 
 impl Checkpoints {
@@ -49,8 +97,8 @@ impl Checkpoints {
         Checkpoints { state, uid, entries: Vec::new(), said: Vec::new() }
     }
 
-    /// Runs the command for a job in this session, unless it runs already.
-    pub fn begin(&mut self, order: &Checkpoint, session: u32, poller: &mut Poller) {
+    /// Runs the command for a job, unless it runs already.
+    pub fn begin(&mut self, order: &Checkpoint, poller: &mut Poller) {
         let name = Name { job: order.job, attempt: order.attempt, task: 0 };
         match self.entries.iter().find(|entry| entry.name == name) {
             // Whoever asks again has not heard it.
@@ -59,11 +107,10 @@ impl Checkpoints {
             None => {}
         }
         let folder = folder(&self.state, &order.folders, &order.full_id);
-        let begun = self.prepare(&folder, order).and_then(|()| call(order, session, &folder, poller));
-        match begun {
-            Ok((called, sources)) => {
-                let until = Span(clock::monotonic().0.saturating_add(order.timeout.0));
-                self.entries.push(Entry { name, called, until, is_late: false, timeout: order.timeout, sources });
+        match self.prepare(&folder, order, poller) {
+            Ok((stage, sources)) => {
+                let (until, order) = (Span(clock::monotonic().0.saturating_add(order.timeout.0)), order.clone());
+                self.entries.push(Entry { name, order, folder, stage, until, is_late: false, sources });
             }
             Err(error) => self.fail(name, &error.to_string()),
         }
@@ -73,7 +120,7 @@ impl Checkpoints {
     pub fn give_up(&mut self, name: Name) {
         for entry in self.entries.iter_mut().filter(|entry| entry.name == name) {
             entry.is_late = true;
-            entry.called.kill();
+            entry.stage.kill();
         }
     }
 
@@ -86,7 +133,7 @@ impl Checkpoints {
     pub fn keep_time(&mut self, now: Span) {
         for entry in self.entries.iter_mut().filter(|entry| entry.until <= now && !entry.is_late) {
             entry.is_late = true;
-            entry.called.kill();
+            entry.stage.kill();
             tracing::warn!("attempt {} is not checkpointed in time", entry.name);
             self.said.push(late(entry));
         }
@@ -94,27 +141,27 @@ impl Checkpoints {
 
     /// Takes in what they say: jobs that are checkpointed end.
     pub fn hear(&mut self, attempts: &mut Attempts, poller: &mut Poller) {
-        let mut failures = Vec::new();
-        self.entries.retain_mut(|entry| {
-            let Some(heard) = entry.called.hear() else { return true };
-            entry.sources.drain(..).for_each(|source| poller.overlook(source));
-            let failure = match heard {
-                _ if entry.is_late => return false,
-                Ok(_) if attempts.session(entry.name).is_none() => return false,
-                Ok(said) if said.status == Some(0) => {
-                    // Before it comes any farther than what is written down.
-                    attempts.cancel(entry.name, Span(0), Some(SIGKILL), true);
-                    return false;
-                }
-                Ok(said) => {
-                    said.status.map_or("a signal ended it".into(), |status| format!("it ended with status {status}"))
-                }
-                Err(error) => error.to_string(),
+        for mut entry in std::mem::take(&mut self.entries) {
+            let Some(heard) = entry.stage.hear() else {
+                self.entries.push(entry);
+                continue;
             };
-            failures.push((entry.name, entry.called.blame(failure)));
-            false
-        });
-        failures.iter().for_each(|(name, why)| self.fail(*name, why));
+            entry.sources.drain(..).for_each(|source| poller.overlook(source));
+            let Some(session) = attempts.session(entry.name).filter(|_| !entry.is_late) else { continue };
+            match heard {
+                Heard::Folder => self.call(entry, session, poller),
+                // Before it comes any farther than what is written down.
+                Heard::Written => attempts.cancel(entry.name, CHECKPOINTED),
+                Heard::Failed(why) => self.fail(entry.name, &why),
+            }
+        }
+    }
+
+    fn call(&mut self, entry: Entry, session: u32, poller: &mut Poller) {
+        match call(&entry.order, session, &entry.folder, poller) {
+            Ok((called, sources)) => self.entries.push(Entry { stage: Stage::Called(called), sources, ..entry }),
+            Err(error) => self.fail(entry.name, &error.to_string()),
+        }
     }
 
     /// What schedd is to be told, since the last call.
@@ -127,17 +174,24 @@ impl Checkpoints {
         self.said.push(failed(name, why));
     }
 
-    /// A folder that the owner of the job may read. It is ours: what the command writes there goes nowhere else,
-    /// whatever links the owner would like to have there.
-    fn prepare(&self, folder: &Path, order: &Checkpoint) -> io::Result<()> {
+    /// Begins to make a folder that the owner of the job may read. It is ours: what the command writes there goes
+    /// nowhere else, whatever links the owner would like to have there.
+    fn prepare(&self, folder: &Path, order: &Checkpoint, poller: &mut Poller) -> io::Result<(Stage, Vec<Source>)> {
         let readers = Some(order.owner.gid).filter(|_| order.owner.uid != self.uid);
-        filesystem::make_own(folder, readers).map_err(|e| io::Error::other(format!("{}: {e}", folder.display())))
+        let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
+        let chore = Chore::begin(|| filesystem::make_own(folder, readers).map_err(named))?;
+        let sources = poller.add_all([chore.watched()].into_iter(), Source::Checkpoint);
+        let sources = sources.inspect_err(|_| chore.kill())?;
+        Ok((Stage::Folder(chore), sources))
     }
 }
 
 fn late(entry: &Entry) -> Report {
-    let why = format!("it took longer than {} s", entry.timeout.as_seconds());
-    failed(entry.name, &entry.called.blame(why))
+    let why = match &entry.stage {
+        Stage::Folder(_) => format!("{} could not be made in time", entry.folder.display()),
+        Stage::Called(called) => called.blame(format!("it took longer than {} s", entry.order.timeout.as_seconds())),
+    };
+    failed(entry.name, &why)
 }
 
 fn failed(name: Name, why: &str) -> Report {

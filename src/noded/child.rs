@@ -4,10 +4,11 @@
 //! only after the process has become the owner: a path that leads into somebody else's files then
 //! opens nothing. What fails is told to the shepherd over a socket that a successful exec closes.
 
+use super::delivery::{self, Stream};
 use super::environment::{self, Environment};
+use super::limits;
 use super::program::Program;
 use super::shepherd::UMASK;
-use super::{delivery, limits};
 use crate::model::job::Join;
 use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
@@ -25,7 +26,7 @@ use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The most that is said of one stream, in characters.
@@ -63,8 +64,8 @@ pub enum Word {
     Output,
     /// About to exec; comes with the job's standard error.
     Ready,
-    /// A stream is written beside this place, and is to be brought there when the job is over.
-    Beside(Text),
+    /// A stream is written beside its place, and is to be brought there when the job is over.
+    Beside(Stream),
     /// Something its owner should know, though it goes on.
     Note(String),
     /// It cannot.
@@ -179,7 +180,7 @@ fn bind(processors: &[u16]) -> io::Result<()> {
 
 fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
     let launch = plan.launch;
-    let streams = Streams { plan, start };
+    let mut streams = Streams { plan, start, begun: Vec::new() };
     // Errors first, so that what fails from here on can be read there.
     let errors = match launch.join {
         Join::Output => None,
@@ -205,22 +206,24 @@ fn open_outputs(plan: &Plan, start: BorrowedFd) -> Result<(), Fault> {
 struct Streams<'a> {
     plan: &'a Plan<'a>,
     start: BorrowedFd<'a>,
+    /// Those that are written beside their places.
+    begun: Vec<Stream>,
 }
 
 impl Streams<'_> {
     /// Opens one; where that fails by the owner's fault, its namesake in the home folder, which is
     /// said: a path mistyped must not cost what the job computes.
-    fn open(&self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
+    fn open(&mut self, what: &str, path: &Text, letter: char) -> Result<File, Fault> {
         let (launch, home) = (self.plan.launch, &self.plan.account.home);
         let (ending, direct) = match letter {
             'o' => ("OU", launch.files.direct_output),
             _ => ("ER", launch.files.direct_error),
         };
         let path = delivery::place(&path.0, home, &launch.full_id, ending);
-        let fault = match delivery::open(&path, launch, direct) {
+        let fault = match delivery::open(&path, launch, direct, &self.begun) {
             Ok(opened) => {
-                let place = opened.place.map(|place| Text(place.into_os_string().into_vec()));
-                place.map_or(Ok(()), |place| self.say(&Word::Beside(place)))?;
+                opened.stream.clone().map_or(Ok(()), |stream| self.say(&Word::Beside(stream)))?;
+                self.begun.extend(opened.stream);
                 return Ok(opened.file);
             }
             Err(errno) => Fault::of(what, &path, errno),

@@ -7,11 +7,8 @@ use crate::model::time::Span;
 /// An order to a shepherd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// TERM, then KILL after this grace; or first another signal.
-    Cancel(Span, Option<i32>),
-    /// The cancel that comes next is no end of its job, which is to run again. An order of its own, so that a
-    /// shepherd of an earlier version heeds the cancel.
-    Again,
+    /// Come to an end.
+    Cancel(Cancel),
     /// Send this signal.
     Signal(i32),
     /// New limits on its time.
@@ -31,13 +28,53 @@ pub enum Control {
     },
 }
 
+/// How an attempt is to end, and what for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cancel {
+    /// How long it may take before KILL.
+    pub grace: Span,
+    /// What it is told first instead of TERM, if it knows what to do then.
+    pub signal: Option<i32>,
+    /// Whether that is no end of its job, which is to run again.
+    pub again: bool,
+}
+
+/// In the value that comes with a bare signal: its job is to run again. Below it stands the signal.
+const AGAIN: i32 = 1 << 8;
+
+impl Cancel {
+    /// `10000`, `10000 10`, `+10000 10`. The sign says that its job is to run again; a shepherd of an earlier
+    /// version, which does not know of that, reads the same number.
+    pub fn words(self) -> String {
+        let sign = if self.again { "+" } else { "" };
+        let signal = self.signal.map_or(String::new(), |signal| format!(" {signal}"));
+        format!("{sign}{}{signal}", self.grace.0)
+    }
+
+    /// Reads those words.
+    pub fn parse(words: &str) -> Option<Cancel> {
+        let (grace, signal) = words.split_once(' ').map_or((words, None), |(grace, signal)| (grace, Some(signal)));
+        let signal = signal.map(str::parse).transpose().ok()?;
+        Some(Cancel { grace: Span(grace.parse().ok()?), signal, again: grace.starts_with('+') })
+    }
+
+    /// What of it can come with a bare signal: all but the grace.
+    pub fn value(self) -> i32 {
+        self.signal.unwrap_or(0) & (AGAIN - 1) | if self.again { AGAIN } else { 0 }
+    }
+
+    /// What came with a bare signal, with this grace. A noded of an earlier version sends nothing with it.
+    pub fn of_value(value: i32, grace: Span) -> Cancel {
+        let signal = Some(value & (AGAIN - 1)).filter(|signal| *signal > 0);
+        Cancel { grace, signal, again: value & AGAIN != 0 }
+    }
+}
+
 impl Control {
     /// The line.
     pub fn line(&self) -> String {
         match self {
-            Control::Cancel(grace, None) => format!("cancel {}", grace.0),
-            Control::Cancel(grace, Some(signal)) => format!("cancel {} {signal}", grace.0),
-            Control::Again => "again next".to_string(),
+            Control::Cancel(cancel) => format!("cancel {}", cancel.words()),
             Control::Signal(number) => format!("signal {number}"),
             Control::Suspend => "suspend all".to_string(),
             Control::Resume(cpus) => format!("resume {}", words(cpus)),
@@ -58,11 +95,7 @@ impl Control {
     /// Reads a line; None for one of a version to come.
     pub fn parse(line: &str) -> Option<Control> {
         match line.split_once(' ')? {
-            ("cancel", words) => match words.split_once(' ') {
-                None => Some(Control::Cancel(Span(words.parse().ok()?), None)),
-                Some((grace, signal)) => Some(Control::Cancel(Span(grace.parse().ok()?), Some(signal.parse().ok()?))),
-            },
-            ("again", "next") => Some(Control::Again),
+            ("cancel", words) => Cancel::parse(words).map(Control::Cancel),
             ("suspend", "all") => Some(Control::Suspend),
             ("resume", cpus) => parse_words(cpus).map(Control::Resume),
             ("signal", number) => Some(Control::Signal(number.parse().ok()?)),
@@ -120,9 +153,10 @@ mod tests {
     #[test]
     fn an_order_survives_its_line() {
         for order in [
-            Control::Cancel(Span(10_000), None),
-            Control::Cancel(Span(10_000), Some(2)),
-            Control::Again,
+            Control::Cancel(Cancel { grace: Span(10_000), ..Cancel::default() }),
+            Control::Cancel(Cancel { signal: Some(2), ..Cancel::default() }),
+            Control::Cancel(Cancel { again: true, ..Cancel::default() }),
+            Control::Cancel(Cancel { grace: Span(7), signal: Some(10), again: true }),
             Control::Signal(10),
             Control::Suspend,
             Control::Resume(vec![]),
@@ -143,6 +177,8 @@ mod tests {
             "",
             "cancel",
             "cancel x",
+            "cancel 5 x",
+            "cancel +",
             "suspend",
             "suspend me",
             "resume",
@@ -157,5 +193,20 @@ mod tests {
         ] {
             assert_eq!(Control::parse(junk), None, "{junk}");
         }
+    }
+
+    #[test]
+    fn an_earlier_version_reads_the_same_grace() {
+        let cancel = Cancel { grace: Span(10_000), signal: None, again: true };
+        assert_eq!((cancel.words().as_str(), cancel.words().parse()), ("+10000", Ok(10_000)));
+    }
+
+    #[test]
+    fn all_but_the_grace_comes_with_a_bare_signal() {
+        for (signal, again) in [(None, false), (Some(9), true), (Some(64), false), (None, true)] {
+            let cancel = Cancel { grace: Span(5), signal, again };
+            assert_eq!(Cancel::of_value(cancel.value(), Span(5)), cancel);
+        }
+        assert_eq!(Cancel::of_value(0, Span(5)), Cancel { grace: Span(5), ..Cancel::default() }, "as from kill(1)");
     }
 }

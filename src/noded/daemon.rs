@@ -4,7 +4,7 @@ use super::args::Args;
 use super::askers::Askers;
 use super::attempts::Attempts;
 use super::checkpoint::Checkpoints;
-use super::control::Control;
+use super::control::{Cancel, Control};
 use super::folder::Name;
 use super::gauge::{self, Gauge, Measured};
 use super::gpus;
@@ -253,7 +253,7 @@ impl Daemon {
             Order::Cancel { job, attempt, task, grace, signal, again } => {
                 let name = Name { job, attempt, task };
                 self.checkpoints.iter_mut().for_each(|checkpoints| checkpoints.give_up(name));
-                attempts.cancel(name, grace, signal, again);
+                attempts.cancel(name, Cancel { grace, signal, again });
             }
             Order::Checkpoint(order) => self.checkpoint(&order),
             Order::Signal { job, attempt, task, signal } => {
@@ -284,10 +284,12 @@ impl Daemon {
     /// Has it written down how far a running job has come, and then ends the job.
     fn checkpoint(&mut self, order: &Checkpoint) {
         let name = Name { job: order.job, attempt: order.attempt, task: 0 };
-        let Some(session) = self.attempts.session(name) else { return };
+        if self.attempts.session(name).is_none() {
+            return;
+        }
         match &mut self.checkpoints {
-            Some(checkpoints) => checkpoints.begin(order, session, &mut self.poller),
-            None => self.attempts.cancel(name, Span(0), None, true),
+            Some(checkpoints) => checkpoints.begin(order, &mut self.poller),
+            None => self.attempts.cancel(name, Cancel { again: true, ..Cancel::default() }),
         }
     }
 

@@ -5,13 +5,19 @@
 //! takes its place in one step at the end. What was there before stays until then. Of jobs that are
 //! to write the same file each writes its own, and who ends last has it.
 //!
+//! Each attempt of a job makes a file of its own and takes the name from the one before it, which may
+//! run on unseen on another host of a shared disk: that one has lost its file then, and brings nothing
+//! to the place.
+//!
 //! All of this runs as the owner.
 
+use crate::model::text::Text;
 use crate::wire::order::Launch;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::unistd::{AccessFlags, eaccess, geteuid};
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -27,21 +33,51 @@ const MOST_LINKS: usize = 40;
 pub struct Opened {
     /// Its file.
     pub file: File,
-    /// Where that is to be brought when the job is over; None if it is there.
-    pub place: Option<PathBuf>,
+    /// What is to be brought to its place when the job is over; None if it is there.
+    pub stream: Option<Stream>,
 }
 
-/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start.
-pub fn open(path: &Path, launch: &Launch, direct: bool) -> Result<Opened, Errno> {
+/// A stream that is written beside its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    place: Text,
+    /// Device and inode of its file: whoever has its name by now.
+    file: (u64, u64),
+}
+
+impl Stream {
+    fn new(place: &Path, file: &File) -> io::Result<Stream> {
+        let found = file.metadata()?;
+        Ok(Stream { place: Text(place.as_os_str().as_bytes().to_vec()), file: (found.dev(), found.ino()) })
+    }
+
+    /// Where it is to be in the end.
+    pub fn place(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.place.0))
+    }
+
+    /// Whether it is there.
+    pub fn is_at_place(&self) -> bool {
+        fs::symlink_metadata(self.place()).is_ok_and(|found| self.is(&found))
+    }
+
+    fn is(&self, found: &Metadata) -> bool {
+        self.file == (found.dev(), found.ino())
+    }
+}
+
+/// Opens a stream of a process that is to be at `path` in the end; `direct`: from the start. `begun`: what
+/// the process has open already.
+pub fn open(path: &Path, launch: &Launch, direct: bool, begun: &[Stream]) -> Result<Opened, Errno> {
     let is_script = launch.place.task == 0;
-    let begun = match is_script {
+    let opened = match is_script {
         true if direct => None,
-        true => begin(path, launch),
+        true => begin(path, launch, begun),
         false => join_in(path, launch),
     };
-    match begun {
+    match opened {
         Some(opened) => Ok(opened),
-        None => Ok(Opened { file: open_at_place(path, is_script)?, place: None }),
+        None => Ok(Opened { file: open_at_place(path, is_script)?, stream: None }),
     }
 }
 
@@ -52,10 +88,18 @@ pub fn open_at_place(path: &Path, anew: bool) -> Result<File, Errno> {
 
 /// Brings a stream to its place; an error says what is left where. What is no longer beside its place has been
 /// brought there with the other stream, or removed by somebody who may; unless the folder is gone with it.
-pub fn deliver(place: &Path, launch: &Launch) -> Result<(), String> {
+pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
+    let place = stream.place();
     let Some(part) = beside(place, launch) else { return Ok(()) };
-    match fs::rename(&part, place).map_err(errno) {
-        Ok(()) => Ok(()),
+    let brought = fs::symlink_metadata(&part).and_then(|found| match stream.is(&found) {
+        true => fs::rename(&part, place).map(|()| true),
+        false => Ok(stream.is_at_place()),
+    });
+    match brought.map_err(errno) {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            Err(format!("{}: not brought there: {} is another attempt's by now", place.display(), part.display()))
+        }
         Err(Errno::ENOENT) if place.parent().is_some_and(Path::is_dir) => Ok(()),
         Err(e) => Err(format!("{}: {}; it is left in {}", place.display(), e.desc(), part.display())),
     }
@@ -64,16 +108,20 @@ pub fn deliver(place: &Path, launch: &Launch) -> Result<(), String> {
 /// The file that a script's stream is written to until the job is over. None if it must be written at
 /// its place: what is there is no plain file, or could not be replaced without somebody noticing, or
 /// nothing can be made beside it.
-fn begin(path: &Path, launch: &Launch) -> Option<Opened> {
+fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = end_of_links(path)?;
+    let part = beside(&place, launch)?;
+    if let Some(stream) = begun.iter().find(|stream| stream.place() == place) {
+        let file = left_beside(&part).filter(|file| file.metadata().is_ok_and(|found| stream.is(&found)))?;
+        return Some(Opened { file, stream: Some(stream.clone()) });
+    }
     let old = match fs::symlink_metadata(&place) {
         Ok(found) if is_replaceable(&found, &place) => Some(found),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         _ => return None,
     };
-    let part = beside(&place, launch)?;
-    let file = match appending(File::options().create_new(true).mode(0o666), 0, &part) {
-        Err(Errno::EEXIST) => left_beside(&part).filter(|file| file.set_len(0).is_ok()),
+    let file = match make(&part) {
+        Err(Errno::EEXIST) => take_name(&part, launch),
         made => made.ok(),
     }?;
     if let Some(old) = old {
@@ -81,14 +129,30 @@ fn begin(path: &Path, launch: &Launch) -> Option<Opened> {
         let _ = fchown(&file, None, Some(old.gid()));
         file.set_permissions(old.permissions()).ok()?;
     }
-    Some(Opened { file, place: Some(place) })
+    let stream = Stream::new(&place, &file).ok()?;
+    Some(Opened { file, stream: Some(stream) })
+}
+
+fn make(part: &Path) -> Result<File, Errno> {
+    appending(File::options().create_new(true).mode(0o666), 0, part)
+}
+
+/// A new file in the place of the one that an attempt before this one has left. It is there before that one goes,
+/// so that no disk gives it the same inode.
+fn take_name(part: &Path, launch: &Launch) -> Option<File> {
+    left_beside(part)?;
+    let mut own = part.as_os_str().to_os_string();
+    own.push(format!(".{}", launch.attempt));
+    let file = make(Path::new(&own)).ok()?;
+    fs::rename(&own, part).inspect_err(|_| drop(fs::remove_file(&own))).ok()?;
+    Some(file)
 }
 
 /// The file that the script's stream is written to at this moment, for a task to add to. Where its host
 /// does not share the script's files there is none, and nobody would bring it to its place.
 fn join_in(path: &Path, launch: &Launch) -> Option<Opened> {
     let file = left_beside(&beside(&end_of_links(path)?, launch)?)?;
-    Some(Opened { file, place: None })
+    Some(Opened { file, stream: None })
 }
 
 fn is_replaceable(found: &Metadata, place: &Path) -> bool {
@@ -195,14 +259,14 @@ mod tests {
         }
 
         /// Opens a stream, says this there, and tells where it is to be brought.
-        fn write(&self, name: &str, text: &str) -> Option<PathBuf> {
+        fn write(&self, name: &str, text: &str) -> Option<Stream> {
             self.write_as(&self.launch, name, text)
         }
 
-        fn write_as(&self, launch: &Launch, name: &str, text: &str) -> Option<PathBuf> {
-            let mut opened = open(&self.path(name), launch, false).unwrap();
+        fn write_as(&self, launch: &Launch, name: &str, text: &str) -> Option<Stream> {
+            let mut opened = open(&self.path(name), launch, false, &[]).unwrap();
             opened.file.write_all(text.as_bytes()).unwrap();
-            opened.place
+            opened.stream
         }
     }
 
@@ -210,9 +274,11 @@ mod tests {
     fn a_stream_is_beside_its_place_until_it_is_brought_there() {
         let at = Writing::of(JobId::job(12));
         let place = at.write("job.o12", "new").unwrap();
-        assert_eq!((at.names(), &place), (vec!["job.o12.part".to_string()], &at.path("job.o12")));
+        assert_eq!((at.names(), place.place()), (vec!["job.o12.part".to_string()], &*at.path("job.o12")));
+        assert!(!place.is_at_place());
         assert_eq!(deliver(&place, &at.launch), Ok(()));
         assert_eq!((at.names(), at.read("job.o12")), (vec!["job.o12".to_string()], Some("new".into())));
+        assert!(place.is_at_place());
         assert_eq!(deliver(&place, &at.launch), Ok(()), "once more");
     }
 
@@ -245,9 +311,9 @@ mod tests {
         let at = Writing::of(JobId::job(12));
         let other = Launch { job: JobId::job(13), ..launch() };
         let place = at.write("log", "12").unwrap();
-        at.write_as(&other, "log", "13").unwrap();
+        let others = at.write_as(&other, "log", "13").unwrap();
         assert_eq!((at.read("log.12.part"), at.read("log.13.part")), (Some("12".into()), Some("13".into())));
-        deliver(&place, &other).unwrap();
+        deliver(&others, &other).unwrap();
         assert_eq!(at.read("log"), Some("13".into()));
         deliver(&place, &at.launch).unwrap();
         assert_eq!((at.names(), at.read("log")), (vec!["log".to_string()], Some("12".into())));
@@ -256,11 +322,13 @@ mod tests {
     #[test]
     fn both_streams_of_a_job_may_have_one_file() {
         let at = Writing::of(JobId::job(12));
-        let [mut errors, mut output] = [0; 2].map(|_| open(&at.path("log"), &at.launch, false).unwrap());
+        let mut errors = open(&at.path("log"), &at.launch, false, &[]).unwrap();
+        let begun = errors.stream.clone().unwrap();
+        let mut output = open(&at.path("log"), &at.launch, false, &[begun]).unwrap();
         errors.file.write_all(b"e").unwrap();
         output.file.write_all(b"o").unwrap();
         errors.file.write_all(b"e").unwrap();
-        for place in [errors.place, output.place] {
+        for place in [errors.stream, output.stream] {
             assert_eq!(deliver(&place.unwrap(), &at.launch), Ok(()));
         }
         assert_eq!(at.read("log"), Some("eoe".into()));
@@ -289,7 +357,20 @@ mod tests {
         let at = Writing::of(JobId::job(12));
         at.write("log", "the first attempt").unwrap();
         at.write("log", "second").unwrap();
-        assert_eq!(at.read("log.12.part"), Some("second".into()));
+        assert_eq!((at.names(), at.read("log.12.part")), (vec!["log.12.part".to_string()], Some("second".into())));
+    }
+
+    #[test]
+    fn an_attempt_that_runs_on_unseen_writes_and_brings_nothing_of_the_next_one() {
+        let at = Writing::of(JobId::job(12));
+        let mut unseen = open(&at.path("log"), &at.launch, false, &[]).unwrap();
+        let next = at.write_as(&Launch { attempt: 2, ..at.launch.clone() }, "log", "next").unwrap();
+        unseen.file.write_all(b"unseen").unwrap();
+        let told = deliver(&unseen.stream.unwrap(), &at.launch).unwrap_err();
+        assert!(told.contains("log: not brought there: ") && told.contains("log.12.part is another"), "{told}");
+        assert_eq!((at.names(), at.read("log.12.part")), (vec!["log.12.part".to_string()], Some("next".into())));
+        assert_eq!(deliver(&next, &at.launch), Ok(()));
+        assert_eq!((at.names(), at.read("log")), (vec!["log".to_string()], Some("next".into())));
     }
 
     #[test]
@@ -305,24 +386,24 @@ mod tests {
         assert_eq!((at.read("link"), at.read("d/log")), (Some("new".into()), Some("new".into())));
         assert_eq!((at.names().len(), fs::read_link(at.path("link")).unwrap()), (2, PathBuf::from("d/to")));
         symlink("not/yet", at.path("dangling")).unwrap();
-        assert!(open(&at.path("dangling"), &at.launch, false).is_err_and(|e| e == Errno::ENOENT));
+        assert!(open(&at.path("dangling"), &at.launch, false, &[]).is_err_and(|e| e == Errno::ENOENT));
         fs::create_dir(at.path("not")).unwrap();
-        assert_eq!(at.write("dangling", "").unwrap(), at.path("not/yet"));
+        assert_eq!(at.write("dangling", "").unwrap().place(), at.path("not/yet"));
     }
 
     #[test]
     fn what_cannot_be_replaced_unseen_is_written_where_it_is() {
         let at = Writing::of(JobId::job(12));
-        assert!(open(Path::new("/dev/null"), &at.launch, false).unwrap().place.is_none());
+        assert!(open(Path::new("/dev/null"), &at.launch, false, &[]).unwrap().stream.is_none());
         nix::unistd::mkfifo(&at.path("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(open(&at.path("fifo"), &at.launch, false).unwrap_err(), Errno::ENXIO);
+        assert_eq!(open(&at.path("fifo"), &at.launch, false, &[]).unwrap_err(), Errno::ENXIO);
         fs::write(at.path("one"), "old").unwrap();
         fs::hard_link(at.path("one"), at.path("two")).unwrap();
         assert_eq!(at.write("one", "x"), None);
         assert_eq!(at.read("two"), Some("x".into()));
         assert_eq!(at.names(), ["fifo", "one", "two"]);
-        let direct = open(&at.path("direct"), &at.launch, true).unwrap();
-        assert!(direct.place.is_none() && at.path("direct").exists());
+        let direct = open(&at.path("direct"), &at.launch, true, &[]).unwrap();
+        assert!(direct.stream.is_none() && at.path("direct").exists());
     }
 
     #[test]
@@ -357,7 +438,7 @@ mod tests {
         let place = at.write("log", "text").unwrap();
         fs::create_dir(at.path("log")).unwrap();
         let said = deliver(&place, &at.launch).unwrap_err();
-        let (place, part) = (place.display(), at.path("log.12.part"));
+        let (place, part) = (place.place().display(), at.path("log.12.part"));
         assert_eq!(said, format!("{place}: Is a directory; it is left in {}", part.display()));
         assert_eq!(at.read("log.12.part"), Some("text".into()));
     }

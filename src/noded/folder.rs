@@ -8,7 +8,7 @@
 //!     orders     one per line, from noded to the shepherd, which SIGUSR1 tells to look; made when needed
 //!     terminal   for an interactive job: a socket at which its shepherd listens
 //!     usage      what a longer job has used so far, rewritten now and then
-//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; holds the grace in milliseconds
+//! <state>/tombstones/<job>.<attempt>     this attempt was cancelled; says how, as the order did
 //! ```
 //!
 //! Few files, because making and removing them is what a short job costs most. The record has its
@@ -18,7 +18,7 @@
 //! The folder appears under its final name in one step, complete, before the job is forked. Who
 //! finds it there already has been overtaken and leaves: that is why no attempt runs twice.
 
-use super::control::Control;
+use super::control::{Cancel, Control};
 use crate::model::job::{Attempt, JobId, NotAJob, Outcome, TaskNumber, Usage};
 use crate::model::text::Text;
 use crate::sys::{fault, process, procfs};
@@ -242,7 +242,7 @@ impl Folder {
     }
 
     /// Hands the shepherd one order; an error when it no longer listens. A cancel for which the disk
-    /// has no room is sent as a bare signal.
+    /// has no room is sent as a bare signal, which has room for all but its grace.
     pub fn order(&self, order: &Control) -> io::Result<()> {
         let identity = self.identity()?;
         let shepherd = process::pidfd(Pid::from_raw(identity.pid))?;
@@ -251,7 +251,7 @@ impl Folder {
         }
         match (self.append(order), order) {
             (Ok(()), _) => process::send_to(&shepherd, Signal::SIGUSR1),
-            (Err(_), Control::Cancel(..)) => process::send_to(&shepherd, Signal::SIGUSR2),
+            (Err(_), Control::Cancel(cancel)) => process::send_value_to(&shepherd, Signal::SIGUSR2, cancel.value()),
             (Err(e), _) => Err(e),
         }
     }
@@ -400,16 +400,20 @@ impl Built {
     }
 }
 
-/// Marks an attempt as cancelled.
-pub fn bury(state: &Path, name: Name, grace_ms: i64) -> io::Result<()> {
+/// Marks an attempt as cancelled. A mark that is there is written over where it is: on a disk that is full, too.
+pub fn bury(state: &Path, name: Name, cancel: Cancel) -> io::Result<()> {
     fault::point("attempt.tombstone")?;
-    fs::write(tombstones(state).join(name.to_string()), grace_ms.to_string())
+    let path = tombstones(state).join(name.to_string());
+    let mark = File::options().write(true).create(true).truncate(false).open(path)?;
+    let text = format!("{}\n", cancel.words());
+    mark.write_all_at(text.as_bytes(), 0)?;
+    mark.set_len(text.len() as u64)
 }
 
-/// Whether an attempt is marked as cancelled; the grace it was given, in milliseconds.
-pub fn buried(state: &Path, name: Name) -> Option<i64> {
+/// Whether an attempt is marked as cancelled, and how; from a mark that cannot be read: at once.
+pub fn buried(state: &Path, name: Name) -> Option<Cancel> {
     let text = fs::read_to_string(tombstones(state).join(name.to_string())).ok()?;
-    Some(text.trim().parse().unwrap_or(0))
+    Some(text.lines().next().and_then(Cancel::parse).unwrap_or_default())
 }
 
 /// Removes the mark.
@@ -432,6 +436,7 @@ mod tests {
     use super::*;
     use crate::model::bounds::Times;
     use crate::model::job::How;
+    use crate::model::time::Span;
 
     fn identity(pid: i32) -> Identity {
         let name = Name { job: JobId::job(7), attempt: 2, task: 0 };
@@ -512,6 +517,21 @@ mod tests {
         }
         let listed = names(&tombstones(state.path())).unwrap();
         assert_eq!(listed.iter().map(Name::to_string).collect::<Vec<_>>(), ["3.2", "12.1", "12.1.4"]);
-        assert_eq!(buried(state.path(), listed[0]), Some(5));
+        assert_eq!(buried(state.path(), listed[0]).map(|cancel| cancel.grace), Some(Span(5)));
+    }
+
+    #[test]
+    fn the_last_mark_is_read_whatever_was_there() {
+        let (state, name) = (state(), identity(1).name);
+        assert_eq!(buried(state.path(), name), None);
+        let long = Cancel { grace: Span(10_000), signal: Some(10), again: true };
+        for cancel in [long, Cancel::default(), long] {
+            bury(state.path(), name, cancel).unwrap();
+            assert_eq!(buried(state.path(), name), Some(cancel));
+        }
+        fs::write(tombstones(state.path()).join(name.to_string()), "").unwrap();
+        assert_eq!(buried(state.path(), name), Some(Cancel::default()));
+        unbury(state.path(), name);
+        assert_eq!(buried(state.path(), name), None);
     }
 }

@@ -36,6 +36,7 @@ pub mod askers;
 pub mod attempts;
 
 pub mod checkpoint;
+mod chore;
 
 pub mod adopt;
 

@@ -6,6 +6,7 @@
 
 use super::attendance::{self, Attendance};
 use super::child::{self, Fault, Plan};
+use super::delivery::{self, Stream};
 use super::environment::{self, Surroundings};
 use super::errand::{Cancels, Done, Errand};
 use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
@@ -15,7 +16,7 @@ use super::spawner::{Seat, Word, say};
 use super::staging::Staging;
 use super::terminal::Terminal;
 use super::watch::{Watch, Watched};
-use super::{delivery, dialects, limits, program, task, tmpdir};
+use super::{dialects, limits, program, task, tmpdir};
 use crate::model::checkpoint;
 use crate::model::hook::Occasion;
 use crate::model::hosts::for_host;
@@ -66,22 +67,22 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             let mut terminal = None;
             let checkpoint = checkpoint_folder(site, &launch);
             let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
+            // What goes well is not begun again, unless it was told to end; the mark goes when the end is known.
+            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
             write_outcome(&built, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
             }
-            // What goes well is not begun again, unless it was told to end.
-            let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
-            let checkpoint = checkpoint.filter(|folder| is_done && folder.exists());
-            if let Some(folder) = checkpoint {
-                say(&noded, &Word::Over(name), None, false);
-                tmpdir::remove(&folder);
-            }
             // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
                 say(&noded, &Word::Over(name), None, false);
                 tmpdir::remove(&tmpdir);
+            }
+            if let Some(folder) = checkpoint.filter(|_| is_done) {
+                // Before its disk is looked at, which may hang.
+                say(&noded, &Word::Over(name), None, false);
+                tmpdir::remove(&folder);
             }
         }
     }
@@ -303,9 +304,9 @@ impl Around<'_> {
     }
 
     /// Brings its output to its place, then copies and removes files; what cannot be is said in the outcome.
-    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut places, runs_again }: Watched) -> Outcome {
+    fn after(&self, noded: &OwnedFd, Watched { mut outcome, mut streams, runs_again }: Watched) -> Outcome {
         let is_removed = outcome.how == How::Exited(0) && !runs_again;
-        places.retain(|_| !runs_again);
+        streams.retain(|_| !runs_again);
         let files = &self.launch.files;
         let note = if files.come_last() && outcome.how.ran() {
             if self.launch.shares.iter().any(|share| share.host != self.launch.shares[0].host) {
@@ -313,36 +314,38 @@ impl Around<'_> {
             }
             let unwanted = if is_removed { self.unwanted() } else { Vec::new() };
             let work = |staging: &Staging| {
-                let delivered = self.deliver(&places);
-                // What lies at the place of what could not be brought there is none of this job's.
-                let unwanted = if delivered.is_ok() { &*unwanted } else { &[] };
-                together([delivered, staging.after(unwanted)])
+                let delivered = self.deliver(&streams);
+                // What lies at the place of what was not brought there is none of this job's.
+                let is_own =
+                    |path: &&PathBuf| streams.iter().filter(|stream| stream.place() == *path).all(Stream::is_at_place);
+                let unwanted: Vec<PathBuf> = unwanted.iter().filter(is_own).cloned().collect();
+                together([delivered, staging.after(&unwanted)])
             };
             match self.errand(Cancels::New, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.
                 Ok(Done::Cancelled) => {
-                    together([self.deliver_as_owner(&places), Err("stage-out was cancelled".into())])
+                    together([self.deliver_as_owner(&streams), Err("stage-out was cancelled".into())])
                 }
                 done => all_of(done),
             }
         } else {
-            together([self.deliver_as_owner(&places), self.discard_private().map_err(not_delivered)])
+            together([self.deliver_as_owner(&streams), self.discard_private().map_err(not_delivered)])
         };
         outcome.notes.extend(note.err().map(|note| shortened(note, LONGEST_NOTE)));
         outcome
     }
 
-    fn deliver_as_owner(&self, places: &[PathBuf]) -> Result<(), String> {
-        match places {
+    fn deliver_as_owner(&self, streams: &[Stream]) -> Result<(), String> {
+        match streams {
             [] => Ok(()),
             // No fork for what this process may do itself.
-            _ if other_owner(self.site, self.account).is_none() => self.deliver(places),
-            _ => all_of(self.errand(Cancels::None, |_| self.deliver(places))),
+            _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
+            _ => all_of(self.errand(Cancels::None, |_| self.deliver(streams))),
         }
     }
 
-    fn deliver(&self, places: &[PathBuf]) -> Result<(), String> {
-        together(places.iter().map(|place| delivery::deliver(place, self.launch)))
+    fn deliver(&self, streams: &[Stream]) -> Result<(), String> {
+        together(streams.iter().map(|stream| delivery::deliver(stream, self.launch)))
     }
 
     fn discard_private(&self) -> io::Result<()> {

@@ -1,14 +1,15 @@
 //! Watching one running job: its start, its end, its walltime, and what noded orders meanwhile.
 
+mod ending;
 mod stopping;
 
 use super::child::{Fault, Word};
-use super::control::Control;
+use super::control::{Cancel, Control};
+use super::delivery::Stream;
 use super::folder::{Built, Identity, Name};
 use super::limits::{self, Guard};
 use super::meter::Meter;
 use super::pause::Pause;
-use super::shepherd::unable;
 use super::terminal::{Terminal, Turn};
 use super::{environment, spawner, sweep};
 use crate::model::bounds::{Bound, Times, Warning};
@@ -19,20 +20,15 @@ use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, End, Reaped};
 use crate::sys::procfs::{self, Process};
 use crate::sys::{clock, packet};
-use crate::wire::message::Payload;
 use crate::wire::order::Launch;
-use nix::libc::{SIGHUP, SIGKILL, SIGTERM};
+use ending::{Ending, Fate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::Pid;
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// When usage is first looked at, and how often after that.
 const FIRST_SAMPLE: Span = Span::seconds(2);
@@ -41,8 +37,6 @@ const SAMPLES: Span = Span::seconds(5);
 const SETTLED: Span = Span::seconds(1);
 /// How soon a word that noded had no room for is said again.
 const SAY_AGAIN: Span = Span(50);
-/// How long the status of a killed first process is waited for.
-const LAST_WAIT: Span = Span::seconds(1);
 
 /// What is known of the running job.
 #[derive(Debug)]
@@ -58,8 +52,8 @@ pub struct Watch<'a> {
     warned: Option<i32>,
     /// What its owner should know.
     notes: Vec<String>,
-    /// Where what it writes is to be brought when it is over.
-    places: Vec<PathBuf>,
+    /// What it writes that is to be brought to its place when it is over.
+    streams: Vec<Stream>,
     /// How its first process ended, once it has.
     status: Option<End>,
     /// Why it could not start.
@@ -80,8 +74,6 @@ pub struct Watch<'a> {
     /// The last signal sent on somebody's order, or the TERM of an ending.
     sent: Option<i32>,
     ending: Option<Ending>,
-    /// What the next cancel means for what it has written, and what the last one meant.
-    announced_again: bool,
     fate: Fate,
     /// No process of it is left.
     alone: bool,
@@ -97,28 +89,10 @@ pub struct Watch<'a> {
 pub struct Watched {
     /// How it ended.
     pub outcome: Outcome,
-    /// Where what it has written is to be brought.
-    pub places: Vec<PathBuf>,
+    /// What it has written that is to be brought to its place.
+    pub streams: Vec<Stream>,
     /// It is to run again: what it has written is not its last word.
     pub runs_again: bool,
-}
-
-/// What its end is to the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// Over.
-    Done,
-    /// It is to run again.
-    Again,
-    /// The same, unless it has come to its end in time: it was told to write down how far it has come (Y17).
-    AgainUnlessWell,
-}
-
-/// The job has been told to end.
-#[derive(Debug)]
-struct Ending {
-    kill_at: Span,
-    overran: Option<How>,
 }
 
 impl<'a> Watch<'a> {
@@ -142,7 +116,7 @@ impl<'a> Watch<'a> {
             guard: Guard::new(launch, fenced, began),
             warned: None,
             notes: Vec::new(),
-            places: Vec::new(),
+            streams: Vec::new(),
             status: None,
             fault: None,
             errors: None,
@@ -154,7 +128,6 @@ impl<'a> Watch<'a> {
             bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
             sent: None,
             ending: None,
-            announced_again: false,
             fate: Fate::Done,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
@@ -196,11 +169,6 @@ impl<'a> Watch<'a> {
         }
         while start.is_some() && !self.hear(start.as_ref()) {}
         self.finish(&signals, cgroup, meter)
-    }
-
-    /// Its script has ended. If it was told to end, its other processes have the rest of the grace.
-    fn over(&self) -> bool {
-        self.status.is_some() && (self.alone || self.ending.as_ref().is_none_or(|ending| self.due(ending.kill_at)))
     }
 
     /// Since it began, less what it has stood still.
@@ -257,7 +225,7 @@ impl<'a> Watch<'a> {
                         self.unsaid = self.terminal.is_some();
                         self.say_running();
                     }
-                    Ok(Word::Beside(place)) => self.places.push(OsString::from_vec(place.0).into()),
+                    Ok(Word::Beside(stream)) => self.streams.push(stream),
                     Ok(Word::Note(text)) => self.notes.push(text),
                     Ok(Word::Output) => self.output = passed,
                     Ok(Word::Failed(fault)) => self.fault = Some(fault),
@@ -286,7 +254,7 @@ impl<'a> Watch<'a> {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGUSR1) => self.obey(cgroup),
                 // noded had no room on disk for the order.
-                Ok(Signal::SIGUSR2) => self.end(cgroup, self.launch.grace, None),
+                Ok(Signal::SIGUSR2) => self.cancel(cgroup, Cancel::of_value(signal.ssi_int, self.launch.grace)),
                 _ => self.reap(),
             }
         }
@@ -309,8 +277,7 @@ impl<'a> Watch<'a> {
             seen = Some(self.orders_seen);
             for order in self.built.folder.orders(&mut self.orders_seen) {
                 match order {
-                    Control::Again => self.announced_again = true,
-                    Control::Cancel(grace, signal) => self.cancel(cgroup, grace, signal),
+                    Control::Cancel(cancel) => self.cancel(cgroup, cancel),
                     Control::Signal(number) => self.signal(cgroup, number),
                     Control::Suspend => self.stop(cgroup),
                     Control::Resume(cpus) => self.go_on(cgroup, cpus),
@@ -336,36 +303,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Ends it on somebody's order; the last one says whether for good.
-    fn cancel(&mut self, cgroup: Option<&Cgroup>, grace: Span, signal: Option<i32>) {
-        self.fate = match (std::mem::take(&mut self.announced_again), signal) {
-            (false, _) => Fate::Done,
-            (true, None) => Fate::Again,
-            (true, Some(_)) => Fate::AgainUnlessWell,
-        };
-        self.end_by(cgroup, signal.unwrap_or(SIGTERM), grace, None);
-    }
-
-    /// TERM now, KILL after `grace`. Telling it twice changes nothing.
-    fn end(&mut self, cgroup: Option<&Cgroup>, grace: Span, overran: Option<How>) {
-        self.end_by(cgroup, SIGTERM, grace, overran);
-    }
-
-    /// The same with another signal.
-    fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, overran: Option<How>) {
-        if self.ending.is_some() {
-            return;
-        }
-        self.sent = Some(signal);
-        self.ending = Some(Ending { kill_at: Span(clock::monotonic().0.saturating_add(grace.0.max(0))), overran });
-        sweep::signal(cgroup, signal);
-        self.end_pause(cgroup);
-        if self.terminal.is_some() && matches!(self.launch.payload, Payload::Script(_)) {
-            // A shell that talks to a person ignores TERM.
-            process::send_signal(self.session.as_raw(), SIGHUP);
-        }
-    }
-
     fn attend_terminal(&mut self, start: Option<&OwnedFd>, cgroup: Option<&Cgroup>) {
         match self.terminal.as_mut().map(|terminal| terminal.turn()) {
             Some(Turn::Begins) => {
@@ -374,17 +311,6 @@ impl<'a> Watch<'a> {
             }
             Some(Turn::HungUp) => self.hang_up(cgroup),
             Some(Turn::Quiet) | None => {}
-        }
-    }
-
-    /// HUP now, as from any terminal that hangs up, and KILL after the grace.
-    fn hang_up(&mut self, cgroup: Option<&Cgroup>) {
-        if self.ending.is_none() {
-            self.sent = Some(SIGHUP);
-            let kill_at = Span(clock::monotonic().0.saturating_add(self.launch.grace.0.max(0)));
-            self.ending = Some(Ending { kill_at, overran: None });
-            sweep::signal(cgroup, SIGHUP);
-            self.end_pause(cgroup);
         }
     }
 
@@ -455,19 +381,6 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How the first process ended, which has just been killed. One that cannot be reaped, traced by
-    /// somebody or stuck in the kernel, must not keep the others from being ended.
-    fn last_status(&self) -> End {
-        let until = Span(clock::monotonic().0 + LAST_WAIT.0);
-        loop {
-            match process::reap(Some(self.session)) {
-                Reaped::Ended(_, end) => return end,
-                Reaped::Living if !self.due(until) => clock::sleep(Duration::from_millis(5)),
-                _ => return End::Signaled(SIGKILL),
-            }
-        }
-    }
-
     /// Writes why it is ended to the job's standard error.
     fn tell_owner(&self, how: &How) {
         if let Some(excess) = how.excess() {
@@ -479,50 +392,6 @@ impl<'a> Watch<'a> {
     fn pass_on(&self, output: bool, errors: bool, text: &Text) {
         for file in [self.output.as_ref().filter(|_| output), self.errors.as_ref().filter(|_| errors)] {
             write_line(file, &text.0);
-        }
-    }
-
-    fn finish(mut self, children: &SignalFd, cgroup: Option<Cgroup>, mut meter: Meter) -> Watched {
-        let elapsed = self.elapsed();
-        // Read before the sweep, which removes the group.
-        meter.total(cgroup.as_ref(), elapsed);
-        self.note_denial(cgroup.as_ref(), &mut meter);
-        sweep::end(cgroup.as_ref(), children);
-        let used = meter.total(None, elapsed);
-        let how = self.how();
-        let sent = match how {
-            How::Signaled(number) if self.warned == Some(number) => self.warned,
-            _ => self.sent,
-        };
-        let runs_again = match (&how, self.fate) {
-            (How::NodeFault(_), _) | (_, Fate::Again) => true,
-            (how, Fate::AgainUnlessWell) => *how != How::Exited(0),
-            (_, Fate::Done) => false,
-        };
-        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
-        Watched { outcome, places: self.places, runs_again }
-    }
-
-    /// The kernel has ended it for its memory: that is why, whatever its script made of it.
-    fn note_denial(&mut self, cgroup: Option<&Cgroup>, meter: &mut Meter) {
-        let denied = cgroup.and_then(|group| limits::denied(self.launch, group));
-        if let Some(denied) = denied.filter(|_| self.ending.is_none()) {
-            if let How::Exceeded { used, .. } = denied {
-                meter.note_peak(used.unsigned_abs());
-            }
-            self.tell_owner(&denied);
-            self.ending = Some(Ending { kill_at: clock::monotonic(), overran: Some(denied) });
-        }
-    }
-
-    fn how(&self) -> How {
-        let overran = self.ending.as_ref().and_then(|ending| ending.overran.clone());
-        match (&self.fault, overran, self.status) {
-            (Some(fault), ..) => unable(self.launch, fault.clone()),
-            (None, Some(overran), _) => overran,
-            (None, None, Some(End::Exited(code))) => How::Exited(code),
-            (None, None, Some(End::Signaled(number))) => How::Signaled(number),
-            (None, None, _) => How::Signaled(SIGKILL),
         }
     }
 }
@@ -556,6 +425,7 @@ mod tests {
     use super::*;
     use crate::sys::terminal;
     use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     #[test]
     fn a_line_that_a_terminal_has_little_room_for_is_not_waited_for() {

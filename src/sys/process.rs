@@ -10,6 +10,7 @@ use nix::unistd::{ForkResult, Pid};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -211,6 +212,40 @@ pub fn send_to(process: &OwnedFd, signal: Signal) -> io::Result<()> {
     let (fd, number) = (process.as_raw_fd(), signal as i32);
     // SAFETY: plain numbers go in, and a null pointer, which asks for an ordinary signal.
     match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, std::ptr::null::<libc::siginfo_t>(), 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The begin of a `siginfo_t` of a signal that comes with a value.
+#[repr(C)]
+struct Valued {
+    signo: libc::c_int,
+    errno: libc::c_int,
+    code: libc::c_int,
+    sender: Sender,
+}
+
+/// Stands where a pointer may stand.
+#[repr(C)]
+struct Sender {
+    pid: libc::pid_t,
+    uid: libc::uid_t,
+    value: libc::sigval,
+}
+
+/// Sends a signal to the process behind a [`pidfd`], with a value that is read with the signal.
+pub fn send_value_to(process: &OwnedFd, signal: Signal, value: i32) -> io::Result<()> {
+    let (fd, number) = (process.as_raw_fd(), signal as i32);
+    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(value as u32 as usize) };
+    let sender = Sender { pid: nix::unistd::getpid().as_raw(), uid: nix::unistd::getuid().as_raw(), value };
+    let valued = Valued { signo: number, errno: 0, code: libc::SI_QUEUE, sender };
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    const { assert!(size_of::<Valued>() <= size_of::<libc::siginfo_t>()) };
+    // SAFETY: it begins as a siginfo_t of that code does, and is no larger or more aligned than one.
+    unsafe { info.as_mut_ptr().cast::<Valued>().write(valued) };
+    // SAFETY: `info` lives through the call, and all of it has been written.
+    match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, info.as_ptr(), 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

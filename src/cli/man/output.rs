@@ -24,9 +24,9 @@ pub(super) const OUTPUT: Extra = Extra {
         Text(
             "Output is brought to its place however a job ends, also when it is deleted. When it is put back into its \
               queue (qrerun, or to make way), or a node fails or a shepherd is killed, it stays in the .part until the \
-              job begins anew, if it does; so it is with a start that failed. A job that runs again because it ended \
-              badly (-W retry) or was over a limit brings each time what it has. What cannot be brought to its place \
-              stays in the .part, and the comment says so.",
+              job begins anew, if it does, and with a new file of that name (tail -F goes on with it); so it is with a \
+              start that failed. A job that runs again because it ended badly (-W retry) or was over a limit brings \
+              each time what it has. What cannot be brought to its place stays in the .part, and the comment says so.",
         ),
         Example("See what a running job writes:", &["tail -f jobname.o12.part"]),
     ],

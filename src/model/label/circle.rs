@@ -242,4 +242,17 @@ mod tests {
         assert!(find(&ties, &new(1)).is_some(), "job 1 as it was does not count");
         assert!(find(&ties, &new(7)).is_none(), "another that carries it, too");
     }
+
+    #[test]
+    fn what_is_too_much_to_look_at_is_let_be() {
+        // Two steps for each that carries the label, and one from and to the newcomer.
+        let crowd = |many: usize| {
+            let jobs: Vec<Job> = (1..=many as u64).map(|id| job(id, Some("sim"), &["comp"])).collect();
+            ties(&jobs)
+        };
+        assert!(found(&crowd(MOST / 2 - 1), "comp", &["sim"]).is_some());
+        assert_eq!(found(&crowd(MOST / 2), "comp", &["sim"]), None);
+        let next = waited_for(&crowd(100), &Newcomer::default(), &Link::Label(mark("sim")), 10);
+        assert_eq!(next.len(), 11, "no more than shows that it is too much");
+    }
 }

@@ -19,7 +19,7 @@ fn running() -> Launch {
 fn what_was_cancelled_before_it_was_seen_never_starts() {
     let (mut attempts, mut poller, folder) = attempts();
     let name = Name::of(&running());
-    attempts.cancel(name, Span(0), None, false);
+    attempts.cancel(name, Cancel::default());
     attempts.start(&running(), &mut poller);
     let cancelled = Standing::Ended(never(How::Cancelled));
     assert_eq!(attempts.standings(), [(JobId::job(1), 1, 0, cancelled)]);
@@ -32,7 +32,7 @@ fn what_was_cancelled_before_it_was_seen_never_starts() {
 #[test]
 fn a_mark_outlives_a_restart() {
     let (mut first, mut poller, folder) = attempts();
-    first.cancel(Name::of(&running()), Span(0), None, false);
+    first.cancel(Name::of(&running()), Cancel::default());
     let site = Site { state: folder.path().to_path_buf(), ..site::tests::site(0, false) };
     let mut second = Attempts::hollow(site);
     second.adopt(&mut poller).unwrap();
@@ -59,7 +59,7 @@ fn an_attempt_below_the_highest_is_refused_and_a_repeated_one_starts_once() {
     let (mut attempts, mut poller, _folder) = attempts();
     attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
     attempts.start(&Launch { attempt: 2, ..running() }, &mut poller);
-    attempts.cancel(Name { job: JobId::job(1), attempt: 1, task: 0 }, Span(0), None, false);
+    attempts.cancel(Name { job: JobId::job(1), attempt: 1, task: 0 }, Cancel::default());
     attempts.start(&Launch { attempt: 3, ..running() }, &mut poller);
     assert_eq!(attempts.standings(), [(JobId::job(1), 3, 0, Standing::Running(1))]);
     attempts.confirm(Name { job: JobId::job(1), attempt: 3, task: 0 });
