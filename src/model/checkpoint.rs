@@ -178,6 +178,48 @@ mod tests {
         assert_eq!(job.life.want, Want::Requeue("m@h".into()));
     }
 
+    /// Its session may not be there yet: there is nothing to write down.
+    #[test]
+    fn what_has_not_begun_is_not_checkpointed() {
+        let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
+        with(&mut job, |spec| spec.rerunnable = true);
+        happen(&mut job, Event::Submitted);
+        happen(&mut job, Event::Started { attempt: 1, shares: vec![], score: None, extra: false });
+        assert!(!job.is_checkpointed_by_site());
+        happen(&mut job, Event::CheckpointWanted { attempt: 1, by: "u@h".into() });
+        assert!(!job.awaits_checkpoint());
+    }
+
+    #[test]
+    fn only_a_checkpoint_that_is_still_wanted_is_waived() {
+        let mut job = running();
+        assert!(!job.waives_checkpoint());
+        happen(&mut job, Event::RerunWanted { by: "m@h".into() });
+        assert!(!job.waives_checkpoint(), "it was to be put back as it is");
+        let mut deleted = running();
+        happen(&mut deleted, Event::CheckpointWanted { attempt: 1, by: "u@h".into() });
+        happen(&mut deleted, Event::DeleteWanted { by: "u@h".into(), force: false });
+        assert!(!deleted.waives_checkpoint(), "it is to be deleted");
+    }
+
+    /// What it was told in an earlier attempt it has done.
+    #[test]
+    fn a_checkpoint_that_fails_takes_back_no_earlier_one() {
+        let mut job = running();
+        happen(&mut job, preempted(Action::Checkpoint));
+        happen(&mut job, ended(How::Signaled(9), Some(9)));
+        let later = |job: &mut Job, event: Event| {
+            let (rules, accrual) = (Default::default(), Default::default());
+            job.apply(&event, Moment { now: Time(9000), wall: Wall(9), rules, accrual });
+        };
+        later(&mut job, Event::Started { attempt: 2, shares: vec![], score: None, extra: false });
+        later(&mut job, Event::Launched { attempt: 2, session: 8, boot: "b".into() });
+        later(&mut job, Event::CheckpointWanted { attempt: 2, by: "u@h".into() });
+        later(&mut job, Event::CheckpointFailed { attempt: 2, why: "late".into() });
+        assert_eq!((&job.life.want, job.life.preempted), (&Want::Run, 1));
+        assert!(job.life.yielding.is_some());
+    }
+
     #[test]
     fn a_job_that_is_checkpointed_is_put_back_when_it_has_ended() {
         let mut job = running();

@@ -302,6 +302,17 @@ mod tests {
         assert_eq!((scene.booked().as_str(), scene.resumes().as_str()), ("2 at 60 on n1", ""));
     }
 
+    /// Nobody who comes after the job that it made way for goes ahead of it: neither while that waits for more room.
+    #[test]
+    fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
+        let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
+        let scene = scene.suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0).at(20);
+        let scene = scene.queued(99, "select=1:ncpus=3 walltime=900");
+        let scene = scene.queued(2, "select=1:ncpus=2 walltime=10");
+        assert_eq!((scene.starts().as_str(), scene.resumes().as_str()), ("", "1 on n1 with 0 until 110"));
+        assert_eq!(scene.booked(), "99 at 60 on n1");
+    }
+
     #[test]
     fn it_does_not_go_on_where_its_node_takes_no_jobs() {
         let scene = cluster("2 x ncpus=2").suspended(1, "select=1:ncpus=2 walltime=100", "n1", 10, 0.0).at(20);

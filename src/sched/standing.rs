@@ -244,6 +244,23 @@ mod tests {
         assert_eq!((free.starts().as_str(), free.booked().as_str()), ("3 on n1", "2 at 50 on n1"));
     }
 
+    /// A cycle takes what the last one has found out for what is so now unless something has been counted since.
+    #[test]
+    fn what_is_said_of_jobs_later_is_counted_as_a_change() {
+        let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=2", "n1", 60).queued(2, "select=1:ncpus=4");
+        let mut last = scene.state.edition;
+        let mut is_counted = |scene: Scene, what: &str| {
+            assert!(scene.state.edition > last, "{what}");
+            last = scene.state.edition;
+            scene
+        };
+        let scene = is_counted(scene.tenured(JobId::job(1), 0, 5.0, |_| ()), "tenure");
+        let mut scene = is_counted(scene.suspended(3, "select=1:ncpus=1", "n1", 10, 0.0), "a suspended job");
+        let promise = Promise { at: Time(60_000), first: Time(60_000), nodes: vec!["n1".to_string()], earmark: None };
+        scene.state.recall(JobId::job(2), &promise, Span::seconds(100));
+        is_counted(scene, "a promise");
+    }
+
     /// M34.
     #[test]
     fn a_job_that_is_seen_again_as_it_was_has_released_nothing_and_stays_a_filler() {

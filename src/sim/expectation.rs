@@ -4,7 +4,7 @@ use super::scenario::values;
 use super::world::{Past, World};
 use crate::model::config::table::{ConfigError, Section, Value};
 use crate::model::job::{Job, JobId, Share};
-use crate::model::preemption::Action;
+use crate::model::preemption::{Action, Cause};
 use crate::model::reason::{self, Stage};
 use crate::model::state::State;
 use crate::model::time::{Span, Time};
@@ -42,6 +42,7 @@ const KEYS: &[&str] = &[
     "preempted",
     "made_way_for",
     "made_way_by",
+    "made_way_because",
     "in_use",
 ];
 
@@ -114,6 +115,8 @@ pub enum Claim {
     MadeWayFor(Option<JobId>),
     /// How it did.
     MadeWayBy(Action),
+    /// Why it made way last.
+    MadeWayBecause(Cause),
     /// It never starts.
     Never,
     /// Whether it passes a job that was promised a start.
@@ -210,6 +213,9 @@ fn claim(section: &Section, key: &str, value: &Value) -> Result<Claim, ConfigErr
         "preempted" => (|v| values::whole(v).map(Claim::Preempted), "a number of times, as 1"),
         "made_way_for" => (made_way_for, "a job, as 3, or false for nobody"),
         "made_way_by" => (|v| Action::named(v.as_str()?).map(Claim::MadeWayBy), "\"requeue\", \"finish\", ..."),
+        "made_way_because" => {
+            (|v| Cause::named(v.as_str()?).map(Claim::MadeWayBecause), "\"qube\", \"levels\", \"starvation\", ...")
+        }
         "cycles" => (|v| values::list(values::moment)(v).map(Claim::Cycles), "a list of moments, as [0, 3600]"),
         "trigger" => (triggers, "why the scheduler looks, as \"shove:3\", or a list of such, or false"),
         "in_use" => (in_use, "what is in use of how much by resource, as { nuke = \"20/50\" }"),
@@ -363,6 +369,10 @@ impl Course<'_> {
             Claim::MadeWayBy(action) => {
                 let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.action.name()));
                 ("way it made way", action.name().to_string(), found)
+            }
+            Claim::MadeWayBecause(cause) => {
+                let found = self.job(id, |job| Some(job.life.yielding.as_ref()?.cause.name()));
+                ("reason it made way", cause.name().to_string(), found)
             }
             Claim::Filler(filler) => {
                 ("via", way(*filler), self.past(id).first().map_or_else(never, |past| way(past.is_filler)))

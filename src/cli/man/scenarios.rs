@@ -135,9 +135,10 @@ pub(super) const CLAIMS: Extra = Extra {
         Term("starts", "All its starts: [0, 3600]."),
         Term("never = true", "It never starts."),
         Term(
-            "preempted, made_way_for, made_way_by",
-            "How often it has made way; for which job it did so last (false for nobody), and how: \"requeue\", \"suspend\", \
-             \"finish\" (its own end), \"checkpoint\" or \"delete\".",
+            "preempted, made_way_for, made_way_by, made_way_because",
+            "How often it has made way; for which job it did so last (false for nobody), how: \"requeue\", \"suspend\", \
+             \"finish\" (its own end), \"checkpoint\" or \"delete\"; and why: \"qube\", \"qos\", \"levels\", \"starvation\", \
+             \"aggressive_starvation\", \"promise\", \"overcommit\" or \"limit\".",
         ),
         Term(
             "nodes",
