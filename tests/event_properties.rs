@@ -131,18 +131,21 @@ proptest! {
     ) {
         let mut course = Course::new(ORDERS[order], backfill);
         let mut memory = Memory::default();
+        let mut told = String::new();
         for (happening, seconds) in &happenings {
             course.scene.now = course.scene.now + Span::seconds(*seconds);
             course.happen(happening);
             let scene = &mut course.scene;
             if !cycle::is_due(&scene.state, &scene.policy, scene.now, &memory) {
                 let plan = course.whole();
-                prop_assert_eq!((plan.starts.len(), plan.preempts.len()), (0, 0), "{:?} was passed over", happening);
+                let decided = (plan.starts.len(), plan.preempts.len());
+                prop_assert_eq!(decided, (0, 0), "{:?} was passed over\n{}at {} then\n{}", happening, told, course.scene.now.0, plan);
                 continue;
             }
             scene.state.prioritise(&scene.policy, scene.now);
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-            prop_assert_eq!(&plan, &course.whole(), "after {:?}", happening);
+            told += &format!("at {}, {happening:?}, next {:?}\n{plan}", plan.now.0, plan.next);
+            prop_assert_eq!(&plan, &course.whole(), "after {:?}\n{}", happening, told);
             prop_assert_eq!(plan.audit(&course.scene.state), Ok(()));
             course.scene.apply(&plan);
         }

@@ -105,9 +105,9 @@ impl<'s> Promises<'s> {
     }
 
     /// Whether a job that is promised a later start is not to be tried before: nothing has become
-    /// free that was not expected (compression).
+    /// free that was not expected (compression). The next moment is that of what is overdue: it may be over by now.
     pub fn stands(&self, at: Time, now: Time) -> bool {
-        at > now && !self.is_loose
+        at > now + OVERDUE && !self.is_loose
     }
 
     /// A job that had a promise has its turn.
