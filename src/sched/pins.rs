@@ -281,7 +281,7 @@ impl<'s> Pins<'s> {
         (at, span): (Time, Span),
     ) -> Option<Slot> {
         let shape = &*terms.class.shape;
-        let placement = placement(now, shape, nodes).filter(|placement| self.suits(now, shape, placement))?;
+        let placement = Placement::on(now, shape, nodes).filter(|placement| self.suits(now, shape, placement))?;
         let claim = allocation::claim(now.cluster, shape, &placement);
         let of_nodes_alone =
             shape.pooled.is_empty() && terms.windows.in_the_way(terms.class, nodes, at, at + span).is_none();
@@ -416,14 +416,6 @@ impl<'s> Pins<'s> {
         }
         self.besides.clear();
     }
-}
-
-/// The placement that has these nodes, chunk by chunk.
-fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
-    let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
-    let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
-    let known = known.filter(|known| known.len() as u64 == shape.instances)?;
-    Some(Placement { picks: known.into_iter().zip(chunks).collect() })
 }
 
 /// Whether these amounts are left of a node; what the whole system has is not looked at.

@@ -232,6 +232,16 @@ fn m31_a_promise_that_slips_says_why() {
     assert_eq!((slipped.at, slipped.cause), (Time(900_000), Some(Cause::Overtaken { by: JobId::job(7) })));
 }
 
+/// M32, G4: also by others that ask for the same and are promised nothing.
+#[test]
+fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
+    let same = "select=1:ncpus=4 walltime=50";
+    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100).queued(4, same);
+    let scene = settled(with(scene, |b| b.keep = Keep::Highest));
+    let scene = scene.queued(2, "select=1:ncpus=3 walltime=50 rank=1").queued(3, &format!("{same} rank=2"));
+    assert_eq!(scene.booked(), "2 at 150 on n1; 4 at 100 on n1");
+}
+
 /// M32: who is promised the moment after one that is over starts once that has ended, be it in that very moment.
 #[test]
 fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
