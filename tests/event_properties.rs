@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// What happens, to whom is told by a number.
 #[derive(Clone, Debug)]
 enum Happening {
-    Submitted { job: Made, user: &'static str, licences: i64, put_off: i64 },
+    Submitted { job: Made, user: &'static str, licences: i64, put_off: i64, ahead: bool },
     Ended(usize),
     Held(u64),
     Shoved(u64),
@@ -32,12 +32,9 @@ enum Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     let user = prop_oneof![Just("ann"), Just("bob"), Just("cid")];
     let put_off = prop_oneof![4 => Just(0), 1 => 1..60i64];
-    let submitted = (made(), user, 0..3i64, put_off).prop_map(|(job, user, licences, put_off)| Happening::Submitted {
-        job,
-        user,
-        licences,
-        put_off,
-    });
+    let ahead = prop::bool::weighted(0.1);
+    let submitted = (made(), user, 0..3i64, put_off, ahead)
+        .prop_map(|(job, user, licences, put_off, ahead)| Happening::Submitted { job, user, licences, put_off, ahead });
     prop_oneof![
         8 => submitted,
         5 => (0..8usize).prop_map(Happening::Ended),
@@ -86,9 +83,10 @@ impl Course {
     fn happen(&mut self, happening: &Happening) {
         let scene = self.scene.clone();
         match happening {
-            Happening::Submitted { job, user, licences, put_off } => {
+            Happening::Submitted { job, user, licences, put_off, ahead } => {
                 let licences = if *licences > 0 { format!(" site_lic={licences}") } else { String::new() };
-                let text = format!("{} walltime={}{licences}", job.request, job.walltime);
+                let rank = if *ahead { " rank=0" } else { "" };
+                let text = format!("{} walltime={}{licences}{rank}", job.request, job.walltime);
                 let until = scene.now.0 / 1000 + put_off;
                 let put_off = if *put_off > 0 { format!(" not_before={until}") } else { String::new() };
                 self.asked.push((text.clone(), user));
@@ -131,18 +129,21 @@ proptest! {
     ) {
         let mut course = Course::new(ORDERS[order], backfill);
         let mut memory = Memory::default();
+        let mut told = String::new();
         for (happening, seconds) in &happenings {
             course.scene.now = course.scene.now + Span::seconds(*seconds);
             course.happen(happening);
             let scene = &mut course.scene;
             if !cycle::is_due(&scene.state, &scene.policy, scene.now, &memory) {
                 let plan = course.whole();
-                prop_assert_eq!((plan.starts.len(), plan.preempts.len()), (0, 0), "{:?} was passed over", happening);
+                let decided = (plan.starts.len(), plan.preempts.len());
+                prop_assert_eq!(decided, (0, 0), "{:?} was passed over\n{}at {} then\n{}", happening, told, course.scene.now.0, plan);
                 continue;
             }
             scene.state.prioritise(&scene.policy, scene.now);
             let plan = cycle::run_again(&scene.state, &scene.policy, scene.now, &mut memory);
-            prop_assert_eq!(&plan, &course.whole(), "after {:?}", happening);
+            told += &format!("at {}, {happening:?}, next {:?}\n{plan}", plan.now.0, plan.next);
+            prop_assert_eq!(&plan, &course.whole(), "after {:?}\n{}", happening, told);
             prop_assert_eq!(plan.audit(&course.scene.state), Ok(()));
             course.scene.apply(&plan);
         }

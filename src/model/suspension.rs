@@ -130,20 +130,12 @@ impl Run {
 
     /// What of a share it has given up.
     pub fn given_up(&self, share: &Share) -> Share {
-        let of =
-            |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| self.gives_up(name)).cloned().collect();
-        let numbers = |name: &str, all: &[u16]| if self.gives_up(name) { all.to_vec() } else { Vec::new() };
-        let (cpus, gpus) = (numbers("ncpus", &share.cpus), numbers("ngpus", &share.gpus));
-        Share { taken: of(&share.taken), pooled: of(&share.pooled), cpus, gpus, ..share.clone() }
+        share.part(|name| self.gives_up(name))
     }
 
     /// What of a share it keeps.
     pub fn kept(&self, share: &Share) -> Share {
-        let of =
-            |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| !self.gives_up(name)).cloned().collect();
-        let numbers = |name: &str, all: &[u16]| if self.gives_up(name) { Vec::new() } else { all.to_vec() };
-        let (cpus, gpus) = (numbers("ncpus", &share.cpus), numbers("ngpus", &share.gpus));
-        Share { taken: of(&share.taken), pooled: of(&share.pooled), cpus, gpus, ..share.clone() }
+        share.part(|name| !self.gives_up(name))
     }
 
     /// Whether it gives up nothing that it would have to be given again.
@@ -176,6 +168,16 @@ impl Run {
             (pauses.total, pauses.resumed) = (total, Some(now.max(still)));
             pauses.count = pauses.count.saturating_add(1);
         }
+    }
+}
+
+impl Share {
+    /// The resources of it of which that is true, with the numbers of processors and GPUs.
+    pub fn part(&self, is_meant: impl Fn(&str) -> bool) -> Share {
+        let of = |amounts: &[(String, Value)]| amounts.iter().filter(|(name, _)| is_meant(name)).cloned().collect();
+        let numbers = |name: &str, all: &[u16]| if is_meant(name) { all.to_vec() } else { Vec::new() };
+        let (cpus, gpus) = (numbers("ncpus", &self.cpus), numbers("ngpus", &self.gpus));
+        Share { taken: of(&self.taken), pooled: of(&self.pooled), cpus, gpus, ..self.clone() }
     }
 }
 

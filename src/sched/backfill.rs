@@ -14,13 +14,14 @@ use super::admission::Windows;
 use super::calendar::{Calendar, Promise};
 use super::plan::{Booking, Cause, Plan};
 use super::resolution::Resolved;
-use super::shape::ClassKey;
+use super::shape::{ClassId, ClassKey};
 use super::snapshot::State;
 use super::space::Space;
 use super::timeline::OVERDUE;
 use crate::model::job::JobId;
 use crate::model::policy::{Backfill, Filling, Keep};
 use crate::model::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Backfill {
     /// Whether anybody is promised anything (M32, X3).
@@ -44,8 +45,8 @@ pub struct Promises<'s> {
     queues: Vec<&'s str>,
     /// The first job that is blocked.
     pub blocked: Option<JobId>,
-    /// Promises of earlier cycles whose jobs have not had their turn yet.
-    unvisited: usize,
+    /// Promises of earlier cycles whose jobs have not had their turn yet, by class.
+    unvisited: BTreeMap<ClassId, BTreeSet<JobId>>,
     /// Whether jobs may start earlier than they were promised.
     is_loose: bool,
     now: Time,
@@ -67,7 +68,8 @@ impl<'s> Promises<'s> {
         let left = groups.chain(of_queues).chain([policy.depth]);
         let left = left.map(|depth| if policy.promises() { depth } else { 0 }).collect();
         let is_loose = state.standing.is_loose(now);
-        let mut promises = Promises { policy, state, left, queues, blocked: None, unvisited: 0, is_loose, now };
+        let mut promises =
+            Promises { policy, state, left, queues, blocked: None, unvisited: BTreeMap::new(), is_loose, now };
         if policy.keeps() || state.standing.promises().any(|booking| booking.earmark.is_some()) {
             promises.renew(calendar, resolved, (space, windows), now, may_run);
         }
@@ -83,7 +85,7 @@ impl<'s> Promises<'s> {
         mut may_run: impl FnMut(&ClassKey) -> bool,
     ) {
         let state = self.state;
-        let is_kept = |booking: &&Booking| self.policy.keeps() || state.standing.earmark(booking.job, now).is_some();
+        let is_kept = |booking: &&Booking| self.policy.keeps() || state.earmark(booking.job, now).is_some();
         let mut kept: Vec<&Booking> = state.standing.promises().filter(is_kept).collect();
         kept.sort_by_key(|booking| (booking.at, booking.job));
         for booking in kept {
@@ -98,26 +100,39 @@ impl<'s> Promises<'s> {
                 let promise = Promise { at, span, shape: &class.shape, nodes: booking.nodes.clone() };
                 calendar.renew(space, windows, booking.job, (class, promise))
             });
-            self.unvisited += usize::from(is_good);
+            if is_good {
+                self.unvisited.entry(booking.class).or_default().insert(booking.job);
+            }
             // What it stood for is free: others may come earlier.
             self.is_loose |= !is_good;
         }
     }
 
     /// Whether a job that is promised a later start is not to be tried before: nothing has become
-    /// free that was not expected (compression).
+    /// free that was not expected (compression). The next moment is that of what is overdue: it may be over by now.
     pub fn stands(&self, at: Time, now: Time) -> bool {
-        at > now && !self.is_loose
+        at > now + OVERDUE && !self.is_loose
     }
 
-    /// A job that had a promise has its turn.
-    pub fn visit(&mut self) {
-        self.unvisited = self.unvisited.saturating_sub(1);
+    /// A job has its turn, which may have had a promise.
+    pub fn visit(&mut self, job: JobId, class: &ClassKey) {
+        if let Some(jobs) = self.unvisited.get_mut(&class.id) {
+            jobs.remove(&job);
+            if jobs.is_empty() {
+                self.unvisited.remove(&class.id);
+            }
+        }
+    }
+
+    /// Whether a job of a class that had a promise has not had its turn yet: others of the class that were refused do
+    /// not stand for it.
+    pub fn awaits(&self, class: &ClassKey) -> bool {
+        self.unvisited.contains_key(&class.id)
     }
 
     /// Whether more jobs of a class are to be considered though one of it was refused.
     pub fn goes_on(&self, class: &ClassKey) -> bool {
-        self.left[self.pool(class)] > 0 || self.unvisited > 0
+        self.left[self.pool(class)] > 0 || !self.unvisited.is_empty()
     }
 
     /// Takes a promise from those that are left; false when none is.
@@ -148,12 +163,12 @@ impl<'s> Promises<'s> {
 
     /// Whether others make way for a job: it starts as soon as there is room.
     pub fn is_earmarked(&self, job: JobId) -> bool {
-        self.state.standing.earmark(job, self.now).is_some()
+        self.state.earmark(job, self.now).is_some()
     }
 
     /// Whether nobody is left that could be promised anything, or has a promise to be looked at.
     pub fn are_given(&self) -> bool {
-        self.unvisited == 0 && self.left.iter().all(|&left| left == 0)
+        self.unvisited.is_empty() && self.left.iter().all(|&left| left == 0)
     }
 
     /// Whether all promises are given that are not for some only.
@@ -189,7 +204,7 @@ pub fn booking(
         nodes: promise.nodes.clone(),
         was: before.map(|before| before.at),
         cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, windows, class, before)),
-        earmark: state.standing.earmark(job, plan.now),
+        earmark: state.earmark(job, plan.now),
     }
 }
 

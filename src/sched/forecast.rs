@@ -67,7 +67,7 @@ pub fn run_until(state: State, policy: &Policy, now: Time, budget: Budget, job: 
 }
 
 fn foresee(state: State, policy: &Policy, now: Time, budget: Budget, is_last: impl Fn(&Start) -> bool) -> Outlook {
-    let mut course = Course { state, starts: Vec::new(), looks: 0, fillers: BTreeMap::new() };
+    let mut course = Course { state, starts: Vec::new(), looks: 0, fillers: BTreeMap::new(), stopped: BTreeSet::new() };
     let (mut at, mut cycles, mut memory) = (now, 0, Memory::default());
     loop {
         // The further ahead, the less it matters to the second who goes first.
@@ -96,6 +96,8 @@ struct Course {
     looks: usize,
     /// What started on borrowed room, with its rank and class, and since when it had waited.
     fillers: BTreeMap<JobId, (u64, ClassKey, Time)>,
+    /// What ran at first and stands still since: it has started long ago.
+    stopped: BTreeSet<JobId>,
 }
 
 impl Course {
@@ -104,13 +106,21 @@ impl Course {
         self.state.take_over(plan);
         // Who may finish ends when it ends.
         for way in plan.preempts.iter().filter(|way| way.action != Action::Finish) {
-            self.make_way(way.job);
+            match way.action {
+                Action::Suspend => {
+                    self.state.stand_still(way.job, &policy.preemption.releases, way.by, plan.now);
+                    self.stopped.insert(way.job);
+                }
+                _ => self.make_way(way.job),
+            }
         }
         for resume in &plan.resumes {
             self.state.occupy(resume.job, &resume.shares, resume.exclusive, resume.until);
+            self.state.note_still(resume.job, false);
             let nodes = distinct(&resume.shares);
             let prospect = Prospect::Starts { at: plan.now, end: resume.until, nodes };
-            self.starts.push(Foreseen { job: resume.job, prospect });
+            let foreseen = Foreseen { job: resume.job, prospect };
+            self.starts.extend((!self.stopped.contains(&resume.job)).then_some(foreseen));
         }
         for start in &plan.starts {
             if start.preemptible {
@@ -196,7 +206,8 @@ fn distinct(shares: &[Share]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::policy::{Filling, Precedence};
+    use crate::model::policy::preemption::{Mode, Preemption, Trigger};
+    use crate::model::policy::{Filling, Order, Precedence};
     use crate::sched::fixture::{Scene, cluster};
 
     fn foreseen(scene: &Scene, budget: Budget) -> Outlook {
@@ -256,6 +267,20 @@ mod tests {
         scene.policy.backfill.policy = Filling::Preempt;
         let outlook = foreseen(&scene, Budget::default());
         assert_eq!(told(&outlook), "3 at 0 on n1; 2 at 100 on n1; 3 at 150 on n1");
+    }
+
+    /// M45: it gives up its processors alone, goes on when the other is over, and keeps its memory until it ends.
+    #[test]
+    fn who_stands_still_for_another_keeps_its_memory_and_goes_on() {
+        let mut scene = cluster("1 x ncpus=4:mem=8gb").running(1, "select=1:ncpus=4:mem=6gb", "n1", 100);
+        scene.policy.precedence = Precedence { order: Order::Priority, ..Precedence::default() };
+        scene.policy.preemption = Preemption { mode: Mode::Aggressive, ..Preemption::by(Trigger::Qube) };
+        scene.policy.preemption.actions = vec![Action::Suspend].into();
+        let walltime = Some(Span::seconds(100));
+        let scene = scene.tenured(JobId::job(1), 0, -9.0, |tenure| tenure.walltime = walltime).at(10);
+        let scene = scene.queued(2, "select=1:ncpus=4:mem=1gb walltime=50");
+        let scene = scene.queued(3, "select=1:ncpus=1:mem=4gb walltime=5");
+        assert_eq!(told(&foreseen(&scene, Budget::default())), "2 at 10 on n1; 3 at 150 on n1");
     }
 
     #[test]

@@ -178,7 +178,7 @@ impl<'s> Ledger<'s> {
             self.gaps.look(self.backfill(), promised.is_some())?;
         }
         if let Some(at) = promised {
-            self.promises.visit();
+            self.promises.visit(candidate.job, candidate.class);
             if self.promises.stands(at, self.now) && !self.is_awaited {
                 return Err(self.not_yet(candidate, at));
             }
@@ -346,6 +346,7 @@ impl<'s> Ledger<'s> {
 
     /// Enters a refusal, and promises a blocked job its start if it may have one.
     pub fn wait(&mut self, candidate: Candidate<'s>, mut reason: Arc<Reason>) -> Refused {
+        self.promises.visit(candidate.job, candidate.class);
         if self.plan.eligible.refusal(candidate.class.id, candidate.job).is_some() {
             // Its class is told in the end: others of it are considered.
             return Refused::Class;
@@ -361,7 +362,8 @@ impl<'s> Ledger<'s> {
         self.look_again_for(&reason);
         self.was_in_the_way |= matches!(*reason, Reason::WouldDelayBooking { holder, .. } if holder != candidate.job);
         let counts = self.promises.blocked.is_some() && self.gaps.counts(self.backfill());
-        let goes_on = counts || (at.is_some() && self.promises.goes_on(candidate.class));
+        let is_followed = at.is_some() && self.promises.goes_on(candidate.class);
+        let goes_on = counts || is_followed || self.promises.awaits(candidate.class);
         let refused = match goes_on {
             true => Refused::Job,
             false if self.is_for_all(candidate, &reason) => Refused::Shape,

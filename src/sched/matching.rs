@@ -25,6 +25,16 @@ pub struct Placement {
     pub picks: Vec<(NodeIx, usize)>,
 }
 
+impl Placement {
+    /// That on these nodes, one for each chunk; None if some of them are unknown, or there are more or fewer.
+    pub fn on(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
+        let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
+        let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
+        let known = known.filter(|known| known.len() as u64 == shape.instances)?;
+        Some(Placement { picks: known.into_iter().zip(chunks).collect() })
+    }
+}
+
 /// What was found out when a request did not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {

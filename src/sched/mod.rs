@@ -200,6 +200,7 @@ pub mod nearest;
 
 // The same cycle run forward: what becomes of the queue?
 pub mod forecast;
+mod standstill;
 
 // What is free, and for how long?
 pub mod holes;

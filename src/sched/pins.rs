@@ -255,31 +255,44 @@ impl<'s> Pins<'s> {
 
     /// Whether a request fits at a moment, for a job that runs for `span`, and where.
     pub fn fits_at(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, at: Time, span: Span) -> Option<Slot> {
+        let left = self.left_at(now, terms, at, span);
+        let placement = self.late_places(now, &left, &terms.class.shape)?;
+        Some(Slot { at, placement })
+    }
+
+    /// What promises and windows leave of a later moment to a job that runs for `span`.
+    fn left_at(&mut self, now: &Space<'s>, terms: &Terms<'_, 's>, at: Time, span: Span) -> Closing<'s> {
         self.timeline.settle();
         let mut closing = self.timeline.today(now);
         self.timeline.advance(&mut closing, at);
         self.narrow(&mut closing.space, now, at, at + span);
-        let placement = self.admitted(now, &closing, terms, span)?;
-        Some(Slot { at, placement })
+        if !self.state.windows.is_empty() {
+            terms.windows.narrow(&mut closing.space, terms.class, at, at + span);
+        }
+        closing
     }
 
     /// A start on the very nodes that a job was promised before, if it can have them at that moment.
     pub fn again(
-        &self,
+        &mut self,
         now: &Space<'s>,
         terms: &Terms<'_, 's>,
         nodes: &[String],
         (at, span): (Time, Span),
     ) -> Option<Slot> {
         let shape = &*terms.class.shape;
-        let placement = placement(now, shape, nodes).filter(|placement| self.suits(now, shape, placement))?;
-        let is_open = terms.windows.in_the_way(terms.class, nodes, at, at + span).is_none();
+        let placement = Placement::on(now, shape, nodes).filter(|placement| self.suits(now, shape, placement))?;
         let claim = allocation::claim(now.cluster, shape, &placement);
-        (is_open && self.is_free(now, &claim, at, span)).then_some(Slot { at, placement })
+        let of_nodes_alone =
+            shape.pooled.is_empty() && terms.windows.in_the_way(terms.class, nodes, at, at + span).is_none();
+        let is_free = match of_nodes_alone {
+            true => self.is_free(now, &claim, at, span),
+            false => self.left_at(now, terms, at, span).space.has_room_for(&claim),
+        };
+        is_free.then_some(Slot { at, placement })
     }
 
-    /// Whether the nodes are still such as the request asks for. What the whole system has is not
-    /// looked at: who asks for that is placed anew.
+    /// Whether the nodes are still such as the request asks for.
     fn suits(&self, now: &Space<'s>, shape: &Shape, placement: &Placement) -> bool {
         let (cluster, picks) = (&self.state.cluster, &placement.picks);
         let suits = |&(ix, chunk): &(NodeIx, usize)| {
@@ -290,7 +303,7 @@ impl<'s> Pins<'s> {
             let first = values.next().flatten();
             first.is_some() && values.all(|value| value == first)
         });
-        shape.pooled.is_empty() && is_of_one_group && picks.iter().all(suits)
+        is_of_one_group && picks.iter().all(suits)
     }
 
     /// Whether what a claim takes is free at a moment for a job that runs for `span`.
@@ -403,14 +416,6 @@ impl<'s> Pins<'s> {
         }
         self.besides.clear();
     }
-}
-
-/// The placement that has these nodes, chunk by chunk.
-fn placement(space: &Space, shape: &Shape, nodes: &[String]) -> Option<Placement> {
-    let chunks = shape.chunks.iter().enumerate().flat_map(|(kind, chunk)| (0..chunk.count).map(move |_| kind));
-    let known: Option<Vec<NodeIx>> = nodes.iter().map(|node| space.cluster.find(node)).collect();
-    let known = known.filter(|known| known.len() as u64 == shape.instances)?;
-    Some(Placement { picks: known.into_iter().zip(chunks).collect() })
 }
 
 /// Whether these amounts are left of a node; what the whole system has is not looked at.

@@ -228,6 +228,21 @@ impl<'s> Space<'s> {
         needs.iter().all(|need| need.is_pinned() || self.cluster.meets(kind, need))
     }
 
+    /// Whether a claim can have what it takes.
+    pub fn has_room_for(&self, claim: &Claim) -> bool {
+        let of_nodes = self.cluster.catalog.pooled().start;
+        let is_there = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let room = self.room(ix);
+            let mut amounts = taken[..of_nodes].iter().zip(&room.free);
+            self.is_open(ix) && room.admits(claim.tenant) && amounts.all(|(taken, free)| *taken == 0 || taken <= free)
+        };
+        let is_shared = |index| {
+            let taken: i64 = claim.holds.values().map(|taken| taken[index]).sum();
+            taken == 0 || taken <= self.free[index]
+        };
+        claim.holds.iter().all(is_there) && self.cluster.catalog.pooled().all(is_shared)
+    }
+
     /// Takes what a claim takes.
     pub fn claim(&mut self, claim: &Claim) {
         claim.holds.iter().for_each(|(&ix, taken)| self.admit(ix, taken, claim.tenant));

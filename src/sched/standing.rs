@@ -126,17 +126,6 @@ impl Standing {
         self.leaving.iter().filter(move |(_, (to, _))| to.is_some_and(&is_meant)).map(|(job, _)| *job)
     }
 
-    /// Until when the room is kept at least that others make for a job that waits: as long as any of them has
-    /// not made way yet, and a while longer.
-    pub fn earmark(&self, job: JobId, now: Time) -> Option<Time> {
-        let until = self.promises.get(&job)?.earmark?;
-        let is_awaited = self.leaving.values().any(|(to, _)| *to == Some(job));
-        // Told anew only once half of it is over: it is written down.
-        let goes_on = is_awaited && until.since(now).0 < KEPT.0 / 2;
-        let until = if goes_on { now + KEPT } else { until };
-        (until > now).then_some(until)
-    }
-
     /// A running element goes beyond so many that its array limits itself to.
     pub fn note_extra(&mut self, element: JobId, limit: u32) {
         self.extras.insert(element, limit);
@@ -188,6 +177,33 @@ impl State {
         self.standing.extras.extend(extras);
         self.standing.freed = self.standing.freed(plan.now);
         self.standing.released = None;
+    }
+
+    /// Until when the room is kept at least that others make for a job that waits: as long as any of them has
+    /// not made way yet, and a while longer.
+    pub(super) fn earmark(&self, job: JobId, now: Time) -> Option<Time> {
+        let booking = self.standing.promise(job)?;
+        let until = booking.earmark?;
+        // Told anew only once half of it is over: it is written down.
+        let goes_on = until.since(now).0 < KEPT.0 / 2 && self.is_made_way_for(booking);
+        let until = if goes_on { now + KEPT } else { until };
+        (until > now).then_some(until)
+    }
+
+    /// Whether anybody still makes way for a promise: for its job, or on its nodes for one that has found room
+    /// elsewhere, perhaps where others had made way for this one.
+    fn is_made_way_for(&self, booking: &Booking) -> bool {
+        let is_of_use = |(leaver, (to, _)): (&JobId, &(Option<JobId>, Action))| {
+            to.is_some_and(|to| {
+                to == booking.job || (self.standing.promise(to).is_none() && self.is_on(*leaver, &booking.nodes))
+            })
+        };
+        self.standing.leaving.iter().any(is_of_use)
+    }
+
+    fn is_on(&self, job: JobId, nodes: &[String]) -> bool {
+        let on = self.running.get(&job).into_iter().flat_map(|running| &running.nodes);
+        on.map(|&ix| &self.cluster.node(ix).name).any(|name| nodes.contains(name))
     }
 
     /// Whether a waiting job is to have what others give up for it.

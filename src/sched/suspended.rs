@@ -28,7 +28,7 @@ pub struct Suspended {
     pub made_way_for: Option<JobId>,
     /// How long it has run.
     pub ran: Span,
-    wait: Wait,
+    pub(super) wait: Wait,
 }
 
 impl Suspended {

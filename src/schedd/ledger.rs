@@ -19,6 +19,11 @@ mod ending;
 mod impossible;
 
 mod maintenance;
+
+mod messages;
+
+mod nodes;
+
 mod outside;
 
 mod setups;
@@ -28,7 +33,7 @@ mod windows;
 use super::accounting::Desk;
 use super::clock::{Clock, Reading};
 use super::mail::{self, Letter};
-use super::notices::{self, Notice};
+use super::notices::Notice;
 use super::remarks;
 use super::setup::Setup;
 use super::sharing::Sharing;
@@ -39,7 +44,7 @@ use crate::model::census::Census;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Usage};
 use crate::model::life::Moment;
-use crate::model::node::{Node, NodeFacts};
+use crate::model::node::Node;
 use crate::model::pool::Telling;
 use crate::model::state::State;
 use crate::model::ties::Ties;
@@ -258,16 +263,6 @@ impl Ledger {
         self.jobs.values()
     }
 
-    /// All nodes.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.values()
-    }
-
-    /// A node.
-    pub fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.get(name)
-    }
-
     /// Asks for a cycle, and says why (Q1).
     pub fn want_cycle(&mut self, trigger: Trigger) {
         self.cycle_due = true;
@@ -435,55 +430,6 @@ impl Ledger {
         self.tick.changes.push(change);
     }
 
-    /// Adds or changes a node.
-    pub fn set_node(&mut self, mut node: Node) {
-        node.used = self.uses.take(&node.facts.name).or(node.used);
-        if self.nodes.get(&node.facts.name) == Some(&node) {
-            return;
-        }
-        let name = node.facts.name.clone();
-        let before = self.nodes.get(&name).cloned();
-        // When it was last used, or what is said of it, is nothing to a cycle.
-        if before.as_ref().is_none_or(|before| seen(before) != seen(&node)) {
-            self.cluster.make(seen(&node));
-            self.want_cycle(Trigger::Node(name.clone()));
-        }
-        self.tick.nodes.entry(name.clone()).or_insert(before);
-        self.tick.changes.push(Row::Node(Box::new(node.clone())));
-        self.nodes.insert(name, node);
-    }
-
-    /// A node of which nothing is to be known any more, until its noded presents it anew.
-    pub fn forget_node(&mut self, name: &str) {
-        let Some(before) = self.nodes.remove(name) else { return };
-        self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
-        self.forget_told(name);
-        self.unsee(name);
-        self.tick.changes.push(Row::NodeGone(name.to_string()));
-        self.want_cycle(Trigger::Node(name.to_string()));
-    }
-
-    /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
-    /// the policy heeds it: what cycles go by is what was last taken in (X21).
-    pub fn measure(&mut self, name: &str, facts: NodeFacts) {
-        let Some(node) = self.nodes.get_mut(name) else { return };
-        node.facts = facts;
-        self.cluster.make(seen(node));
-        if self.setup.policy.placement.heeds_measures() {
-            self.want_cycle(Trigger::Node(name.to_string()));
-        }
-    }
-
-    /// Writes when nodes were last used, where that is new.
-    pub fn write_uses(&mut self) {
-        for name in self.uses.nodes() {
-            match self.nodes.get(&name).cloned() {
-                Some(node) => self.set_node(node),
-                None => drop(self.uses.take(&name)),
-            }
-        }
-    }
-
     /// The jobs whose begin time has come.
     pub fn due(&self) -> Vec<JobId> {
         let now = self.wall();
@@ -519,27 +465,6 @@ impl Ledger {
             State::Waiting => self.waiting.insert((begin, id)),
             _ => self.waiting.remove(&(begin, id)),
         };
-    }
-
-    /// What is to be mailed of ticks that are on disk; asked once.
-    pub fn take_letters(&mut self) -> Vec<Letter> {
-        std::mem::take(&mut self.letters)
-    }
-}
-
-impl Ledger {
-    /// What programs are told of a job; `was`: how it stood before.
-    fn note_turn(&mut self, id: JobId, was: State, event: Option<&Event>) {
-        let Some(job) = self.jobs.get(&id).cloned() else { return };
-        let facts = || self.tick.facts.clone().unwrap_or_else(|| Arc::new(self.facts_now()));
-        let notices = notices::notices(&self.setup, facts, was, &job, event);
-        self.tick.facts = notices.last().and_then(Notice::facts).or(self.tick.facts.take());
-        self.tick.notices.extend(notices);
-    }
-
-    /// What programs are told of ticks that are on disk; asked once.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
     }
 }
 

@@ -91,6 +91,8 @@ mod fair_shares;
 
 pub mod tick;
 
+mod deciding;
+
 pub mod clients;
 
 pub mod watchers;

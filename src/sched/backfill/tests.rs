@@ -232,6 +232,27 @@ fn m31_a_promise_that_slips_says_why() {
     assert_eq!((slipped.at, slipped.cause), (Time(900_000), Some(Cause::Overtaken { by: JobId::job(7) })));
 }
 
+/// M32, G4: also by others that ask for the same and are promised nothing.
+#[test]
+fn m32_a_promise_is_kept_when_its_equals_go_ahead() {
+    let same = "select=1:ncpus=4 walltime=50";
+    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100).queued(4, same);
+    let scene = settled(with(scene, |b| b.keep = Keep::Highest));
+    let scene = scene.queued(2, "select=1:ncpus=3 walltime=50 rank=1").queued(3, &format!("{same} rank=2"));
+    assert_eq!(scene.booked(), "2 at 150 on n1; 4 at 100 on n1");
+}
+
+/// M32: who is promised the moment after one that is over starts once that has ended, be it in that very moment.
+#[test]
+fn m32_nobody_waits_for_a_promise_of_the_next_moment() {
+    let scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 10).queued(2, "select=1:ncpus=4");
+    let mut scene = settled(with(scene, |b| b.keep = Keep::Highest).at(10));
+    assert_eq!(scene.state.standing.promise(JobId::job(2)).map(|booking| booking.at), Some(Time(10_001)));
+    assert_eq!((scene.starts().as_str(), scene.plan().bookings[0].at), ("", Time(10_001)), "it still runs");
+    scene.state.vacate(JobId::job(1));
+    assert_eq!(scene.starts(), "2 on n1");
+}
+
 #[test]
 fn m32_a_promise_may_be_kept_when_its_job_is_overtaken() {
     let scene = |keep| {

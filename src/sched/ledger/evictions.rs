@@ -96,7 +96,7 @@ impl<'s> Ledger<'s> {
         };
         let standing = &self.state.standing;
         let had = standing.promises().filter(|booking| booking.earmark.is_some() && !is_told(booking.job));
-        let forfeited = had.filter(|booking| standing.earmark(booking.job, self.now).is_some());
+        let forfeited = had.filter(|booking| self.state.earmark(booking.job, self.now).is_some());
         let forfeited = forfeited.map(|_| self.now + Span(1));
         let kept = self.plan.bookings.iter().filter_map(|booking| booking.earmark);
         let next = forfeited.chain(kept).min();

@@ -1,7 +1,7 @@
 //! Promises that are pinned to nodes: which they take, and when they are kept.
 
 use crate::model::job::JobId;
-use crate::model::policy::Backfill;
+use crate::model::policy::{Backfill, Keep};
 use crate::model::pool::Pool;
 use crate::model::time::{Span, Time};
 use crate::model::window::{Access, Window};
@@ -65,7 +65,8 @@ fn a_promise_takes_of_a_node_no_more_than_it_will_have() {
 /// Three nodes of which two end at 100, and job 2, which was promised these.
 fn kept(request: &str) -> Scene {
     let nodes = "4 x ncpus=4:color=red";
-    let scene = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
+    let mut scene = pinned(cluster(nodes)).running(1, "select=1:ncpus=4", "n1", 100);
+    scene.state.set_pool("site_lic", Pool { total: 2, ..Pool::default() });
     later(scene.running(3, "select=1:ncpus=4", "n3", 100).queued(2, request))
 }
 
@@ -76,7 +77,7 @@ fn with_an_earlier_node(scene: Scene) -> Scene {
 
 #[test]
 fn a_promise_stays_on_its_nodes_while_nothing_ends() {
-    for request in ["select=3:ncpus=4", "select=3:ncpus=4 place=group=color"] {
+    for request in ["select=3:ncpus=4", "select=3:ncpus=4 place=group=color", "select=3:ncpus=4 site_lic=1"] {
         let scene = kept(request);
         let before = scene.booked();
         assert_eq!(with_an_earlier_node(scene).booked(), before, "{request}");
@@ -113,6 +114,19 @@ fn promises_of_what_the_whole_system_has_are_kept_against_newcomers() {
     let scene = later(scene.queued(2, asked).queued(3, asked));
     assert_eq!(times(&scene), [(2, 100), (3, 200)]);
     assert_eq!(times(&scene.queued(1, asked)), [(1, 300), (2, 100), (3, 200)]);
+}
+
+/// G4, G7: a promise that counts on a licence stays on its nodes, and so leaves another one its own.
+#[test]
+fn who_is_promised_a_licence_pushes_nobody_off_his_nodes() {
+    let mut scene = with_licences(cluster("2 x ncpus=4:mem=4gb, 1 x ncpus=8:mem=2gb"), 2);
+    scene.policy.backfill = Backfill { depth: 1, keep: Keep::Highest, ..Backfill::default() };
+    let scene = scene.running(8, "select=1:ncpus=1 place=excl", "n1", 100).running(9, "select=1:ncpus=3", "n2", 200);
+    let scene = later(scene.queued(3, "select=2:ncpus=2:mem=1gb place=scatter walltime=50"));
+    assert_eq!(scene.booked(), "3 at 100 on n1,n3");
+    let ahead = "select=1:ncpus=1+1:ncpus=2:mem=2gb place=scatter site_lic=1 walltime=200 rank=0";
+    let scene = later(scene.queued(2, ahead));
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("", "2 at 100 on n2,n1; 3 at 100 on n1,n3"));
 }
 
 /// Q21, G4.

@@ -150,12 +150,15 @@ impl<'s> Stage<'s> {
         self.gone.insert(job);
     }
 
-    /// What others make for a job is not there for the next.
+    /// What others make for a job is not there for the next: where it was promised that, else wherever it fits.
     fn keep_place(&mut self, booking: &Booking) {
         self.awaiting.insert(booking.job);
         let Some(class) = self.state.waiting_class(booking.job) else { return };
-        if let Ok(placement) = matching::fit(&self.trial, &class.shape) {
-            self.trial.claim(&allocation::claim(self.trial.cluster, &class.shape, &placement));
+        let claim = |placement: Placement| allocation::claim(self.trial.cluster, &class.shape, &placement);
+        let promised = Placement::on(&self.trial, &class.shape, &booking.nodes).map(claim);
+        let promised = promised.filter(|claim| self.trial.has_room_for(claim));
+        if let Some(claim) = promised.or_else(|| matching::fit(&self.trial, &class.shape).ok().map(claim)) {
+            self.trial.claim(&claim);
         }
         self.books.iter_mut().for_each(|books| books.enter(class, booking.job));
     }

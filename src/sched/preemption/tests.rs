@@ -457,3 +457,40 @@ fn who_has_more_than_its_array_limits_itself_to_makes_way_first() {
     }
     assert_eq!(preempts(&scene.at(100).queued(3, "select=1:ncpus=1")), "2[2] for 3");
 }
+
+/// G8: whoever starts first in what was freed for another, that one has what is freed for him, however late.
+#[test]
+fn what_is_freed_for_who_has_started_elsewhere_is_kept_for_whose_room_that_was() {
+    let scene = scene("2 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (1, -9.0)).at(100);
+    let mut scene = scene.queued(3, "select=1:ncpus=1").queued(4, "select=1:ncpus=1");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 3; 1 for 4");
+    scene.apply(&plan);
+    scene.state.vacate(JobId::job(1));
+    let mut scene = scene.at(110);
+    assert_eq!(scene.starts(), "3 on n1", "what was freed for 4");
+    for moment in [110, 140, 170, 210, 250] {
+        scene = scene.at(moment);
+        let plan = scene.plan();
+        scene.apply(&plan);
+        assert!(scene.state.keeps_room_for(JobId::job(4)), "at {moment}");
+    }
+    scene.state.vacate(JobId::job(2));
+    assert_eq!(scene.queued(5, "select=1:ncpus=1 rank=0").at(260).starts(), "4 on n2");
+}
+
+/// G8: a place that is kept for a job is the one that was made for it, and not one that was made for another.
+#[test]
+fn who_waits_for_its_own_place_takes_none_that_is_another_ones() {
+    let scene = scene("1 x ncpus=1:color=red, 2 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (1, -9.0));
+    let scene = runs(scene, 2, "select=1:ncpus=1", "n2", (2, -9.0));
+    let scene = runs(scene, 3, "select=1:ncpus=1", "n3", (0, -9.0)).at(100);
+    let mut scene = scene.queued(4, "select=1:ncpus=1").queued(5, "select=1:ncpus=1:color=red");
+    let plan = scene.plan();
+    assert_eq!(told(&plan), "2 for 4; 1 for 5");
+    scene.apply(&plan);
+    assert_eq!(preempts(&scene.queued(6, "select=1:ncpus=1")), "3 for 6");
+}

@@ -1,0 +1,133 @@
+//! What a tick does once all is applied: it cycles, and carries out what the cycles decide.
+
+use super::tick::Effects;
+use super::{Schedd, reservations, timers};
+use crate::model::event::Event;
+use crate::model::job::Want;
+use crate::model::trigger::{CycleRecord, Moment, Trigger, Triggers};
+use crate::sched::cycle;
+use crate::sched::plan::{Plan, Preemption, Start};
+use crate::spool::SpoolError;
+use crate::sys::clock::{monotonic, monotonic_micros};
+use crate::sys::fault;
+
+impl Schedd {
+    /// Cycles until nothing more can be decided: a job that waited for another's start may start.
+    pub(super) fn decide(&mut self) {
+        self.ledger.ties.stirred = false;
+        while self.decide_once() && self.ledger.ties.stirred {
+            // What stirred it has been noted as it happened.
+            self.ledger.ties.stirred = false;
+            self.ledger.look_again();
+        }
+    }
+
+    /// Runs the cycle and carries out its plan: starts are on disk before any node hears of them.
+    /// False if there was nothing to carry out, or it could not be.
+    fn decide_once(&mut self) -> bool {
+        if !self.reserve.is_whole() {
+            // What runs must be able to end: nothing is started that would need the same room.
+            self.next_cycle = None;
+            return false;
+        }
+        if !self.ledger.setup.config.cycle.scheduling || self.farewell.is_some() {
+            // Only `qrun` starts jobs, or nothing does.
+            self.next_cycle = None;
+            return false;
+        }
+        if self.settling.goes_on(&mut self.ledger) || !self.ledger.take_cycle_due() {
+            return false;
+        }
+        self.chooser.ask(&mut self.ledger, monotonic());
+        let triggers = self.ledger.take_triggers();
+        if !triggers.have_poll() && fault::point("cycle.event").is_err() {
+            return false;
+        }
+        if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
+            return false;
+        }
+        let (mut plan, took) = self.look();
+        self.next_cycle = plan.next;
+        self.faults.take_in(self.ledger.cluster().formula_fault(), &self.ledger.setup.policy.precedence);
+        self.ledger.take_over(&plan, &triggers);
+        let fair_shares = self.ledger.cluster().fair_share_priorities(&self.ledger.setup.policy.fair_share);
+        self.verdicts.take_in_shares(fair_shares, monotonic());
+        let waits = |job| self.ledger.cluster().class_of(job).is_some();
+        self.verdicts.take_in(&plan, waits, monotonic());
+        let makes_way = self.take_preempts(&plan);
+        self.hold_back(&mut plan);
+        self.ledger.take_resumes(&plan.resumes);
+        self.take_starts(&plan);
+        self.cycles.note(record(&plan, triggers, took));
+        let judged = self.ledger.judge_limits(&plan);
+        if plan.starts.is_empty() && plan.resumes.is_empty() && !makes_way && !judged {
+            return false;
+        }
+        let committed = self.commit();
+        let carried_out = committed.is_ok();
+        match committed {
+            Ok(touched) => self.carry_out(Effects::default(), &touched),
+            Err(error) => {
+                tracing::error!("the spool did not take a plan: {error}");
+                if matches!(error, SpoolError::Full) {
+                    self.reserve.used();
+                }
+                self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
+                self.timers.retry = Some(monotonic() + timers::RETRY);
+            }
+        }
+        // What has just been started changed the ledger, but leaves a cycle nothing to decide.
+        self.ledger.take_cycle_due();
+        carried_out
+    }
+
+    /// What the cycle decides, and how many microseconds that took.
+    fn look(&mut self) -> (Plan, u64) {
+        let began = monotonic_micros();
+        self.ledger.prioritise();
+        let (policy, now) = (&self.ledger.setup.policy, self.ledger.now);
+        let plan = cycle::run_again(self.ledger.cluster(), policy, now, &mut self.memory);
+        (plan, monotonic_micros() - began)
+    }
+
+    /// Tells jobs to make way, and those for whom they do; whether there are any that were not told before.
+    fn take_preempts(&mut self, plan: &Plan) -> bool {
+        let mut told = false;
+        for &Preemption { job, by: to, cause, action } in &plan.preempts {
+            let runs = self.ledger.job(job).filter(|job| job.life.want == Want::Run);
+            let Some(attempt) = runs.and_then(|job| Some(job.life.open_run()?.attempt)) else { continue };
+            self.ledger.make_way(job, attempt, (to, cause, action));
+            told = true;
+        }
+        let rooms = plan.rooms_made().into_iter().filter(|_| told);
+        rooms.for_each(|(job, by)| self.ledger.happen(job, Event::RoomMade { by }));
+        told
+    }
+
+    /// Of several jobs of one `runone` set only the first starts: its start bars the others.
+    fn take_starts(&mut self, plan: &Plan) {
+        // An array is rated anew once one of its elements has begun.
+        let score = |start: &Start| self.ledger.cluster().score(&self.ledger.setup.policy, start.job);
+        let scores: Vec<Option<f64>> = plan.starts.iter().map(score).collect();
+        for (start, score) in plan.starts.iter().zip(scores) {
+            let Some(attempt) = self.ledger.next_attempt(start.job) else { continue };
+            let (shares, extra) = (start.shares.clone(), start.beyond.is_some());
+            self.ledger.happen(start.job, Event::Started { attempt, shares, score, extra });
+            reservations::of_started(&mut self.ledger, start.job);
+            self.forgive(start.job);
+        }
+    }
+}
+
+/// What is remembered of a cycle that took so many microseconds; its number follows when it is written.
+fn record(plan: &Plan, triggers: Triggers, took: u64) -> CycleRecord {
+    CycleRecord {
+        number: 0,
+        at: plan.now,
+        triggers,
+        considered: plan.considered as u64,
+        started: plan.starts.len() as u64,
+        preempted: plan.preempts.len() as u64,
+        took,
+    }
+}

@@ -1,0 +1,67 @@
+//! The nodes, and what is known of them beside their jobs.
+
+use super::{Ledger, seen};
+use crate::model::node::{Node, NodeFacts};
+use crate::model::trigger::Trigger;
+use crate::spool::commit::Change as Row;
+
+impl Ledger {
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// Adds or changes a node.
+    pub fn set_node(&mut self, mut node: Node) {
+        node.used = self.uses.take(&node.facts.name).or(node.used);
+        if self.nodes.get(&node.facts.name) == Some(&node) {
+            return;
+        }
+        let name = node.facts.name.clone();
+        let before = self.nodes.get(&name).cloned();
+        // When it was last used, or what is said of it, is nothing to a cycle.
+        if before.as_ref().is_none_or(|before| seen(before) != seen(&node)) {
+            self.cluster.make(seen(&node));
+            self.want_cycle(Trigger::Node(name.clone()));
+        }
+        self.tick.nodes.entry(name.clone()).or_insert(before);
+        self.tick.changes.push(Row::Node(Box::new(node.clone())));
+        self.nodes.insert(name, node);
+    }
+
+    /// A node of which nothing is to be known any more, until its noded presents it anew.
+    pub fn forget_node(&mut self, name: &str) {
+        let Some(before) = self.nodes.remove(name) else { return };
+        self.tick.nodes.entry(name.to_string()).or_insert(Some(before));
+        self.forget_told(name);
+        self.unsee(name);
+        self.tick.changes.push(Row::NodeGone(name.to_string()));
+        self.want_cycle(Trigger::Node(name.to_string()));
+    }
+
+    /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
+    /// the policy heeds it: what cycles go by is what was last taken in (X21).
+    pub fn measure(&mut self, name: &str, facts: NodeFacts) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.facts = facts;
+        self.cluster.make(seen(node));
+        if self.setup.policy.placement.heeds_measures() {
+            self.want_cycle(Trigger::Node(name.to_string()));
+        }
+    }
+
+    /// Writes when nodes were last used, where that is new.
+    pub fn write_uses(&mut self) {
+        for name in self.uses.nodes() {
+            match self.nodes.get(&name).cloned() {
+                Some(node) => self.set_node(node),
+                None => drop(self.uses.take(&name)),
+            }
+        }
+    }
+}
