@@ -227,7 +227,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use crate::model::job::JobId;
-    use crate::model::policy::{Backfill, Keep};
+    use crate::model::policy::{Backfill, Filling, Keep};
     use crate::model::promise::Promise;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
@@ -302,6 +302,19 @@ mod tests {
             scene.state.standing.fillers.insert(JobId::job(1));
             assert_eq!(scene.clone().queued(2, "select=1:ncpus=2").booked(), "2 at 0 on n1", "{until} {other}");
             assert_eq!(scene.queued(2, "select=1:ncpus=4").booked(), "2 at 100 on n1", "{until} {other}");
+        }
+    }
+
+    /// M34: what fillers give back is kept for the promise, and where nobody gives anything back nothing is.
+    #[test]
+    fn what_fillers_give_back_is_kept_for_whom_they_give_it() {
+        for (job, kept) in [(JobId::job(1), Some(Time(60_000))), (JobId::job(9), None)] {
+            let mut scene = cluster("1 x ncpus=4").running(1, "select=1:ncpus=4", "n1", 100);
+            scene.policy.backfill.policy = Filling::Preempt;
+            scene.state.standing.fillers.insert(job);
+            let plan = scene.queued(2, "select=1:ncpus=4").plan();
+            let kept_for: Vec<_> = plan.bookings.iter().map(|booking| (booking.job, booking.earmark)).collect();
+            assert_eq!(kept_for, [(JobId::job(2), kept)], "{plan}");
         }
     }
 }

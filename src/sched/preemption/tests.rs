@@ -4,6 +4,7 @@ use crate::model::job::JobId;
 use crate::model::outlook::Way;
 use crate::model::policy::preemption::{Mode, NoAgenda, Preemption, Trigger, Victims};
 use crate::model::policy::{Filling, Order, Precedence};
+use crate::model::pool::Pool;
 use crate::model::preemption::{Action, Cause};
 use crate::model::quality::{Flag, Qualities, Quality};
 use crate::model::resource::Value;
@@ -109,6 +110,7 @@ fn what_is_freed_for_a_job_is_kept_for_it() {
         scene = scene.queued(4, "select=1:ncpus=2 walltime=100");
         let plan = scene.plan();
         assert_eq!(told(&plan), "2 for 4; 1 for 4", "{policy:?}");
+        assert_eq!((plan.bookings[0].at, plan.bookings[0].earmark), (Time(100_001), Some(Time(160_000))));
         scene.apply(&plan);
         scene.state.vacate(JobId::job(2));
         let waiting = scene.clone().queued(3, "select=1:ncpus=1 walltime=60 rank=1").plan();
@@ -441,6 +443,30 @@ fn of_very_many_those_make_way_that_are_where_the_job_goes() {
     let plan = scene.at(1000).queued(200, "select=1:ncpus=120").plan();
     let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
     assert_eq!(gone, (11..=130).rev().collect::<Vec<_>>());
+}
+
+/// What the whole system has is given back wherever it is.
+#[test]
+fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
+    let mut scene = scene("1 x ncpus=130, 1 x ncpus=1", Trigger::Qube);
+    scene.state.set_pool("site_lic", Pool { total: 1, ..Pool::default() });
+    scene = runs(scene, 1, "select=1:ncpus=1 site_lic=1", "n2", (0, -9.0));
+    for id in 2..=131 {
+        scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, -9.0));
+    }
+    let plan = scene.at(1000).queued(200, "select=1:ncpus=120 site_lic=1").plan();
+    let gone: Vec<u64> = plan.preempts.iter().map(|way| way.job.number).collect();
+    assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
+}
+
+/// Y8: who is on two nodes that have become too small is told once.
+#[test]
+fn who_is_too_much_on_two_nodes_makes_way_once() {
+    let mut scene = runs(scene("2 x ncpus=2", Trigger::Qube), 1, "select=2:ncpus=2 place=scatter", "n1,n2", (0, 0.0));
+    scene.policy.preemption.triggers.clear();
+    scene.policy.preemption.repair = true;
+    let scene = scene.at(100).node("n1", "ncpus=1", true).node("n2", "ncpus=1", true);
+    assert_eq!(preempts(&scene), "1 for nobody");
 }
 
 /// Q15: extras of an array go first.

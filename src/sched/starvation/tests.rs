@@ -110,6 +110,13 @@ fn pools_have_what_is_guaranteed_to_them_and_no_more_than_they_may() {
     let mut limited = scene(accounts.clone());
     limited.policy.limits.all = vec![limit(Selector::Each, 4), limit(Selector::Named("a".into()), 2)];
     assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
+    // Those on what waits, on one of its users and on something else bound no pool by this.
+    let waiting = Limit { stage: Stage::Queued, ..limit(Selector::Named("b".into()), 1) };
+    let mut of_user = limit(Selector::Named("b".into()), 1);
+    of_user.scope.user = Selector::Named("ann".into());
+    let memory = Limit { quantity: Quantity::Resource("mem".into()), ..limit(Selector::Named("b".into()), 1) };
+    limited.policy.limits.all.extend([waiting, of_user, memory]);
+    assert_eq!(told(&limited, &[1, 2]), [(0.2, 0.0), (0.4, 0.0)]);
 }
 
 /// Y23.
