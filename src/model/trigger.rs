@@ -290,7 +290,11 @@ mod tests {
         for round in 0..3 {
             triggers.note(Trigger::SlotFree("n1".into()));
             triggers.note(Trigger::Job(Turn::Submit, JobId::job(4)));
-            assert_eq!(triggers.to_string(), "slot_free:n1, submit:4", "{round}");
+            assert_eq!(
+                (triggers.to_string().as_str(), triggers.are_none()),
+                ("slot_free:n1, submit:4", false),
+                "{round}"
+            );
         }
         (5..100).for_each(|job| triggers.note(Trigger::Job(Turn::Submit, JobId::job(job))));
         assert_eq!((triggers.first.len(), triggers.more), (16, 81));

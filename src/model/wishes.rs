@@ -54,11 +54,6 @@ pub fn by_resource(name: &str) -> Option<&'static str> {
 }
 
 impl Wishes {
-    /// Whether nothing is wished.
-    pub fn is_empty(&self) -> bool {
-        *self == Wishes::default()
-    }
-
     /// Reads one of the [`ATTRIBUTES`]; an empty text takes the wish back. The error says what is
     /// wrong with the text, for an expression with the column.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
@@ -134,7 +129,7 @@ mod tests {
         for (name, _) in given {
             wishes.set(name, "").unwrap();
         }
-        assert!(wishes.is_empty());
+        assert_eq!(wishes, Wishes::default());
     }
 
     /// Q20: a fault in an expression is told with its column.
@@ -146,6 +141,6 @@ mod tests {
         assert!(said(&mut wishes, "requirements", "host.memory.total >= ").starts_with("column "));
         assert!(said(&mut wishes, "geometry", "{(0,0)}").contains("geometry"));
         assert!(said(&mut wishes, "cluster", "post").contains("`post` is no cluster"));
-        assert!(wishes.is_empty());
+        assert_eq!(wishes, Wishes::default());
     }
 }

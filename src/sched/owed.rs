@@ -142,8 +142,10 @@ impl<'l, 's> Look<'l, 's> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::account::{Account, Shares};
     use crate::model::time::Span;
     use crate::sched::fixture::{Scene, cluster};
+    use std::sync::Arc;
 
     fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
         let percent = |part: f64| (part * 100.0).round() as i64;
@@ -173,5 +175,46 @@ mod tests {
         assert_eq!(told(&scene)[1], alike(Status::Starving));
         let all = owed(&scene.state, &scene.policy, scene.now);
         assert_eq!((all[0].resource.as_deref(), all[1].resource.as_deref()), (Some("ncpus"), Some("ncpus")));
+    }
+
+    /// A waiting job of this account.
+    fn of_account(mut scene: Scene, id: u64, account: &str, text: &str) -> Scene {
+        let mut job = scene.job(id, text);
+        Arc::make_mut(&mut job.spec).account = Some(account.to_string());
+        scene.state.enqueue(&job);
+        scene
+    }
+
+    fn pool(name: &str, parent: Option<&str>) -> Account {
+        let parent = parent.map(str::to_string);
+        Account { name: name.to_string(), parent, shares: Shares::Of(1.0), ..Account::default() }
+    }
+
+    /// Y24: each pool stands before what is in it, and operations in the order in which they came.
+    #[test]
+    fn pools_are_told_from_the_top_down_with_what_is_in_them() {
+        let mut scene = cluster("1 x ncpus=10");
+        scene.policy.fair_share.accounts = vec![pool("b", None), pool("a", None), pool("x", Some("a"))];
+        scene.policy.preemption.triggers = vec![Trigger::Starvation];
+        let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
+        let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
+        let scene = of_account(scene, 5, "x", "select=1:ncpus=1");
+        let scene = of_account(scene, 3, "x", "select=1:ncpus=2 array=1-2");
+        let scene = of_account(scene, 6, "x", "select=1:ncpus=3 array=1-2");
+        let spelt = |owed: Owed| {
+            let who = match owed.who {
+                Claimant::Pool(name) => name,
+                Claimant::Operation(job) => job.to_string(),
+                Claimant::Alike(job, number) => format!("{number} from {job} on"),
+            };
+            format!("{who} in {}", owed.pools.join(" "))
+        };
+        let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now).into_iter().map(spelt).collect();
+        let expected = ["a in ", "x in a", "3[] in x a", "4 in x a", "5 in x a", "6[] in x a", "b in ", "1 in b"];
+        assert_eq!(all, expected);
+        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        let ledger = cycle::decide(&scene.state, &scene.policy, &resolved, scene.now, &mut Memory::default());
+        assert_eq!(of_job(JobId::job(5), &ledger).map(spelt).as_deref(), Some("5 in x a"));
+        assert_eq!(of_job(JobId::job(1), &ledger).map(spelt).as_deref(), Some("1 in b"));
     }
 }

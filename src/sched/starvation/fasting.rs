@@ -67,15 +67,6 @@ impl Hunger {
         let aggressive = patience.enable_aggressive.then_some(since + patience.aggressive_timeout);
         std::iter::once(since + patience.timeout).chain(aggressive).filter(|moment| *moment > now).min()
     }
-
-    /// As it is told.
-    pub fn name(self) -> &'static str {
-        match self {
-            Hunger::None => "non_starving",
-            Hunger::Starving => "starving",
-            Hunger::Aggressive => "aggressively_starving",
-        }
-    }
 }
 
 #[cfg(test)]
