@@ -118,6 +118,14 @@ mod tests {
         assert_eq!(preempted(&scene), [(5, 12), (4, 13)]);
     }
 
+    /// G8, M34: nobody starts on loan on what somebody is about to have for whom others make way.
+    #[test]
+    fn what_is_claimed_back_is_not_lent_again_at_once() {
+        let mut scene = lent(&[(12, "select=1:ncpus=7 walltime=100"), (13, "select=1:ncpus=1 walltime=1000")]);
+        scene.state.vacate(crate::model::job::JobId::job(1));
+        assert_eq!((preempted(&scene), scene.starts().as_str()), (vec![(5, 12), (4, 12), (3, 12)], ""));
+    }
+
     /// M34, M37: what waits for a window to close waits for nobody to make way.
     #[test]
     fn fillers_stay_until_a_promise_is_due() {

@@ -171,7 +171,8 @@ impl<'s> Ledger<'s> {
         // Q9: who wants to be left alone has nothing on loan.
         let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
         // G8: what others made for somebody is lent to nobody.
-        let lends = self.backfill().policy == Filling::Preempt && !self.promises.are_earmarked();
+        let is_kept = self.promises.are_earmarked() || !self.plan.preempts.is_empty();
+        let lends = self.backfill().policy == Filling::Preempt && !is_kept;
         self.may_borrow = lends && may_leave;
         let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
         if self.promises.blocked.is_some() {
