@@ -2,6 +2,7 @@
 //! command fails another way is taken.
 
 use crate::support::sandbox::{Sandbox, kill};
+use lanai::sys::procfs;
 use nix::libc::SIGHUP;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -32,6 +33,12 @@ impl Site {
 
     fn asked(&self) -> Vec<String> {
         fs::read_to_string(self.path("asked")).unwrap_or_default().lines().map(String::from).collect()
+    }
+
+    /// Whether a command that [hangs](HANGS) does so still, all of it.
+    fn hangs(&self) -> bool {
+        let pid = fs::read_to_string(self.path("hanging")).ok().and_then(|text| text.trim().parse().ok());
+        pid.and_then(procfs::process).is_some_and(|process| process.lives())
     }
 
     /// A node of its own with one processor, where who goes before others has their places.
@@ -77,6 +84,9 @@ impl Drop for HungDisk {
         let _ = Command::new("umount").arg("--lazy").arg(&self.folder).output();
     }
 }
+
+/// Comes to no end, and leaves the number of the last of its processes.
+const HANGS: &str = "sleep 300 & echo $! >new; mv new hanging; wait";
 
 /// Copies what a job has come to, which is in its working folder.
 const COPY: &str = "cp /proc/$2/cwd/progress $3/progress";
@@ -170,13 +180,15 @@ fn where_the_command_fails_and_nobody_waits_any_more_the_job_goes_on() {
 
 #[test]
 fn where_nothing_else_is_allowed_the_job_goes_on_and_is_not_asked_again() {
-    let command = Site::new("sleep 300");
+    let command = Site::new(HANGS);
     let sandbox = command.sandbox("\"checkpoint\"", "checkpoint_timeout = \"1s\"");
     let low = submit(&sandbox, 0, &[], COUNTER);
     counted(&sandbox, 5);
     let high = submit(&sandbox, 10, &[], "exit 0\n");
     let told = || sandbox.run("tracejob", &[&low]).ok();
+    sandbox.until("the command", || command.hangs().then_some(()));
     sandbox.until("the failure", || told().contains("it took longer than 1 s").then_some(()));
+    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
     submit(&sandbox, 20, &[], "exit 0\n");
     let far = sandbox.read("progress").trim().parse::<u32>().unwrap();
     counted(&sandbox, far + 50);
@@ -235,17 +247,16 @@ fn a_running_job_that_is_held_goes_on_where_the_site_has_no_command() {
 
 #[test]
 fn a_job_that_is_deleted_meanwhile_ends_at_once_and_the_command_with_it() {
-    let command = Site::new("sleep 300");
+    let command = Site::new(HANGS);
     let sandbox = command.sandbox("\"requeue\"", "");
     let id = submit(&sandbox, 0, &[], COUNTER);
     counted(&sandbox, 5);
     sandbox.run("qhold", &[&id]).ok();
-    sandbox.until("the command", || (command.asked().len() == 1).then_some(()));
+    sandbox.until("the command", || command.hangs().then_some(()));
     sandbox.run("qdel", &[&id]).ok();
     let ended = sandbox.ended(&id);
     assert_eq!(ended["run_count"], 1);
-    let runs = || sandbox.processes().into_iter().any(|(_, line)| line.contains("lanai-checkpoint-"));
-    sandbox.until("the command's end", || (!runs()).then_some(()));
+    sandbox.until("the command's end", || (!command.hangs()).then_some(()));
 }
 
 /// What is wanted is told until it has happened: also to the next noded.
