@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn it_goes_on_before_those_that_come_after_the_job_that_it_made_way_for() {
         let scene = by_priority("1 x ncpus=4").running(9, "select=1:ncpus=2", "n1", 60);
-        let scene = scene.suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 5.0).at(20);
+        let scene = scene.suspended(1, "select=1:ncpus=1 walltime=100", "n1", 10, 950.0).at(20);
         let scene = scene.queued(99, "select=1:ncpus=3 walltime=900");
         let scene = scene.queued(2, "select=1:ncpus=2 walltime=10");
         assert_eq!((scene.starts().as_str(), scene.resumes().as_str()), ("", "1 on n1 with 0 until 110"));
