@@ -118,16 +118,13 @@ mod tests {
     use crate::model::event::Event;
     use crate::model::job::JobId;
     use crate::model::job::Spec;
-    use crate::model::life::Moment;
     use crate::model::preemption::Cause;
     use crate::model::state::{Holds, State};
-    use crate::model::time::{Time, Wall};
-    use crate::sched::fixture::cluster;
+    use crate::sched::fixture::{cluster, moment};
     use std::sync::Arc;
 
     fn happen(job: &mut Job, event: Event) {
-        let (rules, accrual) = (Default::default(), Default::default());
-        job.apply(&event, Moment { now: Time(0), wall: Wall(0), rules, accrual });
+        job.apply(&event, moment(0));
     }
 
     fn with(job: &mut Job, change: impl FnOnce(&mut Spec)) {
@@ -208,10 +205,7 @@ mod tests {
         let mut job = running();
         happen(&mut job, preempted(Action::Checkpoint));
         happen(&mut job, ended(How::Signaled(9), Some(9)));
-        let later = |job: &mut Job, event: Event| {
-            let (rules, accrual) = (Default::default(), Default::default());
-            job.apply(&event, Moment { now: Time(9000), wall: Wall(9), rules, accrual });
-        };
+        let later = |job: &mut Job, event: Event| job.apply(&event, moment(9));
         later(&mut job, Event::Started { attempt: 2, shares: vec![], score: None, extra: false });
         later(&mut job, Event::Launched { attempt: 2, session: 8, boot: "b".into() });
         later(&mut job, Event::CheckpointWanted { attempt: 2, by: "u@h".into() });

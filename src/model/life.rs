@@ -452,17 +452,12 @@ pub fn exit_status(outcome: &Outcome) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::fixture::cluster;
+    use crate::sched::fixture::{self, cluster};
     use std::collections::BTreeSet;
 
     /// A job that has been started for the `attempt`th time, at that many hours.
     fn started(job: &mut Job, attempt: Attempt) -> Moment {
-        let moment = Moment {
-            now: Time(3_600_000 * i64::from(attempt)),
-            wall: Wall(0),
-            rules: Rules::default(),
-            accrual: Default::default(),
-        };
+        let moment = fixture::moment(3600 * i64::from(attempt));
         job.apply(&Event::Started { attempt, shares: Vec::new(), score: None, extra: false }, moment);
         moment
     }
@@ -475,10 +470,7 @@ mod tests {
     fn queued() -> Job {
         let mut job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: true, ..(*job.spec).clone() });
-        job.apply(
-            &Event::Submitted,
-            Moment { now: Time(0), wall: Wall(0), rules: Rules::default(), accrual: Default::default() },
-        );
+        job.apply(&Event::Submitted, fixture::moment(0));
         job
     }
 
@@ -503,10 +495,9 @@ mod tests {
     fn a_start_that_a_hook_refuses_is_put_off_as_often_as_it_is_and_never_holds_the_job() {
         let mut job = queued();
         for round in 1..=30 {
-            let now = Time(round * 1_000_000);
-            let moment = Moment { now, wall: Wall(0), rules: Rules::default(), accrual: Default::default() };
+            let moment = fixture::moment(round * 1000);
             job.apply(&Event::StartRefused { hook: "h".into(), why: "no".into() }, moment);
-            let wait = job.life.not_before.map_or(0, |until| until.since(now).0 / 1000);
+            let wait = job.life.not_before.map_or(0, |until| until.since(moment.now).0 / 1000);
             assert!((60..=61).contains(&wait), "{round}: {wait}");
             assert_eq!((job.life.state, job.life.failed_starts), (State::Queued, 0));
         }
@@ -563,10 +554,7 @@ mod tests {
         let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
         let put_off = |now: i64, wait: Span| {
             let mut job = job.clone();
-            job.put_off(
-                wait,
-                Moment { now: Time(now), wall: Wall(0), rules: Rules::default(), accrual: Default::default() },
-            );
+            job.put_off(wait, Moment { now: Time(now), ..fixture::moment(0) });
             let until = job.life.not_before.unwrap();
             assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
             until

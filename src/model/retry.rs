@@ -86,11 +86,11 @@ mod tests {
     use super::*;
     use crate::model::event::Event;
     use crate::model::state::Holds;
-    use crate::model::time::{Time, Wall};
-    use crate::sched::fixture::cluster;
+    use crate::model::time::Time;
+    use crate::sched::fixture::{cluster, moment};
 
     fn at(now: i64) -> Moment {
-        Moment { now: Time(now), wall: Wall(0), rules: Default::default(), accrual: Default::default() }
+        Moment { now: Time(now), ..moment(0) }
     }
 
     fn happen(job: &mut Job, now: i64, event: Event) {

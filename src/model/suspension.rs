@@ -334,26 +334,20 @@ impl Job {
 mod tests {
     use super::*;
     use crate::model::job::{How, Life, Outcome};
-    use crate::model::life::Moment;
-    use crate::model::time::Wall;
-    use crate::sched::fixture::cluster;
+    use crate::sched::fixture::{self, cluster};
 
     fn at(job: &mut Job, seconds: i64, event: Event) {
-        let (rules, accrual) = (Default::default(), Default::default());
-        job.apply(&event, Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual });
+        job.apply(&event, fixture::moment(seconds));
     }
 
     fn share() -> Share {
         let amount = |name: &str, amount| (name.to_string(), Value::Long(amount));
         Share {
-            node: "n1".into(),
-            host: "n1".into(),
             taken: vec![amount("ncpus", 2), amount("ngpus", 1)],
             pooled: vec![amount("site_lic", 3)],
             cpus: vec![0, 1],
             gpus: vec![7],
-            mpiprocs: 1,
-            ranks: vec![],
+            ..fixture::share("n1")
         }
     }
 

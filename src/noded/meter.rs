@@ -47,18 +47,18 @@ impl Meter {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let seems = |family: &[Process]| family.iter().map(|p| p.mem_kb).sum::<u64>();
-        let is_suspect = seems(&alive) + seems(kin) > suspect;
-        let size = |p: &Process| is_suspect.then(|| procfs::proportional_kb(p.pid)).flatten().unwrap_or(p.mem_kb);
-        let sizes: Vec<u64> = alive.iter().map(size).collect();
-        let (mem_kb, vmem_kb) = (sizes.iter().sum(), alive.iter().map(|p| p.vmem_kb).sum());
+        let (own, kins) = (procfs::with_own_memory(&alive), procfs::with_own_memory(kin));
+        let is_suspect = own.iter().chain(&kins).map(|p| p.mem_kb).sum::<u64>() > suspect;
+        let size = |p: &&Process| if is_suspect { procfs::proportional_kb(p) } else { p.mem_kb };
+        let sizes: Vec<u64> = own.iter().map(size).collect();
+        let (mem_kb, vmem_kb) = (sizes.iter().sum(), own.iter().map(|p| p.vmem_kb).sum());
         self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(vmem_kb);
         let running = Span(alive.iter().map(|p| p.cput).sum());
         Reading {
-            mem_kb: mem_kb + kin.iter().map(size).sum::<u64>(),
+            mem_kb: mem_kb + kins.iter().map(size).sum::<u64>(),
             largest_kb: sizes.iter().copied().max().unwrap_or(0),
-            vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
+            vmem_kb: vmem_kb + kins.iter().map(|p| p.vmem_kb).sum::<u64>(),
             cput: self.note(cgroup, running, walltime).cput,
         }
     }

@@ -256,11 +256,9 @@ fn is_unknown(triggers: &Triggers) -> bool {
 mod tests {
     use super::*;
     use crate::model::event::Event;
-    use crate::model::life::Moment;
     use crate::model::suspension::Manner;
-    use crate::model::time::Wall;
     use crate::model::window::Access;
-    use crate::sched::fixture::{Scene, cluster, resources};
+    use crate::sched::fixture::{Scene, cluster, moment, resources};
     use crate::sched::window;
 
     #[test]
@@ -268,8 +266,7 @@ mod tests {
         let mut scene = cluster("1 x ncpus=4").queued(1, "select=1:ncpus=3 walltime=60");
         let mut job = scene.job(1, "select=1:ncpus=3 walltime=60");
         let start = scene.plan().starts.remove(0);
-        let moment = Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None, extra: false }, moment);
+        job.apply(&Event::Started { attempt: 1, shares: start.shares, score: None, extra: false }, moment(5));
         let change = Change::of(job.id, Some(&job), &Policy::default());
         assert!(matches!(&change, Change::Holds { until: Time(65_000), .. }), "{change:?}");
         scene.state.make(&change);
@@ -306,9 +303,7 @@ mod tests {
             let elsewhere = [(7, "n1"), (8, "n2"), (9, "n3")].into_iter().filter(|(_, node)| !nodes.contains(node));
             let other = elsewhere.fold(other, |other, (id, node)| other.running(id, "select=1:ncpus=4", node, 60));
             let shares = other.plan().starts.remove(0).shares;
-            let moment =
-                Moment { now: Time(5_000), wall: Wall(5), rules: Default::default(), accrual: Default::default() };
-            job.apply(&Event::Started { attempt: 1, shares, score: None, extra: false }, moment);
+            job.apply(&Event::Started { attempt: 1, shares, score: None, extra: false }, moment(5));
             scene.state.reservation_of(&job, Span::seconds(60), Time(0) + Span::seconds(hour * 3600))
         };
         assert_eq!(inside("n2", 0).as_deref(), Some("b"));
@@ -345,7 +340,7 @@ mod tests {
 
     /// A job that waits to go on.
     fn suspended(scene: &Scene) -> Job {
-        let (mut job, rules, accrual) = (scene.job(8, "select=1:ncpus=1"), Default::default(), Default::default());
+        let mut job = scene.job(8, "select=1:ncpus=1");
         let manner = Manner::For { job: JobId::job(9), releases: vec!["ncpus".into()] };
         for event in [
             Event::Started { attempt: 1, shares: vec![], score: Some(0.5), extra: false },
@@ -353,7 +348,7 @@ mod tests {
             Event::SuspendWanted { by: "s".into(), attempt: 1, manner },
             Event::Suspended { attempt: 1 },
         ] {
-            job.apply(&event, Moment { now: Time(0), wall: Wall(0), rules, accrual });
+            job.apply(&event, moment(0));
         }
         job
     }

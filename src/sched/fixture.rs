@@ -15,6 +15,7 @@ use super::plan::{Plan, Start};
 use super::snapshot::{ClassId, State, Tenant};
 use super::tenure::Tenure;
 use super::{cycle, forced};
+use crate::model::account::{Account, Shares};
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::amount::{Amount, split_chunks};
 use crate::model::array::{Elements, Indices, Standing as ElementStanding};
@@ -159,7 +160,7 @@ impl Scene {
     pub fn running(mut self, id: u64, text: &str, nodes: &str, until: i64) -> Scene {
         let job = self.job(id, text);
         let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
-        let mut shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
+        let mut shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share_of(chunk, node)).collect();
         let pooled = job.spec.request.list.iter().filter(|(name, _)| *name == "site_lic");
         shares[0].pooled = pooled.map(|(name, value)| (name.clone(), value.clone())).collect();
         self.state.user(&self.user);
@@ -194,7 +195,7 @@ impl Scene {
     pub fn suspended(mut self, id: u64, text: &str, nodes: &str, since: i64, score: f64) -> Scene {
         let mut job = self.job(id, text);
         let chunks = job.spec.request.select.chunks.iter().flat_map(|c| (0..c.count).map(move |_| c));
-        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share(chunk, node)).collect();
+        let shares: Vec<Share> = chunks.zip(nodes.split(',')).map(|(chunk, node)| share_of(chunk, node)).collect();
         let manner = Manner::For { job: JobId::job(99), releases: vec!["ncpus".to_string()] };
         let by = "Scheduler@porch".to_string();
         for (at, event) in [
@@ -203,8 +204,7 @@ impl Scene {
             (since, Event::SuspendWanted { by, attempt: 1, manner }),
             (since, Event::Suspended { attempt: 1 }),
         ] {
-            let (rules, accrual) = (Default::default(), Default::default());
-            job.apply(&event, Moment { now: Time(at * 1000), wall: Wall(at), rules, accrual });
+            job.apply(&event, moment(at));
         }
         self.state.make(&Change::of(job.id, Some(&job), &self.policy));
         self
@@ -399,17 +399,26 @@ fn facts(resources: &Resources, name: &str, host: &str, what: &str) -> NodeFacts
     }
 }
 
-fn share(chunk: &Chunk, node: &str) -> Share {
-    Share {
-        node: node.to_string(),
-        host: node.to_string(),
-        taken: chunk.resources.clone(),
-        cpus: Vec::new(),
-        gpus: Vec::new(),
-        mpiprocs: 1,
-        pooled: vec![],
-        ranks: vec![],
-    }
+/// A share of a node that is a host of its own, of which nothing is taken.
+pub fn share(node: &str) -> Share {
+    let (node, host) = (node.to_string(), node.to_string());
+    Share { node, host, taken: vec![], cpus: vec![], gpus: vec![], mpiprocs: 1, pooled: vec![], ranks: vec![] }
+}
+
+fn share_of(chunk: &Chunk, node: &str) -> Share {
+    Share { taken: chunk.resources.clone(), ..share(node) }
+}
+
+/// So many seconds after the beginning on both clocks, with the rules of a site that set none.
+pub fn moment(seconds: i64) -> Moment {
+    let (rules, accrual) = (Default::default(), Default::default());
+    Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual }
+}
+
+/// An account with so many shares, in another or at the top.
+pub fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
+    let parent = parent.map(str::to_string);
+    Account { name: name.to_string(), parent, shares: Shares::Of(shares), ..Account::default() }
 }
 
 fn place(text: &str) -> Place {

@@ -170,22 +170,23 @@ impl<'s> Ledger<'s> {
         self.is_awaited = self.promises.is_earmarked(candidate.job);
         // Q9: who wants to be left alone has nothing on loan.
         let may_leave = !candidate.class.protected && self.state.standing.may_borrow(candidate.job);
-        // G8: what others made for somebody is lent to nobody.
-        let is_kept = self.promises.are_earmarked() || !self.plan.preempts.is_empty();
-        let lends = self.backfill().policy == Filling::Preempt && !is_kept;
-        self.may_borrow = lends && may_leave;
+        self.may_borrow = may_leave && self.lends();
         let promised = self.calendar.promise(candidate.job).map(|promise| promise.at);
         if self.promises.blocked.is_some() {
             self.gaps.look(self.backfill(), promised.is_some())?;
         }
         if let Some(at) = promised {
-            self.promises.visit(candidate.job, candidate.class);
             if self.promises.stands(at, self.now) && !self.is_awaited {
                 return Err(self.not_yet(candidate, at));
             }
             self.calendar.cancel(candidate.job);
         }
         self.place_beside(candidate.class)
+    }
+
+    /// Whether fillers have promised nodes on loan: not what others made for somebody (G8).
+    fn lends(&self) -> bool {
+        self.backfill().policy == Filling::Preempt && self.plan.preempts.is_empty() && !self.promises.are_earmarked()
     }
 
     /// Why a job waits for the start it was promised.
@@ -329,6 +330,7 @@ impl<'s> Ledger<'s> {
 
     /// Enters a start.
     pub fn start(&mut self, job: Candidate, start: Start, claim: Claim) {
+        self.promises.visit(job.job, job.class);
         if job.class.at_once.or(job.class.beyond).is_some() {
             *self.counted.entry((job.job.number, job.class.beyond.is_some())).or_default() += 1;
         }

@@ -142,9 +142,8 @@ impl<'l, 's> Look<'l, 's> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::account::{Account, Shares};
     use crate::model::time::Span;
-    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::fixture::{Scene, cluster, pool};
     use std::sync::Arc;
 
     fn told(scene: &Scene) -> Vec<(Claimant, i64, i64, Status, Option<Time>)> {
@@ -185,16 +184,11 @@ mod tests {
         scene
     }
 
-    fn pool(name: &str, parent: Option<&str>) -> Account {
-        let parent = parent.map(str::to_string);
-        Account { name: name.to_string(), parent, shares: Shares::Of(1.0), ..Account::default() }
-    }
-
     /// Y24: each pool stands before what is in it, and operations in the order in which they came.
     #[test]
     fn pools_are_told_from_the_top_down_with_what_is_in_them() {
         let mut scene = cluster("1 x ncpus=10");
-        scene.policy.fair_share.accounts = vec![pool("b", None), pool("a", None), pool("x", Some("a"))];
+        scene.policy.fair_share.accounts = vec![pool("b", None, 1.0), pool("a", None, 1.0), pool("x", Some("a"), 1.0)];
         scene.policy.preemption.triggers = vec![Trigger::Starvation];
         let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
         let scene = of_account(scene, 4, "x", "select=1:ncpus=1");

@@ -160,30 +160,24 @@ impl State {
 mod tests {
     use super::*;
     use crate::model::event::Event;
-    use crate::model::life::Moment;
     use crate::model::preemption::Cause;
     use crate::model::suspension::Manner;
-    use crate::model::time::Wall;
-    use crate::sched::fixture::cluster;
-
-    fn at(job: &mut Job, seconds: i64, event: Event) {
-        let (rules, accrual) = (Default::default(), Default::default());
-        job.apply(&event, Moment { now: Time(seconds * 1000), wall: Wall(seconds), rules, accrual });
-    }
+    use crate::sched::fixture::{cluster, moment};
 
     /// What a forecast takes for a job's tenure is what that is once the job runs.
     #[test]
     fn of_a_candidate_is_known_what_others_ask_of_it_once_it_runs() {
-        let text = "select=1:ncpus=2 walltime=90 array=1-3";
         let mut scene = cluster("1 x ncpus=4").at(30);
-        let mut job = scene.job(1, text);
+        let mut job = scene.job(1, "select=1:ncpus=2 walltime=90");
         Arc::make_mut(&mut job.spec).rerunnable = true;
-        job.elements = None;
         scene.state.enqueue(&job);
         let plan = scene.plan();
         let to_be = scene.state.tenure_to_be(&scene.policy, &plan.starts[0], scene.now).unwrap();
         let score = scene.state.score(&scene.policy, job.id);
-        at(&mut job, 30, Event::Started { attempt: 1, shares: plan.starts[0].shares.clone(), score, extra: false });
+        job.apply(
+            &Event::Started { attempt: 1, shares: plan.starts[0].shares.clone(), score, extra: false },
+            moment(30),
+        );
         let once_it_runs = Tenure::of(&job).unwrap();
         // What is known only then.
         let known =
@@ -198,14 +192,14 @@ mod tests {
         let manner = Manner::For { job: JobId::job(2), releases: vec!["ncpus".into()] };
         let told = |job: &Job| Tenure::of(job).unwrap().told.map(|told| told.action);
         let (to, by) = (Some(JobId::job(2)), "s@h".to_string());
-        at(&mut job, 0, Event::Started { attempt: 1, shares: vec![], score: None, extra: false });
-        at(&mut job, 0, Event::Launched { attempt: 1, session: 4, boot: "b".into() });
+        job.apply(&Event::Started { attempt: 1, shares: vec![], score: None, extra: false }, moment(0));
+        job.apply(&Event::Launched { attempt: 1, session: 4, boot: "b".into() }, moment(0));
         assert_eq!(told(&job), None);
         let action = Action::Suspend;
-        at(&mut job, 5, Event::Preempted { attempt: 1, to, cause: Cause::Level, action, by: by.clone() });
-        at(&mut job, 5, Event::SuspendWanted { by, attempt: 1, manner });
+        job.apply(&Event::Preempted { attempt: 1, to, cause: Cause::Level, action, by: by.clone() }, moment(5));
+        job.apply(&Event::SuspendWanted { by, attempt: 1, manner }, moment(5));
         assert_eq!(told(&job), Some(Action::Suspend));
-        at(&mut job, 6, Event::Suspended { attempt: 1 });
+        job.apply(&Event::Suspended { attempt: 1 }, moment(6));
         assert_eq!(told(&job), None);
     }
 }

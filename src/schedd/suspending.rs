@@ -109,28 +109,19 @@ pub fn note_still(ledger: &mut Ledger, id: JobId) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::life::Moment;
     use crate::model::suspension::Manner;
-    use crate::model::time::{Time, Wall};
     use crate::sched::fixture;
 
     fn happen(job: &mut Job, event: Event) {
-        let (wall, rules, accrual) = (Wall(0), Default::default(), Default::default());
-        job.apply(&event, Moment { now: Time(5), wall, rules, accrual });
+        job.apply(&event, fixture::moment(5));
     }
 
     /// Runs its script on the first of two nodes of one host, and a task on each other.
     fn job() -> Job {
         let mut job = fixture::cluster("").job(1, "select=3:ncpus=1");
-        let share = |node: &str, host: &str, cpus: &[u16]| Share {
-            node: node.into(),
-            host: host.into(),
-            taken: Vec::new(),
-            cpus: cpus.into(),
-            gpus: Vec::new(),
-            mpiprocs: 1,
-            pooled: vec![],
-            ranks: vec![],
+        let share = |node: &str, host: &str, cpus: &[u16]| {
+            let (host, cpus) = (host.to_string(), cpus.to_vec());
+            Share { host, cpus, ..fixture::share(node) }
         };
         let shares = vec![share("a0", "a", &[0, 1]), share("a1", "a", &[2]), share("b", "b", &[7])];
         happen(&mut job, Event::Started { attempt: 1, shares, score: None, extra: false });

@@ -337,24 +337,13 @@ pub fn node_of(job: &Job, attempt: Attempt, task: TaskNumber) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::model::job::{Exit, Share};
-    use crate::model::life::Moment;
     use crate::model::state::State;
-    use crate::model::time::{Time, Wall};
     use crate::sched::fixture;
 
     /// A job that runs on two nodes, two lines of the node file on the first, and has a task on each.
     fn job() -> Job {
         let mut job = fixture::cluster("2 x ncpus=2").job(1, "select=2:ncpus=1");
-        let share = |node: &str, mpiprocs| Share {
-            node: node.into(),
-            host: node.into(),
-            taken: Vec::new(),
-            cpus: Vec::new(),
-            gpus: Vec::new(),
-            mpiprocs,
-            pooled: vec![],
-            ranks: vec![],
-        };
+        let share = |node: &str, mpiprocs| Share { mpiprocs, ..fixture::share(node) };
         happen(&mut job, Event::Submitted);
         happen(
             &mut job,
@@ -367,8 +356,7 @@ mod tests {
     }
 
     fn happen(job: &mut Job, event: Event) {
-        let wall = Wall(0);
-        job.apply(&event, Moment { now: Time(5), wall, rules: Default::default(), accrual: Default::default() });
+        job.apply(&event, fixture::moment(5));
     }
 
     fn ended(status: i32) -> Event {

@@ -84,8 +84,7 @@ mod tests {
     use crate::model::job::{Job, Run};
     use crate::model::life::Moment;
     use crate::model::state::State;
-    use crate::model::time::Wall;
-    use crate::sched::fixture::cluster;
+    use crate::sched::fixture::{self, cluster};
     use crate::spool::commit::Change;
     use std::sync::Arc;
 
@@ -94,7 +93,7 @@ mod tests {
     /// A spool with an array of so many elements that is over, and the last of them.
     fn spool(folder: &tempfile::TempDir, count: u32) -> (Spool, Job) {
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
-        let moment = Moment { now: Time(5), wall: Wall(0), rules: Default::default(), accrual: Default::default() };
+        let moment = Moment { now: Time(5), ..fixture::moment(0) };
         let mut array = cluster("1 x ncpus=1").job(7, &format!("array=1-{count}"));
         let mut changes = Vec::new();
         let mut last = None;

@@ -1,5 +1,6 @@
 //! What `/proc` tells of processes.
 
+use super::process::shares_memory;
 use nix::libc::{ENOENT, ESRCH};
 use nix::unistd::{SysconfVar, sysconf};
 use std::collections::BTreeSet;
@@ -117,10 +118,20 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(pids)
 }
 
+/// Those of a family that live in memory of their own: between vfork and exec a child runs in that of its
+/// parent, of which the kernel then tells the same for both.
+pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
+    let is_counted = |pid: i32| family.iter().any(|p| p.pid == pid);
+    let borrows = |p: &Process| is_counted(p.parent) && shares_memory(p.pid, p.parent);
+    family.iter().filter(|p| !borrows(p)).collect()
+}
+
 /// Resident memory of a process in kilobytes: of what it shares with others only its part, and
-/// nothing of files, which the kernel can read again. None where that cannot be told.
-pub fn proportional_kb(pid: i32) -> Option<u64> {
-    proportional(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+/// nothing of files, which the kernel can read again. Where that is not told, all that it has by now.
+pub fn proportional_kb(of: &Process) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
+    // One that has ended since it was seen has nothing any more.
+    proportional(&rollup).unwrap_or_else(|| process(of.pid).map_or(0, |now| now.mem_kb))
 }
 
 fn proportional(rollup: &str) -> Option<u64> {
@@ -173,6 +184,9 @@ fn constant(name: SysconfVar, usual: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sched::{CloneFlags, clone};
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::waitpid;
 
     #[test]
     fn a_name_full_of_parentheses_does_not_confuse() {
@@ -192,9 +206,33 @@ mod tests {
     }
 
     #[test]
+    fn who_lives_in_its_parents_memory_has_none_of_its_own() {
+        let family = |child: i32| [own().unwrap(), process(child).unwrap()];
+        let counted = |family: &[Process]| with_own_memory(family).iter().map(|p| p.pid).collect::<Vec<_>>();
+        let me = own().unwrap().pid;
+        for (flags, has_own) in [(CloneFlags::CLONE_VM, false), (CloneFlags::empty(), true)] {
+            let mut stack = vec![0; 1 << 16];
+            let sleep = Box::new(|| {
+                nix::unistd::pause();
+                0
+            });
+            // SAFETY: it makes one system call, on a stack that outlives it.
+            let child = unsafe { clone(sleep, &mut stack, flags, Some(Signal::SIGCHLD as i32)) }.unwrap();
+            let both = family(child.as_raw());
+            let seen = (counted(&both), counted(&both[1..]));
+            kill(child, Signal::SIGKILL).unwrap();
+            waitpid(child, None).unwrap();
+            let expected = if has_own { vec![me, child.as_raw()] } else { vec![me] };
+            assert_eq!(seen, (expected, vec![child.as_raw()]), "alone, it is who has that memory");
+        }
+    }
+
+    #[test]
     fn the_part_of_shared_memory_is_no_more_than_the_whole() {
         let me = own().unwrap();
-        assert!(proportional_kb(me.pid).is_none_or(|part| part > 0 && part <= own().unwrap().mem_kb + 4096));
+        let part = proportional_kb(&me);
+        assert!(part > 0 && part <= own().unwrap().mem_kb + 4096);
+        assert_eq!(proportional_kb(&Process { pid: i32::MAX, ..me }), 0, "one that is gone");
         let new =
             "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
         assert_eq!(proportional(new), Some(45));

@@ -4,12 +4,12 @@ use super::*;
 use crate::model::event::Event;
 use crate::model::job::{How, Job, JobId, Outcome, Spec};
 use crate::model::time::Wall;
-use crate::sched::fixture::cluster;
+use crate::sched::fixture::{cluster, moment};
 use std::sync::Arc;
 
 /// So many seconds from the beginning, under a policy.
 fn at(seconds: i64, accrual: Accrual) -> Moment {
-    Moment { now: Time(0) + Span::seconds(seconds), wall: Wall(seconds), rules: Default::default(), accrual }
+    Moment { accrual, ..moment(seconds) }
 }
 
 fn by() -> String {

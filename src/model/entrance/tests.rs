@@ -4,9 +4,9 @@ use super::*;
 use crate::model::config::Config;
 use crate::model::event::Event;
 use crate::model::job::{Digest, Job, JobId, Life, Owner, Program};
-use crate::model::life::Moment;
-use crate::model::time::{Span, Time, Wall};
+use crate::model::time::{Span, Time};
 use crate::model::{attribute, text::Text};
+use crate::sched::fixture::moment;
 
 /// A site, and who comes to it.
 struct Site {
@@ -161,8 +161,7 @@ fn waiting(site: &Site, words: &str) -> Job {
     let owner = Owner { user: "ann".to_string(), uid: 1, gid: 1 };
     let life = Life::new(Default::default(), 0, Time(0));
     let mut job = Job { id: JobId::job(1), owner, spec: Arc::new(site.spec(words)), life, elements: None };
-    let moment = Moment { now: Time(0), wall: Wall(0), rules: Default::default(), accrual: Default::default() };
-    job.apply(&Event::Submitted, moment);
+    job.apply(&Event::Submitted, moment(0));
     job
 }
 

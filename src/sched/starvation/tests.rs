@@ -3,14 +3,14 @@
 use super::fasting::{Fasting, Hunger, Subject};
 use super::shield::Shield;
 use super::{Ahead, FairShares, Party};
-use crate::model::account::{Account, Shares};
-use crate::model::job::JobId;
+use crate::model::account::Account;
+use crate::model::job::{JobId, Share};
 use crate::model::limit::{Limit, Quantity, Scope, Selector, Stage};
 use crate::model::policy::pool::{FifoKey, Mode};
 use crate::model::policy::starvation::Overrides;
 use crate::model::resource::Value;
 use crate::model::time::{Span, Time};
-use crate::sched::fixture::{Scene, cluster};
+use crate::sched::fixture::{Scene, cluster, pool, share};
 use std::sync::Arc;
 
 /// So many elements of an array of this account run on a node, each with so many processors; so many more wait.
@@ -19,16 +19,7 @@ fn array(mut scene: Scene, id: u64, account: &str, (runs, each): (u32, u32), wai
     let mut job = scene.job(id, &text);
     Arc::make_mut(&mut job.spec).account = Some(account.to_string()).filter(|account| !account.is_empty());
     for index in 1..=runs {
-        let share = crate::model::job::Share {
-            node: "n1".into(),
-            host: "n1".into(),
-            taken: vec![("ncpus".into(), Value::Long(each.into()))],
-            cpus: vec![],
-            gpus: vec![],
-            mpiprocs: 1,
-            pooled: vec![],
-            ranks: vec![],
-        };
+        let share = Share { taken: vec![("ncpus".into(), Value::Long(each.into()))], ..share("n1") };
         let element = JobId::element(id, index);
         scene.state.occupy(element, &[share], true, Time(1_000_000));
         scene.state.belongs_to(element, &crate::sched::holdings::Claimant::of(&job));
@@ -47,11 +38,6 @@ impl Scene {
     fn begun_at(self, id: JobId, started: i64) -> Scene {
         self.tenured(id, started, 0.0, |_| ())
     }
-}
-
-fn pool(name: &str, parent: Option<&str>, shares: f64) -> Account {
-    let parent = parent.map(str::to_string);
-    Account { name: name.to_string(), parent, shares: Shares::Of(shares), ..Account::default() }
 }
 
 fn with(accounts: Vec<Account>) -> Scene {

@@ -136,11 +136,11 @@ mod tests {
     use crate::model::array::{Elements, Standing};
     use crate::model::attribute::{self, Context, Origin, Rights, Setting};
     use crate::model::job::{Digest, Life, Owner, Program, Run};
-    use crate::model::life::Moment;
     use crate::model::resource::Resources;
     use crate::model::state::Holds;
     use crate::model::text::Text;
-    use crate::model::time::{ClockTable, Time, Wall};
+    use crate::model::time::{ClockTable, Time};
+    use crate::sched::fixture::moment;
     use crate::spool::commit::Change;
     use crate::spool::{Reader, Spool};
     use crate::wire::message::{Arrays, Detail, Question, Row, ServerFacts};
@@ -178,10 +178,6 @@ mod tests {
         let mut life = Life::new(Holds::NONE, 0, Time(0));
         life.state = State::Queued;
         Job { id: ID, owner, spec: Arc::new(draft.spec), life, elements }
-    }
-
-    fn moment() -> Moment {
-        Moment { now: Time(1), wall: Wall(1), rules: Default::default(), accrual: Default::default() }
     }
 
     fn facts() -> ServerFacts {
@@ -236,14 +232,14 @@ mod tests {
         match act {
             Act::Begin(position) if array.standing(indices.at(position)) == Some(Standing::Waiting) => {
                 changes.push(record(array, indices.at(position), State::Running));
-                array.element_stands(indices.at(position), Standing::Begun, moment());
+                array.element_stands(indices.at(position), Standing::Begun, moment(1));
             }
             Act::End(position, status) if array.standing(indices.at(position)) == Some(Standing::Begun) => {
                 changes.push(record(array, indices.at(position), State::Finished));
-                array.element_stands(indices.at(position), Standing::Ended(status), moment());
+                array.element_stands(indices.at(position), Standing::Ended(status), moment(1));
             }
-            Act::Delete(first, last) => array.end_waiting(first, last, moment()),
-            Act::FailedAgain => array.run_again(crate::model::retry::Again::Failed, 1, moment()),
+            Act::Delete(first, last) => array.end_waiting(first, last, moment(1)),
+            Act::FailedAgain => array.run_again(crate::model::retry::Again::Failed, 1, moment(1)),
             _ => {}
         }
         let rewrite = array.elements.as_mut().and_then(|elements| Arc::make_mut(elements).take_unwritten());
