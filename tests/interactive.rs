@@ -48,7 +48,8 @@ impl Person {
         fcntl(&made.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
         let terminal = nix::unistd::ttyname(&made.slave).unwrap();
         let mut command = Command::new("setsid");
-        command.arg("-c").arg(ours.get_program()).args(ours.get_args());
+        // Whoever started the tests may have been told to ignore ^C.
+        command.args(["-c", "env", "--default-signal"]).arg(ours.get_program()).args(ours.get_args());
         command.current_dir(ours.get_current_dir().unwrap());
         command.env_clear().envs(ours.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "vt52");
         let screen = || made.slave.try_clone().unwrap();

@@ -172,12 +172,12 @@ fn who_waits_for_the_end_sleeps_until_then_and_a_signal_deletes_the_job() {
     let before = wakeups(wait.pid());
     std::thread::sleep(Duration::from_millis(700));
     assert_eq!(wakeups(wait.pid()), before, "qsub slept all the while");
-    kill(wait.pid(), 2);
+    kill(wait.pid(), 15);
     assert_eq!(wait.line(), format!("Job {id} is being deleted"));
     assert_eq!(wait.ends(), Some(2));
     let mut told = String::new();
     std::io::Read::read_to_string(&mut wait.command.stderr.take().unwrap(), &mut told).unwrap();
-    assert_eq!(told, format!("qsub: wait for job {id} interrupted by signal 2\n"));
+    assert_eq!(told, format!("qsub: wait for job {id} interrupted by signal 15\n"));
     assert_eq!(sandbox.ended(&id)["Exit_status"], 271);
 }
 
