@@ -8,7 +8,7 @@ use super::space::{Claim, Space};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the job takes of each node; a job that wants whole hosts also holds their other nodes. What it
-/// takes of the whole system's resources is counted with its first node.
+/// takes of the whole system's resources is counted with its first node, or with the first on each host.
 pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
     let mut holds = BTreeMap::new();
     for &(node, chunk) in &placement.picks {
@@ -17,10 +17,9 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
             taken[index] += amount;
         }
     }
-    if let Some(&(first, _)) = placement.picks.first() {
-        let pooled = pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix));
-        let taken = holds.entry(first).or_insert_with(|| cluster.catalog.nothing());
-        pooled.into_iter().for_each(|(index, amount)| taken[index] += amount);
+    for (ix, index, amount) in pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix)) {
+        let taken = holds.entry(ix).or_insert_with(|| cluster.catalog.nothing());
+        taken[index] += amount;
     }
     for neighbour in neighbours(cluster, shape.tenant(), holds.keys()) {
         holds.entry(neighbour).or_insert_with(|| cluster.catalog.nothing());

@@ -9,6 +9,7 @@ use super::order::Order;
 use super::pools::Pools;
 pub use super::room::{Condition, Room};
 use super::shape::Need;
+use super::siblings::SharedHosts;
 use super::tenant::{Bounds, Tenancy, Tenant, User};
 use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{JobId, Share};
@@ -102,6 +103,8 @@ pub struct Cluster {
     pub catalog: Catalog,
     /// What the whole system has.
     pub pools: Pools,
+    /// Where arrays have what is counted by host.
+    pub(super) shared: SharedHosts,
     /// The names of users.
     pub users: BTreeMap<User, String>,
     pub(super) order: Order,
@@ -130,6 +133,7 @@ impl Cluster {
         Cluster {
             capacity: catalog.nothing(),
             pools: Pools::new(&catalog),
+            shared: SharedHosts::new(),
             users: BTreeMap::new(),
             order: Order::default(),
             catalog,

@@ -29,12 +29,10 @@ pub fn lay_out(
         (node, share(cluster, node, chunk, grown.get(at).unwrap_or(&none)))
     };
     let mut shares: Vec<(NodeIx, Share)> = picks.map(share).collect();
-    if let Some((_, first)) = shares.first_mut() {
-        let pooled = pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix));
-        let named = |(index, amount): (usize, i64)| {
-            (cluster.catalog.names()[index].clone(), cluster.catalog.value(index, amount))
-        };
-        first.pooled = pooled.into_iter().map(named).collect();
+    for (ix, index, amount) in pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix)) {
+        let named = (cluster.catalog.names()[index].clone(), cluster.catalog.value(index, amount));
+        let first = shares.iter_mut().find(|(node, _)| *node == ix);
+        first.into_iter().for_each(|(_, share)| share.pooled.push(named.clone()));
     }
     number_tasks(&mut shares, shape, shape.distribution.unwrap_or(distribution));
     shares

@@ -8,6 +8,7 @@ use super::snapshot::State;
 use super::space::Space;
 use crate::model::job::JobId;
 use crate::model::preemption::{Action, Cause};
+use std::collections::BTreeSet;
 
 /// What is free once those have made way that are told to, in this cycle.
 pub struct Borrowed<'s> {
@@ -64,10 +65,11 @@ impl<'s> Borrowed<'s> {
 
     fn shift(&self, space: &mut Space<'s>, job: JobId, back: bool) {
         for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
-            match self.state.cluster.node(ix).tenants.get(&job) {
-                Some(hold) if back => space.admit(ix, &hold.taken, hold.tenant),
-                Some(hold) => space.dismiss(ix, &hold.taken, hold.tenant),
-                None => (),
+            let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) else { continue };
+            let given = self.state.gives_back((job, ix), hold, &BTreeSet::new());
+            match back {
+                true => space.admit(ix, &given, hold.tenant),
+                false => space.dismiss(ix, &given, hold.tenant),
             }
         }
     }

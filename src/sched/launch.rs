@@ -33,6 +33,7 @@ pub fn start(job: Candidate, placement: &Placement, ledger: &mut Ledger) -> (Sta
     let grown = allocation::grow(&ledger.space, shape, placement, &mut claim);
     let distribution = ledger.space.guide().distribution;
     let shares = distribution::lay_out(cluster, shape, placement, &grown, distribution);
+    ledger.space.share(shape, &mut claim);
     let numbers = &mut ledger.numbers;
     let shares = shares.into_iter().map(|(node, share)| numbers.hand_out(cluster, node, share)).collect();
     let start = Start {

@@ -12,7 +12,7 @@ use super::shape::{ChunkShape, Shape};
 use super::space::Space;
 use super::tenant::Tenancy;
 use super::trial::Trial;
-use super::{neighbourhood, pools, screen, search, sets};
+use super::{neighbourhood, screen, search, sets, siblings};
 use crate::model::policy::Allocation;
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
@@ -67,14 +67,16 @@ pub fn fit(space: &Space, shape: &Shape) -> Result<Placement, Misfit> {
             values.iter().find_map(|value| arrange(space, &shape.narrowed(resource, value)))
         }
     };
-    placement.filter(|placement| suffices(space, shape, placement)).ok_or(Misfit::Arrangement)
+    let placement = placement.filter(|placement| suffices(space, shape, placement));
+    let beside = || siblings::place(space, shape).filter(|placement| suffices(space, shape, placement));
+    placement.or_else(beside).ok_or(Misfit::Arrangement)
 }
 
 /// Whether there is enough of what is counted once for each host.
 fn suffices(space: &Space, shape: &Shape, placement: &Placement) -> bool {
     let nodes = placement.picks.iter().map(|&(ix, _)| ix);
     let free = space.free(Tenancy::Shared);
-    pools::amounts(space.cluster, shape, nodes).into_iter().all(|(index, amount)| amount <= free[index])
+    space.pooled(shape, nodes).into_iter().all(|(index, amount)| amount <= free[index])
 }
 
 /// How a request does not fit, if it does not: as [`fit`], but where counting tells, no node is chosen.
@@ -152,7 +154,11 @@ fn supply(space: &Space, shape: &Shape, chunk: &ChunkShape) -> u64 {
 
 /// Whether the sums suffice; most refusals are found here.
 pub fn is_enough_free(space: &Space, shape: &Shape) -> bool {
-    shape.total.iter().zip(space.free(shape.tenancy)).all(|(asked, free)| *asked == 0 || asked <= free)
+    let is_enough = |shape: &Shape| {
+        let mut sums = shape.total.iter().zip(space.free(shape.tenancy));
+        sums.all(|(asked, free)| *asked == 0 || asked <= free)
+    };
+    is_enough(shape) || siblings::eased(space, shape).is_some_and(|eased| is_enough(&eased))
 }
 
 /// The values a resource has on the nodes, in order.

@@ -32,6 +32,7 @@ mod wait;
 mod outside;
 
 pub mod pools;
+pub mod siblings;
 
 // What has been used, and by whom?
 pub mod usage;

@@ -102,6 +102,7 @@ impl<'s> Pins<'s> {
         for (end, beside) in besides.values_mut() {
             claim.holds.keys().for_each(|&ix| beside.refile(ix, self.worst_room(space, ix, self.now, *end)));
             claim.holds.values().for_each(|taken| beside.take_pools(taken));
+            beside.join(space.joined().clone());
         }
         self.besides = besides;
         self.at_last = None;

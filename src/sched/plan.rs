@@ -5,6 +5,7 @@ use super::cluster::{Hold, NodeIx, Room};
 use super::eligible::Eligible;
 use super::pools::Pools;
 use super::shape::{ClassId, ClassKey, Shape, Tenant};
+use super::siblings::SharedHosts;
 use super::snapshot::State;
 use super::starvation::Starving;
 use crate::model::job::{JobId, Share};
@@ -173,7 +174,8 @@ impl Plan {
     /// as arranged, and no node is given away twice. Likewise whether jobs that stand still can go on. The error names the job and the fault.
     pub fn audit(&self, state: &State) -> Result<(), String> {
         let pools = state.cluster.pools.clone();
-        let mut audit = Audit { state, by_use: &self.by_use, pools, rooms: BTreeMap::new(), numbers: BTreeSet::new() };
+        let (rooms, numbers, shared) = Default::default();
+        let mut audit = Audit { state, by_use: &self.by_use, pools, rooms, numbers, shared };
         let mut seen = BTreeSet::new();
         for start in &self.starts {
             let once = if seen.insert(start.job) { Ok(()) } else { Err("started twice".to_string()) };
@@ -193,6 +195,7 @@ struct Audit<'a> {
     pools: Pools,
     rooms: BTreeMap<NodeIx, Room>,
     numbers: BTreeSet<(NodeIx, bool, u16)>,
+    shared: SharedHosts,
 }
 
 impl Audit<'_> {
@@ -200,10 +203,25 @@ impl Audit<'_> {
         let class = self.state.class_of(start.job).and_then(|id| self.state.classes.get(&id));
         let shape = &class.ok_or("is no candidate")?.key.shape;
         self.arrangement(start, shape)?;
-        for (ix, hold) in self.state.holds_of(&start.shares, start.exclusive)? {
+        let mut holds = self.state.holds_of(&start.shares, start.exclusive)?;
+        self.share(shape, &mut holds);
+        for (ix, hold) in holds {
             self.node(ix, &hold, start.exclusive)?;
         }
         Ok(())
+    }
+
+    /// Leaves out what others of its array have on its hosts (G2).
+    fn share(&mut self, shape: &Shape, holds: &mut BTreeMap<NodeIx, Hold>) {
+        let (Some(number), cluster) = (shape.array, &self.state.cluster) else { return };
+        for (&ix, hold) in holds {
+            for index in cluster.pools.by_host() {
+                let key = (number, cluster.node(ix).host.clone(), index);
+                if hold.taken[index] > 0 && (cluster.shared.contains(&key) || !self.shared.insert(key)) {
+                    hold.taken[index] = 0;
+                }
+            }
+        }
     }
 
     /// What it needs beyond what it has.

@@ -32,6 +32,16 @@ impl Pools {
         self.pools.get(&index)
     }
 
+    /// Those that are counted once for each host.
+    pub fn by_host(&self) -> impl Iterator<Item = usize> + use<'_> {
+        self.pools.iter().filter(|(_, pool)| pool.per_host).map(|(&index, _)| index)
+    }
+
+    /// Whether there are such.
+    pub fn has_by_host(&self) -> bool {
+        self.by_host().next().is_some()
+    }
+
     /// What is free of a resource; below zero when there is less than jobs have.
     pub fn free(&self, index: usize) -> i64 {
         self.pools.get(&index).map_or(0, |pool| pool.total) - self.used(index)
@@ -61,17 +71,20 @@ impl Cluster {
     }
 }
 
-/// What a job of this shape takes of the whole system's resources when it is on these nodes.
-pub fn amounts(cluster: &Cluster, shape: &Shape, nodes: impl Iterator<Item = NodeIx>) -> Vec<(usize, i64)> {
+/// What a job of this shape takes of the whole system's resources when it is on these nodes, and with which of
+/// them: with the first, or with the first on each host.
+pub fn amounts(cluster: &Cluster, shape: &Shape, nodes: impl Iterator<Item = NodeIx>) -> Vec<(NodeIx, usize, i64)> {
     if shape.pooled.is_empty() {
         return Vec::new();
     }
-    let hosts: BTreeSet<&str> = nodes.map(|ix| cluster.node(ix).host.as_str()).collect();
-    let times = |index| match cluster.pools.get(index) {
-        Some(pool) if pool.per_host => hosts.len() as i64,
-        _ => 1,
+    let mut hosts = BTreeSet::new();
+    let firsts: Vec<NodeIx> = nodes.filter(|&ix| hosts.insert(cluster.node(ix).host.as_str())).collect();
+    let by_host = |index| cluster.pools.get(index).is_some_and(|pool| pool.per_host);
+    let of_node = |(at, &ix): (usize, &NodeIx)| {
+        let taken = shape.pooled.iter().filter(move |&&(index, _)| at == 0 || by_host(index));
+        taken.map(move |&(index, amount)| (ix, index, amount)).collect::<Vec<_>>()
     };
-    shape.pooled.iter().map(|&(index, amount)| (index, amount.saturating_mul(times(index)))).collect()
+    firsts.iter().enumerate().flat_map(of_node).collect()
 }
 
 #[cfg(test)]

@@ -34,7 +34,10 @@ pub struct ShapeId(u64);
 impl ShapeId {
     /// The shape of a job.
     pub fn of(job: &Job) -> ShapeId {
-        ShapeId(stable_hash(&shape_key(job)))
+        match array(job) {
+            None => ShapeId(stable_hash(&shape_key(job))),
+            Some(number) => ShapeId(stable_hash(&(shape_key(job), number))),
+        }
     }
 }
 
@@ -186,6 +189,8 @@ pub struct Shape {
     pub geometry: Option<Arc<Geometry>>,
     /// When it would end, started now; known where a policy asks for it.
     pub end: Option<Time>,
+    /// The array it is of, where others of it may have the same of the whole system's resources.
+    pub array: Option<u64>,
     /// What it takes of the whole system's resources, once or once for each host: (index, amount).
     pub pooled: Vec<(usize, i64)>,
     /// What all chunks take together, and of the whole system's resources at least.
@@ -200,6 +205,7 @@ impl Shape {
         Shape {
             id: ShapeId::of(job),
             screen: screen(job).map(Arc::new),
+            array: array(job),
             ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
         }
     }
@@ -245,6 +251,7 @@ impl Shape {
             distribution: wishes.distribution,
             geometry: wishes.geometry.clone().map(Arc::new),
             end: None,
+            array: None,
             pooled,
             total,
             instances,
@@ -363,6 +370,14 @@ fn shape_key(job: &Job) -> impl Serialize + '_ {
         wishes.requirements.as_ref().is_some_and(|text| text.names().iter().any(|name| name.starts_with("job.")));
     let job = asks_job.then(|| (Credentials::of(job), job.spec.walltime(), &job.spec.name));
     ((&request.select.chunks, place.arrangement, place.sharing, &place.group), pooled, wishes, job)
+}
+
+/// The array that a job is or is of, if it asks for anything that may be the whole system's.
+fn array(job: &Job) -> Option<u64> {
+    let request = &job.spec.request;
+    let is_array = job.elements.is_some() || job.id.index().is_some();
+    let asks = || request.list.iter().any(|(name, value)| is_job_wide(name, value, request));
+    (is_array && asks()).then_some(job.id.number)
 }
 
 /// Whether a value of the list may be one of a resource that the whole system has.

@@ -11,6 +11,7 @@ use super::memory::Rooms;
 use super::preference::{Guide, Rank};
 use super::preferred::Preferred;
 use super::shape::Need;
+use super::siblings::SharedHosts;
 use super::tenant::{Tenancy, Tenant};
 use crate::model::time::Time;
 use std::cell::OnceCell;
@@ -63,6 +64,8 @@ pub struct Space<'s> {
     promises: Arc<BTreeMap<NodeIx, Time>>,
     /// What is held back of the whole system's resources.
     held_back: Amounts,
+    /// What arrays have by host of what this cycle has given.
+    joined: Arc<SharedHosts>,
     free: Amounts,
     idle: Amounts,
 }
@@ -93,6 +96,7 @@ impl<'s> Space<'s> {
         (self.guide, self.promises) = (other.guide.clone(), other.promises.clone());
         self.preferred = OnceCell::new();
         self.held_back.clone_from(&other.held_back);
+        self.joined = other.joined.clone();
         for index in self.cluster.catalog.pooled() {
             (self.free[index], self.idle[index]) = (other.free[index], other.idle[index]);
         }
@@ -117,6 +121,7 @@ impl<'s> Space<'s> {
             guide: Arc::default(),
             promises: Arc::default(),
             held_back: nothing.clone(),
+            joined: Arc::default(),
             free: nothing.clone(),
             idle: nothing,
         };
@@ -283,6 +288,23 @@ impl<'s> Space<'s> {
         let before = std::mem::replace(&mut self.held_back, amounts.clone());
         self.change_pools(&before, 1);
         self.change_pools(&amounts, -1);
+    }
+
+    /// Whether nothing of a resource is held back.
+    pub fn is_unpromised(&self, index: usize) -> bool {
+        self.held_back[index] == 0
+    }
+
+    /// Notes where arrays have what is counted by host.
+    pub fn join(&mut self, hosts: SharedHosts) {
+        if !hosts.is_empty() {
+            Arc::make_mut(&mut self.joined).extend(hosts);
+        }
+    }
+
+    /// Where arrays have what this cycle has given of what is counted by host.
+    pub fn joined(&self) -> &SharedHosts {
+        &self.joined
     }
 
     /// Takes of the whole system's resources alone.

@@ -146,7 +146,7 @@ impl<'s> Stage<'s> {
 
     /// A job makes way.
     pub fn leaves(&mut self, job: JobId, action: Action) {
-        take_out(self.view(), &mut self.trial, (job, action));
+        take_out(self.view(), &mut self.trial, (job, action), &self.gone);
         self.gone.insert(job);
     }
 
@@ -277,13 +277,13 @@ impl<'s> Trial<'_, 's> {
     }
 
     fn leaves(&mut self, way: (JobId, Action)) {
-        take_out(self.view(), &mut self.space, way);
+        take_out(self.view(), &mut self.space, way, &self.gone);
         self.gone.insert(way.0);
     }
 
     fn stays(&mut self, way: (JobId, Action)) {
-        put_back(self.view(), &mut self.space, way);
         self.gone.remove(&way.0);
+        put_back(self.view(), &mut self.space, way, &self.gone);
     }
 
     /// How many of the first must be out so that the job fits, which it does without them all.
@@ -340,24 +340,26 @@ type View<'v> = (&'v State, &'v [String]);
 
 /// A running job makes way like this: one that is only stopped gives back its processors alone, and
 /// nobody else's are nodes that it has to itself.
-fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action)) {
+fn take_out(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
-        space.dismiss(ix, &hold.taken, hold.tenant);
+        let given = state.gives_back((job, ix), hold, gone);
+        space.dismiss(ix, &given, hold.tenant);
         if action == Action::Suspend {
-            space.admit(ix, &suspended(state, releases, &hold.taken), hold.tenant);
+            space.admit(ix, &suspended(state, releases, &given), hold.tenant);
         }
     });
 }
 
 /// It does not after all.
-fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action)) {
+fn put_back(view: View, space: &mut Space, (job, action): (JobId, Action), gone: &BTreeSet<JobId>) {
     let (state, releases) = view;
     each_hold(state, job, |ix, hold| {
+        let given = state.gives_back((job, ix), hold, gone);
         if action == Action::Suspend {
-            space.dismiss(ix, &suspended(state, releases, &hold.taken), hold.tenant);
+            space.dismiss(ix, &suspended(state, releases, &given), hold.tenant);
         }
-        space.admit(ix, &hold.taken, hold.tenant);
+        space.admit(ix, &given, hold.tenant);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Jobs that are alike: two of one class get the same verdict at the same moment.
 
-use super::{Shape, ShapeId, User, shape_key, stable_hash};
+use super::{Shape, ShapeId, User, array, shape_key, stable_hash};
 use crate::model::cluster_path::ClusterPath;
 use crate::model::credentials::Credentials;
 use crate::model::job::Job;
@@ -119,6 +119,7 @@ impl ClassKey {
         let refuses = spec.rerunnable && !job.allows_checkpoints();
         let id = if refuses { ClassId(stable_hash(&(id, "checkpoint", "n"))) } else { id };
         let id = beyond(job).map_or(id, |limit| ClassId(stable_hash(&(id, "beyond", limit, job.id.number))));
+        let id = array(job).map_or(id, |number| ClassId(stable_hash(&(id, "array", number))));
         let id = if is_unpromised(job) { ClassId(stable_hash(&(id, "topjob_ineligible"))) } else { id };
         spec.system_priority.map_or(id, |number| ClassId(stable_hash(&(id, "system_priority", number))))
     }

@@ -72,6 +72,7 @@ impl State {
             }
         }
         self.running.insert(id, Arc::new(running));
+        self.join_siblings(id);
         self.enroll(id);
     }
 
@@ -100,6 +101,7 @@ impl State {
     /// Takes a running job off its nodes, for good or to be put on them anew.
     fn take_off(&mut self, id: JobId) -> Option<Arc<Running>> {
         self.strike(id);
+        self.leave_to_siblings(id);
         let running = self.running.remove(&id)?;
         self.insiders.remove(&id);
         self.suspended.remove(&id);
