@@ -151,6 +151,8 @@ fn an_operator_starts_a_job_now_and_only_where_there_is_room() {
     sandbox.until("the hold", || (sandbox.state(&held) == "H").then_some(()));
     silent(sandbox.run("qrun", &["-H", "-", &held]));
     assert_eq!(sandbox.running(&held)["run_count"], 2);
+    let story = sandbox.run("tracejob", &[&held]).ok();
+    assert!([1, 2].iter().all(|attempt| story.contains(&format!("Job run, attempt {attempt}, "))), "{story}");
     assert_eq!(sandbox.state(&all), "Q", "nothing is given twice");
 }
 

@@ -248,6 +248,21 @@ fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
     assert!(site.path("tidy").exists());
 }
 
+/// Nothing of it runs yet that would write it.
+#[test]
+fn a_job_that_its_hooks_still_make_ready_is_sent_no_message() {
+    let site = Site::new();
+    let gate = site.hook("gate", &["execjob_prologue"], "", "touch asked; while [ ! -e go ]; do sleep 0.02; done");
+    let sandbox = Sandbox::configured(&gate);
+    let id = sandbox.submit(&[], "true");
+    site.await_file(&sandbox, "asked");
+    assert_eq!(sandbox.state(&id), "R");
+    let refused = sandbox.run("qmsg", &["early", &id]);
+    assert_eq!((refused.code, refused.err), (168, format!("qmsg: Request invalid for state of job {id}\n")));
+    site.touch("go");
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+}
+
 #[test]
 fn a_hook_outlives_noded_and_schedd_and_is_asked_again_after_its_shepherd() {
     for daemon in ["noded", "schedd", "lanai-shepherd"] {

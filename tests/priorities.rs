@@ -168,6 +168,26 @@ fn who_changes_places_in_vain_is_told_so() {
     }
 }
 
+/// X18: by priority `-p` helps; what helps where a formula counts only the site knows.
+#[test]
+fn who_changes_places_in_vain_is_told_what_helps_where_that_is_known() {
+    for (order, help) in [
+        ("by = \"priority\"\nuser_priority = \"free\"", "; qalter -p would change that"),
+        ("by = \"formula\"\nformula = \"walltime\"", ""),
+    ] {
+        let sandbox = Sandbox::configured(&format!("[server]\nrefuse_impossible = false\n[order]\n{order}\n"));
+        let [low, high] = [("1", "0:01:00"), ("2", "9:00:00")].map(|(priority, walltime)| {
+            let nowhere = ["-l", "select=1:ncpus=1:vnode=nowhere"];
+            sandbox.submit(&[&nowhere, &["-p", priority, "-l", &format!("walltime={walltime}")][..]].concat(), "true\n")
+        });
+        let help = format!("worth the same (qstat --priority){help}\n");
+        sandbox.until("a warning", || {
+            let done = sandbox.run("qorder", &[&low, &high]);
+            done.err.contains(&format!("qorder: warning: {high} still goes first")).then(|| warned(&done, &help))
+        });
+    }
+}
+
 /// F18: who alters a job sees at once what comes of it.
 #[test]
 fn a_changed_factor_shows_at_once() {

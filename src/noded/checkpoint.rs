@@ -11,6 +11,7 @@ use super::folder::Name;
 use super::poller::{Poller, Source};
 use crate::model::checkpoint::folder;
 use crate::model::hook::Said;
+use crate::model::job::Owner;
 use crate::model::text::shortened;
 use crate::model::time::Span;
 use crate::sys::call::{Call, Called};
@@ -177,12 +178,17 @@ impl Checkpoints {
     /// Begins to make a folder that the owner of the job may read. It is ours: what the command writes there goes
     /// nowhere else, whatever links the owner would like to have there.
     fn prepare(&self, folder: &Path, order: &Checkpoint, poller: &mut Poller) -> io::Result<(Stage, Vec<Source>)> {
-        let readers = Some(order.owner.gid).filter(|_| order.owner.uid != self.uid);
+        let readers = self.readers(&order.owner);
         let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
         let chore = Chore::begin(|| filesystem::make_own(folder, readers).map_err(named))?;
         let sources = poller.add_all([chore.watched()].into_iter(), Source::Checkpoint);
         let sources = sources.inspect_err(|_| chore.kill())?;
         Ok((Stage::Folder(chore), sources))
+    }
+
+    /// The group that may read what is written down of a job; None where it is ours.
+    fn readers(&self, owner: &Owner) -> Option<u32> {
+        Some(owner.gid).filter(|_| owner.uid != self.uid)
     }
 }
 
@@ -209,4 +215,90 @@ fn call(order: &Checkpoint, session: u32, folder: &Path, poller: &mut Poller) ->
     let called = call.start().map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
     let sources = poller.add_all(called.watched(), Source::Checkpoint).inspect_err(|_| called.kill())?;
     Ok((called, sources))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::job::JobId;
+
+    fn order(job: u32, timeout: i64) -> Checkpoint {
+        Checkpoint {
+            job: JobId::job(job.into()),
+            attempt: 1,
+            full_id: format!("{job}.here"),
+            owner: Owner { user: "ann".into(), uid: 1000, gid: 100 },
+            program: "/bin/cat".into(),
+            timeout: Span::seconds(timeout),
+            folders: "checkpoints".into(),
+        }
+    }
+
+    fn name(order: &Checkpoint) -> Name {
+        Name { job: order.job, attempt: order.attempt, task: 0 }
+    }
+
+    /// Commands that have begun at the time 0, and say nothing.
+    fn running(orders: &[Checkpoint], poller: &mut Poller) -> Checkpoints {
+        let mut checkpoints = Checkpoints::new("/no/such/folder".into(), 0);
+        for order in orders {
+            let words = ["/bin/sleep", "300"].map(String::from);
+            let call = Call { words: &words, environment: &[], input: b"", identity: None };
+            let called = call.start().unwrap();
+            let sources = poller.add_all(called.watched(), Source::Checkpoint).unwrap();
+            let (stage, folder) = (Stage::Called(called), "/no/such/folder".into());
+            let entry = Entry {
+                name: name(order),
+                order: order.clone(),
+                folder,
+                stage,
+                until: order.timeout,
+                is_late: false,
+                sources,
+            };
+            checkpoints.entries.push(entry);
+        }
+        checkpoints
+    }
+
+    /// Why jobs are not checkpointed, as schedd is told.
+    fn told(checkpoints: &mut Checkpoints) -> Vec<String> {
+        let why = |report| match report {
+            Report::NotCheckpointed { why, .. } => why,
+            other => panic!("{other:?}"),
+        };
+        checkpoints.said().into_iter().map(why).collect()
+    }
+
+    /// schedd asks again when it does not know what has come of it.
+    #[test]
+    fn who_asks_again_hears_of_what_was_too_late_and_else_waits() {
+        let (mut poller, order) = (Poller::new().unwrap(), order(1, 60));
+        let mut checkpoints = running(std::slice::from_ref(&order), &mut poller);
+        checkpoints.begin(&order, &mut poller);
+        assert_eq!((told(&mut checkpoints).len(), checkpoints.due()), (0, Some(Span::seconds(60))));
+        checkpoints.keep_time(Span::seconds(60));
+        assert_eq!(told(&mut checkpoints), ["it took longer than 60 s"]);
+        assert_eq!(checkpoints.due(), None, "it has been ended, and is not ended again");
+        checkpoints.begin(&order, &mut poller);
+        assert_eq!((told(&mut checkpoints), checkpoints.entries.len()), (vec!["it took longer than 60 s".into()], 1));
+    }
+
+    #[test]
+    fn who_is_to_end_anyway_is_given_up_and_nobody_else() {
+        let (mut poller, orders) = (Poller::new().unwrap(), [1, 2].map(|job| order(job, 10 * i64::from(job))));
+        let mut checkpoints = running(&orders, &mut poller);
+        assert_eq!(checkpoints.due(), Some(Span::seconds(10)));
+        checkpoints.give_up(name(&orders[0]));
+        assert_eq!((checkpoints.due(), told(&mut checkpoints).len()), (Some(Span::seconds(20)), 0));
+        checkpoints.give_up(Name { attempt: 2, ..name(&orders[1]) });
+        assert_eq!(checkpoints.due(), Some(Span::seconds(20)), "another attempt of it");
+    }
+
+    #[test]
+    fn the_owners_group_reads_what_is_written_down_unless_it_is_our_own_job() {
+        let owner = order(1, 1).owner;
+        let readers = |uid| Checkpoints::new("/no/such/folder".into(), uid).readers(&owner);
+        assert_eq!((readers(0), readers(1000)), (Some(100), None));
+    }
 }

@@ -409,14 +409,28 @@ mod tests {
     #[test]
     fn nothing_beside_a_place_is_written_that_somebody_has_put_there() {
         let at = Writing::of(JobId::job(12));
-        fs::write(at.path("diary"), "kept").unwrap();
+        let files = ["diary", "letter"];
+        files.iter().for_each(|name| fs::write(at.path(name), "kept").unwrap());
         symlink("diary", at.path("log.12.part")).unwrap();
         fs::create_dir(at.path("out.12.part")).unwrap();
-        fs::hard_link(at.path("diary"), at.path("err.12.part")).unwrap();
+        fs::hard_link(at.path("letter"), at.path("err.12.part")).unwrap();
+        let task = Launch { place: TaskPlace { task: 1, ..TaskPlace::default() }, ..at.launch.clone() };
         for name in ["log", "out", "err"] {
-            assert_eq!(at.write(name, "text"), None);
-            assert_eq!((at.read(name), at.read("diary")), (Some("text".into()), Some("kept".into())), "{name}");
+            assert_eq!((at.write(name, "script, "), at.write_as(&task, name, "task")), (None, None));
+            assert_eq!(at.read(name), Some("script, task".into()));
+            assert_eq!(files.map(|name| at.read(name)), files.map(|_| Some("kept".into())), "{name}");
         }
+    }
+
+    #[test]
+    fn a_place_in_a_folder_is_named_after_the_job_and_others_begin_at_home() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("logs")).unwrap();
+        let at = |path: &str| place(path.as_bytes(), home.path(), "12.here", "OU");
+        assert_eq!(at("log"), home.path().join("log"));
+        assert_eq!(at("/var/log"), Path::new("/var/log/12.here.OU"));
+        assert_eq!(at("logs"), home.path().join("logs/12.here.OU"));
+        assert_eq!(at("none/"), home.path().join("none/12.here.OU"), "a folder that is not there");
     }
 
     #[test]

@@ -116,4 +116,16 @@ mod tests {
         hollow.turn(name, true, Span(4000));
         assert_eq!(hollow.cancel(name, Span(9000)).unwrap().used.walltime, Span(4000));
     }
+
+    #[test]
+    fn a_pretended_job_lasts_its_walltime_where_what_it_asks_for_is_no_time() {
+        let lasts = |asked: &str| {
+            let environ = format!("PATH=/bin\0HOLLOW_RUNTIME={asked}\0").into_bytes();
+            runtime(&Launch { environ, walltime: Some(Span::seconds(60)), ..launch() })
+        };
+        assert_eq!(["0", "0.25", "7"].map(lasts), [Span(0), Span(250), Span::seconds(7)]);
+        for asked in ["-1", "1e12", "1e300", "nan", "soon", ""] {
+            assert_eq!(lasts(asked), Span::seconds(60), "{asked}");
+        }
+    }
 }

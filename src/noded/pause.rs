@@ -105,3 +105,87 @@ fn family(cgroup: Option<&Cgroup>) -> Vec<Process> {
         None => procfs::descendants(nix::unistd::getpid().as_raw()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::call::{Call, Called};
+    use crate::sys::clock;
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    /// A process, and a folder that says as a control group does that it is in it, but freezes nothing.
+    fn member(folder: &Path) -> (Called, i32) {
+        let pid_file = folder.join("pid");
+        let script = format!("echo $$ >{0}.new; mv {0}.new {0}; exec sleep 300", pid_file.display());
+        let words = ["/bin/sh".into(), "-c".into(), script];
+        let called = Call { words: &words, environment: &[], input: b"", identity: None }.start().unwrap();
+        let pid = soon(|| fs::read_to_string(&pid_file).ok());
+        fs::write(folder.join("cgroup.procs"), &pid).unwrap();
+        (called, pid.trim().parse().unwrap())
+    }
+
+    fn soon<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        for _ in 0..2000 {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            clock::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not happen")
+    }
+
+    fn is_stopped(pid: i32) -> bool {
+        procfs::process(pid).is_some_and(|process| process.is_stopped())
+    }
+
+    /// When a look has found that all stands still.
+    fn stilled(group: &Cgroup) -> Pause {
+        let mut pause = Pause::new(Span(0));
+        let firsts = soon(|| Some(pause.look(Some(group), Span(1))).filter(|_| pause.is_still));
+        assert!(firsts && !pause.look(Some(group), Span(1)), "it is told of once");
+        pause
+    }
+
+    #[test]
+    fn what_is_stopped_by_a_signal_goes_on_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (called, pid) = member(folder.path());
+        let group = Cgroup::at(folder.path());
+        let pause = stilled(&group);
+        assert_eq!((is_stopped(pid), pause.next), (true, Span(1 + NOW_AND_THEN.0)));
+        pause.end(Some(&group));
+        soon(|| (!is_stopped(pid)).then_some(()));
+        called.kill();
+    }
+
+    /// The kernel may freeze a group only at a later look: by then its processes have been stopped one by one.
+    #[test]
+    fn what_was_stopped_by_a_signal_goes_on_though_the_kernel_has_frozen_it_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let (called, pid) = member(folder.path());
+        let group = Cgroup::at(folder.path());
+        let mut pause = stilled(&group);
+        fs::write(folder.path().join("cgroup.freeze"), "0").unwrap();
+        pause.look(Some(&group), Span(2));
+        assert_eq!(fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(), "1");
+        pause.end(Some(&group));
+        assert_eq!(fs::read_to_string(folder.path().join("cgroup.freeze")).unwrap(), "0");
+        soon(|| (!is_stopped(pid)).then_some(()));
+        called.kill();
+    }
+
+    #[test]
+    fn who_sleeps_too_deep_to_hear_a_signal_stands_still_once_it_was_sent_one() {
+        let mut pause = Pause::new(Span(0));
+        pause.frozen.insert((7, 70));
+        let is_still = |state: u8, started: u64| {
+            let process = Process { pid: 7, state, parent: 1, session: 1, started, cput: 0, vmem_kb: 0, mem_kb: 0 };
+            pause.is_still(&process)
+        };
+        assert!(is_still(b'T', 70) && is_still(b'T', 71) && is_still(b'D', 70));
+        assert!(!is_still(b'D', 71), "another process of that number");
+        assert!(!is_still(b'S', 70) && !is_still(b'R', 70));
+    }
+}

@@ -155,3 +155,57 @@ fn fail(hook: &Hook, why: &str) -> Option<String> {
     warn!("{why}");
     (hook.on_failure == FailAction::OfflineVnodes).then_some(why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hooks that are asked every ten seconds, and never answer.
+    fn hooks() -> [Hook; 2] {
+        ["one", "two"].map(|name| Hook {
+            command: vec!["/bin/sleep".into(), "300".into()],
+            alarm: Span::seconds(5),
+            every: Span::seconds(10),
+            ..Hook::blank(name)
+        })
+    }
+
+    fn attend(periodic: &mut Periodic, hooks: &[Hook], now: i64) {
+        periodic.attend("head".into(), hooks.to_vec(), Span::seconds(now));
+    }
+
+    fn are_asked(periodic: &Periodic) -> Vec<bool> {
+        periodic.entries.iter().map(|entry| entry.asked.is_some()).collect()
+    }
+
+    #[test]
+    fn hooks_keep_their_pace_when_they_are_told_of_again() {
+        let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
+        attend(&mut periodic, &hooks(), 100);
+        assert_eq!((periodic.entries.len(), periodic.due()), (2, Some(Span::seconds(100))));
+        periodic.keep_time(Span(99_999), "n1", &[], &mut poller);
+        assert_eq!(are_asked(&periodic), [false, false], "before its time");
+        attend(&mut periodic, &hooks(), 101);
+        assert_eq!((periodic.entries.len(), periodic.due()), (2, Some(Span::seconds(100))));
+        attend(&mut periodic, &hooks()[..1], 102);
+        assert_eq!((periodic.entries.len(), periodic.due()), (1, Some(Span::seconds(100))));
+        attend(&mut periodic, &[], 103);
+        assert_eq!((periodic.entries.len(), periodic.due()), (0, None));
+    }
+
+    #[test]
+    fn who_is_asked_is_waited_for_until_its_time_is_over_and_then_its_end() {
+        let (mut periodic, mut poller) = (Periodic::default(), Poller::new().unwrap());
+        attend(&mut periodic, &hooks()[..1], 100);
+        periodic.keep_time(Span::seconds(100), "n1", &[], &mut poller);
+        assert_eq!((are_asked(&periodic), periodic.due()), (vec![true], Some(Span::seconds(105))));
+        attend(&mut periodic, &[], 101);
+        assert_eq!((are_asked(&periodic), periodic.due()), (vec![true], Some(Span::seconds(105))), "it still runs");
+        periodic.keep_time(Span::seconds(105), "n1", &[], &mut poller);
+        assert_eq!(periodic.due(), None, "nothing is to be done before it has ended");
+        while !periodic.entries.is_empty() {
+            assert_ne!(poller.wait(10_000), [], "its end is heard");
+            periodic.hear(&mut poller);
+        }
+    }
+}

@@ -146,3 +146,98 @@ impl Poller {
         ready
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    const ONE: Source = Source::Guest(1);
+    const TWO: Source = Source::Asker(2);
+
+    fn poller() -> Poller {
+        Poller::new().unwrap()
+    }
+
+    /// Two ends of a connection, of which the first has something to read.
+    fn spoken() -> (UnixStream, UnixStream) {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(b"x").unwrap();
+        (near, far)
+    }
+
+    #[test]
+    fn who_has_something_to_say_is_told_in_order() {
+        let (mut poller, [one, two, silent]) = (poller(), [spoken(), spoken(), UnixStream::pair().unwrap()]);
+        poller.add(&two.0, TWO).unwrap();
+        poller.add(&one.0, ONE).unwrap();
+        poller.add(&silent.0, Source::GpuTool).unwrap();
+        assert_eq!(poller.wait(10_000), [ONE, TWO]);
+        assert!(poller.watches(ONE) && poller.watches(TWO) && !poller.watches(Source::Listener));
+        assert!((&one.0).read(&mut [0; 8]).is_ok_and(|read| read == 1));
+        assert_eq!(poller.wait(10_000), [TWO]);
+    }
+
+    #[test]
+    fn each_number_is_new() {
+        let mut poller = poller();
+        let numbers = [0; 3].map(|_| poller.number());
+        assert!(numbers[0] != numbers[1] && numbers[1] != numbers[2] && numbers[0] != numbers[2], "{numbers:?}");
+    }
+
+    #[test]
+    fn room_to_write_is_told_of_as_long_as_it_is_wanted_beside_what_can_be_read() {
+        let (mut poller, (near, mut far)) = (poller(), UnixStream::pair().unwrap());
+        poller.add(&near, ONE).unwrap();
+        assert_eq!(poller.wait(0), []);
+        poller.want_write(&near, ONE, true);
+        assert_eq!(poller.wait(0), [ONE]);
+        poller.want_write(&near, ONE, false);
+        assert_eq!(poller.wait(0), []);
+        poller.want_write(&near, ONE, true);
+        near.set_nonblocking(true).unwrap();
+        while (&near).write(&[0; 4096]).is_ok() {}
+        assert_eq!(poller.wait(0), [], "there is no room");
+        far.write_all(b"x").unwrap();
+        assert_eq!(poller.wait(0), [ONE]);
+        poller.want_write(&near, TWO, true);
+        assert_eq!(poller.wait(0), [ONE], "who is not waited for is not");
+    }
+
+    #[test]
+    fn who_is_no_longer_waited_for_is_told_of_no_more() {
+        let (mut poller, (near, _far)) = (poller(), spoken());
+        poller.add(&near, ONE).unwrap();
+        assert!(poller.add(&near, TWO).is_err(), "it is waited for already");
+        poller.remove(&near, ONE);
+        assert_eq!((poller.wait(0), poller.watches(ONE)), (vec![], false));
+        poller.add(&near, TWO).unwrap();
+        assert_eq!(poller.wait(0), [TWO]);
+        poller.overlook(TWO);
+        assert_eq!((poller.wait(0), poller.watches(TWO)), (vec![], false));
+        assert_eq!((poller.sources.len(), poller.tokens.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_kept_is_open_until_it_is_forgotten() {
+        let (mut poller, (near, mut far)) = (poller(), spoken());
+        poller.keep(near.into(), ONE).unwrap();
+        assert_eq!((poller.wait(0), poller.kept(ONE).is_some(), poller.kept(TWO).is_some()), (vec![ONE], true, false));
+        far.write_all(b"y").unwrap();
+        poller.forget(ONE);
+        assert_eq!((poller.wait(0), poller.kept(ONE).is_some(), poller.watches(ONE)), (vec![], false, false));
+        assert!(far.write_all(b"z").is_err(), "nobody has the other end");
+    }
+
+    #[test]
+    fn of_several_all_are_waited_for_or_none() {
+        let (mut poller, [one, two]) = (poller(), [spoken(), spoken()]);
+        let sources = poller.add_all([one.0.as_fd(), two.0.as_fd()].into_iter(), Source::Hook).unwrap();
+        assert_eq!((poller.wait(0), sources.len()), (sources.clone(), 2));
+        sources.into_iter().for_each(|source| poller.overlook(source));
+        let again = spoken();
+        assert!(poller.add_all([again.0.as_fd(), one.0.as_fd()].into_iter(), Source::Hook).is_err());
+        assert_eq!((poller.wait(0), poller.sources.len()), (vec![], 0));
+    }
+}
