@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 /// Starts elements of arrays that have as many as they limit themselves to, and take more.
 pub fn start_extras<'s>(resolved: &'s Resolved, ledger: &mut Ledger<'s>) {
     let state = ledger.state;
-    if state.expanding.is_empty() || !ledger.looks_on() {
+    if state.expanding.is_empty() {
         return;
     }
     ledger.begin_again();
@@ -180,6 +180,18 @@ mod tests {
             scene.state.verdict(&plan, JobId::element(1, 5)).map(|reason| reason.code().into_owned())
         };
         assert_eq!(code(scene(4, 1)).as_deref(), Some("array_limit"));
+    }
+
+    /// M36: no extra is looked at where no more jobs are behind the one that is blocked.
+    #[test]
+    fn an_extra_counts_among_those_that_are_looked_at_behind_a_blocked_job() {
+        let starts = |consider| {
+            let scene = cluster("1 x ncpus=4").queued(1, "array=1-9%1 expand=9 walltime=60");
+            let mut scene = scene.queued(2, "select=1:ncpus=4").queued(3, "select=1:ncpus=4 walltime=60");
+            scene.policy.backfill.consider = consider;
+            starts(&scene).0
+        };
+        assert_eq!([1, 2, 3, 0].map(starts), [1, 2, 3, 4]);
     }
 
     /// What bars an extra may end though nothing happens.

@@ -168,6 +168,10 @@ mod tests {
         let one = (Claimant::Operation(JobId::job(1)), 33, 80, Status::Normal, None);
         let alike = |status| (Claimant::Alike(JobId::job(2), 2), 33, 0, status, Some(Time(0)));
         assert_eq!(told(&scene), [one.clone(), alike(Status::Below)]);
+        let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
+        let ledger = cycle::decide(&scene.state, &scene.policy, &resolved, scene.now, &mut Memory::default());
+        let who = |id| of_job(JobId::job(id), &ledger).map(|owed| owed.who);
+        assert_eq!([1, 3].map(who), [Some(one.0.clone()), Some(Claimant::Alike(JobId::job(2), 2))]);
         let plan = cycle::run(&scene.state, &scene.policy, scene.now);
         scene.state.take_over(&plan);
         let scene = scene.at(30);
@@ -193,6 +197,7 @@ mod tests {
         let scene = of_account(scene, 1, "b", "select=1:ncpus=1");
         let scene = of_account(scene, 4, "x", "select=1:ncpus=1");
         let scene = of_account(scene, 5, "x", "select=1:ncpus=1");
+        let scene = of_account(scene, 2, "x", "select=1:ncpus=11");
         let scene = of_account(scene, 3, "x", "select=1:ncpus=2 array=1-2");
         let scene = of_account(scene, 6, "x", "select=1:ncpus=3 array=1-2");
         let spelt = |owed: Owed| {
@@ -204,8 +209,8 @@ mod tests {
             format!("{who} in {}", owed.pools.join(" "))
         };
         let all: Vec<String> = owed(&scene.state, &scene.policy, scene.now).into_iter().map(spelt).collect();
-        let expected = ["a in ", "x in a", "3[] in x a", "4 in x a", "5 in x a", "6[] in x a", "b in ", "1 in b"];
-        assert_eq!(all, expected);
+        let in_x = ["1 from 2 on in x a", "3[] in x a", "4 in x a", "5 in x a", "6[] in x a"];
+        assert_eq!(all, [&["a in ", "x in a"], &in_x[..], &["b in ", "1 in b"]].concat());
         let resolved = Resolved::new(&scene.state, &scene.policy, scene.now);
         let ledger = cycle::decide(&scene.state, &scene.policy, &resolved, scene.now, &mut Memory::default());
         assert_eq!(of_job(JobId::job(5), &ledger).map(spelt).as_deref(), Some("5 in x a"));

@@ -7,7 +7,7 @@
 //! from the moment on at which the rest will be, the calendar has it for this job: so nobody starves it, and nobody is
 //! promised what it will have.
 
-use super::amounts::{Amounts, add};
+use super::amounts::Amounts;
 use super::class::Place;
 use super::cluster::NodeIx;
 use super::ledger::Ledger;
@@ -114,24 +114,19 @@ impl Ledger<'_> {
     /// Whether that is free now.
     fn has_free(&self, need: &Claim) -> bool {
         let is_free = |(&ix, taken): (&NodeIx, &Amounts)| {
-            let free = &self.space.room(ix).free;
-            self.of_nodes().all(|index| taken[index] == 0 || taken[index] <= free[index])
+            let mut amounts = taken.iter().enumerate();
+            amounts.all(|(index, amount)| *amount == 0 || *amount <= self.free_at(ix, index))
         };
-        let pooled = self.pooled(need);
-        let has_pools =
-            self.state.cluster.catalog.pooled().all(|index| pooled[index] <= self.space.shared(index).max(0));
-        need.holds.iter().all(is_free) && has_pools
+        need.holds.iter().all(is_free)
     }
 
-    fn of_nodes(&self) -> impl Iterator<Item = usize> + use<> {
-        0..self.state.cluster.catalog.pooled().start
-    }
-
-    /// What a claim takes in all.
-    fn pooled(&self, need: &Claim) -> Amounts {
-        let mut sum = self.state.cluster.catalog.nothing();
-        need.holds.values().for_each(|taken| add(&mut sum, taken));
-        sum
+    /// How much is free of a resource on a node, or in the whole system: what a job has of that is all counted with
+    /// its first node.
+    fn free_at(&self, ix: NodeIx, index: usize) -> i64 {
+        match self.state.cluster.catalog.pooled().contains(&index) {
+            true => self.space.shared(index),
+            false => self.space.room(ix).free[index],
+        }
     }
 
     fn take(&mut self, claim: &Claim) {
@@ -149,17 +144,9 @@ impl Ledger<'_> {
 
     /// What of a claim is free now.
     fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
-        let mut pools: Vec<i64> =
-            (0..self.state.cluster.catalog.nothing().len()).map(|index| self.space.shared(index).max(0)).collect();
-        let first_pooled = self.state.cluster.catalog.pooled().start;
         let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
-            let mut kept = taken.clone();
-            for (index, amount) in kept.iter_mut().enumerate() {
-                let free = if index < first_pooled { self.space.room(ix).free[index] } else { pools[index] };
-                *amount = (*amount).min(free.max(0));
-                pools[index] -= if index < first_pooled { 0 } else { *amount };
-            }
-            (ix, kept)
+            let amounts = taken.iter().enumerate();
+            (ix, amounts.map(|(index, amount)| (*amount).min(self.free_at(ix, index).max(0))).collect())
         };
         need.holds.iter().map(of_node).collect()
     }

@@ -226,8 +226,10 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::Standing;
     use crate::model::job::JobId;
     use crate::model::policy::{Backfill, Filling, Keep};
+    use crate::model::preemption::{Action, Cause, Yielding};
     use crate::model::promise::Promise;
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
@@ -300,9 +302,25 @@ mod tests {
             let scene = cluster("1 x ncpus=4").queued(99, &format!("select=1:ncpus=2 {other} queue=stopped"));
             let mut scene = scene.running(1, "select=1:ncpus=2", "n1", until).running(3, "select=1:ncpus=2", "n1", 100);
             scene.state.standing.fillers.insert(JobId::job(1));
-            assert_eq!(scene.clone().queued(2, "select=1:ncpus=2").booked(), "2 at 0 on n1", "{until} {other}");
-            assert_eq!(scene.queued(2, "select=1:ncpus=4").booked(), "2 at 100 on n1", "{until} {other}");
+            for is_told in [false, true] {
+                let way = Yielding { to: None, cause: Cause::Promise, action: Action::Requeue, at: Time(0) };
+                scene.state.standing.note_told(JobId::job(1), Some(&way).filter(|_| is_told));
+                let case = format!("{until} {other} {is_told}");
+                assert_eq!(scene.clone().queued(2, "select=1:ncpus=2").booked(), "2 at 0 on n1", "{case}");
+                assert_eq!(scene.clone().queued(2, "select=1:ncpus=4").booked(), "2 at 100 on n1", "{case}");
+            }
         }
+    }
+
+    /// Q11: who may finish what it is at does not leave for one that waits for its room no more.
+    #[test]
+    fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
+        let (job, mut standing) = (JobId::job(1), Standing::default());
+        let to = Some(JobId::job(2));
+        standing.note_told(job, Some(&Yielding { to, cause: Cause::Rank, action: Action::Finish, at: Time(0) }));
+        assert_eq!((standing.is_leaving(job), standing.making_way().count()), (false, 0));
+        standing.note_told(job, Some(&Yielding { to, cause: Cause::Rank, action: Action::Requeue, at: Time(0) }));
+        assert!(standing.is_leaving(job) && standing.making_way().eq([job]));
     }
 
     /// M34: what fillers give back is kept for the promise, and where nobody gives anything back nothing is.

@@ -244,6 +244,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_circle_the_first_are_named() {
+        let said = |length: u64| {
+            let links: Vec<Link> = (1..=length).map(|id| Link::Job(JobId::job(id))).collect();
+            spelt(&links, "this", "h")
+        };
+        assert_eq!(said(2), "this -> 1.h -> 2.h -> this");
+        let eight = "this -> 1.h -> 2.h -> 3.h -> 4.h -> 5.h -> 6.h -> 7.h -> 8.h";
+        assert_eq!([8, 11].map(said), [format!("{eight} -> this"), format!("{eight} -> ... 3 more ... -> this")]);
+    }
+
+    #[test]
     fn what_is_too_much_to_look_at_is_let_be() {
         // Two steps for each that carries the label, and one from and to the newcomer.
         let crowd = |many: usize| {

@@ -272,3 +272,51 @@ pub fn first_to_go(ledger: &Ledger, is_meant: impl Fn(JobId) -> bool) -> Vec<Job
     all.sort_by_key(|&(group, age)| (group, std::cmp::Reverse(age)));
     all.into_iter().map(|(_, (_, job))| job).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::model::job::JobId;
+    use crate::model::policy::preemption::{Preemption, Trigger};
+    use crate::model::time::{Span, Time};
+    use crate::sched::fixture::{Scene, cluster};
+    use crate::sched::holdings::Claimant;
+
+    /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left alone.
+    fn full() -> Scene {
+        let mut scene = cluster("1 x ncpus=10").running(9, "select=1:ncpus=4", "n1", 10_000);
+        scene = scene.tenured(JobId::job(9), 0, 0.0, |tenure| tenure.protected = true);
+        let (array, one) = (scene.job(1, "array=1-6"), cluster("1 x ncpus=1").queued(1, "select=1:ncpus=1").plan());
+        for index in 1..=6 {
+            let element = JobId::element(1, index);
+            scene.state.occupy(element, &one.starts[0].shares, false, Time(10_000_000));
+            scene.state.belongs_to(element, &Claimant::of(&array));
+            scene = scene.tenured(element, i64::from(index), 0.0, |_| ());
+        }
+        scene.policy.preemption = Preemption::by(Trigger::Starvation);
+        scene.policy.starvation.patience.timeout = Span::seconds(30);
+        scene.policy.starvation.backoff = Span(0);
+        scene
+    }
+
+    /// Carries out what a cycle decides then, but that those who are told to make way have not done so yet.
+    fn decide(scene: &mut Scene, seconds: i64) -> String {
+        scene.now = Time(seconds * 1000);
+        let plan = scene.plan();
+        scene.apply(&plan);
+        let told = plan.preempts.iter().map(|way| format!("{} for {}", way.job, way.by.unwrap()));
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Y17: of six processors the array gives back one, so it has five. It is owed three of them where job 3 wants three,
+    /// and 3.5 where that wants two: so it has two to give in either case, and not once more what it has given.
+    #[test]
+    fn who_leaves_counts_as_gone_and_is_not_told_again() {
+        for (wants, expected) in [(3, ""), (2, "1[5] for 3; 1[4] for 3")] {
+            let scene = full().queued(2, "select=1:ncpus=1");
+            let mut scene = scene.queued(3, &format!("select=1:ncpus={wants}"));
+            assert_eq!(decide(&mut scene, 7), "");
+            assert_eq!(decide(&mut scene, 37), "1[6] for 2", "one at a time on a node");
+            assert_eq!(decide(&mut scene, 38), expected, "{wants}");
+        }
+    }
+}

@@ -326,21 +326,33 @@ fn where_a_node_has_less_than_its_jobs_the_newest_make_way() {
     assert_eq!(preempts(&also(repaired, 6, |tenure| tenure.protected = true)), "5 for nobody; 4 for nobody");
 }
 
-/// Y8, X16, Q9: of a pool that runs more than its limit allows, whoever wants to be left alone stays.
-#[test]
-fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
+/// So many jobs of one processor run in a pool that may run no more than this.
+fn pool_with(jobs: u64, limit: &str) -> Scene {
     let mut scene = scene("1 x ncpus=6", Trigger::Qube);
     scene.policy.preemption = Preemption { repair: true, ..Preemption::default() };
-    let text = "[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = { jobs = 1 }\n";
-    let policy = crate::model::config::Config::parse(text).unwrap().policy();
+    let text = format!("[[account]]\nname = \"a\"\n[[limit]]\naccount = \"a\"\nrunning = {{ {limit} }}\n");
+    let policy = crate::model::config::Config::parse(&text).unwrap().policy();
     (scene.policy.limits, scene.policy.fair_share) = (policy.limits, policy.fair_share);
-    for id in 1..=2 {
+    for id in 1..=jobs {
         let mut job = scene.job(id, "select=1:ncpus=1");
         std::sync::Arc::make_mut(&mut job.spec).account = Some("a".to_string());
         scene = runs(scene, id, "select=1:ncpus=1", "n1", (id as i64, 0.0));
         scene.state.belongs_to(job.id, &crate::sched::holdings::Claimant::of(&job));
     }
-    let scene = scene.at(100);
+    scene.at(100)
+}
+
+/// Y8, X16: above two limits nobody is told twice, and who leaves for the one counts for the other.
+#[test]
+fn a_pool_above_two_limits_gives_back_as_much_as_the_tighter_asks_for() {
+    assert_eq!(preempts(&pool_with(3, "jobs = 2, ncpus = 1")), "3 for nobody; 2 for nobody");
+    assert_eq!(preempts(&pool_with(3, "jobs = 1, ncpus = 2")), "3 for nobody; 2 for nobody");
+}
+
+/// Y8, X16, Q9: of a pool that runs more than its limit allows, whoever wants to be left alone stays.
+#[test]
+fn a_pool_above_its_limit_gives_back_what_may_be_asked_for() {
+    let scene = pool_with(2, "jobs = 1");
     let (plan, mut told_already) = (scene.plan(), scene.clone());
     assert_eq!(told(&plan), "2 for nobody");
     told_already.apply(&plan);
@@ -459,14 +471,27 @@ fn of_very_many_those_make_way_who_have_what_is_not_of_a_node() {
     assert_eq!(gone, (12..=131).rev().chain([1]).collect::<Vec<_>>());
 }
 
-/// Y8: who is on two nodes that have become too small is told once.
+/// Y8: who is on two nodes that have become too small is told once, though that is enough for neither.
 #[test]
 fn who_is_too_much_on_two_nodes_makes_way_once() {
-    let mut scene = runs(scene("2 x ncpus=2", Trigger::Qube), 1, "select=2:ncpus=2 place=scatter", "n1,n2", (0, 0.0));
+    let scene = runs(scene("2 x ncpus=4", Trigger::Qube), 1, "select=1:ncpus=2", "n1", (0, 0.0));
+    let scene = runs(scene, 2, "select=1:ncpus=2", "n2", (0, 0.0));
+    let mut scene = runs(scene, 3, "select=2:ncpus=2 place=scatter", "n1,n2", (1, 0.0));
     scene.policy.preemption.triggers.clear();
     scene.policy.preemption.repair = true;
-    let scene = scene.at(100).node("n1", "ncpus=1", true).node("n2", "ncpus=1", true);
-    assert_eq!(preempts(&scene), "1 for nobody");
+    let shrunk = |what: &str| scene.clone().at(100).node("n1", what, true).node("n2", what, true);
+    assert_eq!(preempts(&shrunk("ncpus=2")), "3 for nobody");
+    assert_eq!(preempts(&shrunk("ncpus=1")), "3 for nobody; 1 for nobody; 2 for nobody");
+}
+
+/// Y8, G8: who leaves because its node has too little leaves nothing to who would preempt it besides.
+#[test]
+fn what_a_repair_takes_back_is_given_to_nobody() {
+    let scene = runs(scene("1 x ncpus=4", Trigger::Qube), 1, "select=1:ncpus=2", "n1", (0, -9.0));
+    let mut scene = runs(scene, 2, "select=1:ncpus=2", "n1", (1, -9.0)).at(100).queued(3, "select=1:ncpus=2");
+    scene.policy.preemption.repair = true;
+    assert_eq!(preempts(&scene), "2 for 3");
+    assert_eq!(preempts(&scene.node("n1", "ncpus=3", true)), "2 for nobody; 1 for 3");
 }
 
 /// Q15: extras of an array go first.
@@ -497,11 +522,13 @@ fn what_is_freed_for_who_has_started_elsewhere_is_kept_for_whose_room_that_was()
     scene.state.vacate(JobId::job(1));
     let mut scene = scene.at(110);
     assert_eq!(scene.starts(), "3 on n1", "what was freed for 4");
+    assert!([3, 4].iter().all(|&id| scene.state.keeps_room_for(JobId::job(id))));
     for moment in [110, 140, 170, 210, 250] {
         scene = scene.at(moment);
         let plan = scene.plan();
         scene.apply(&plan);
-        assert!(scene.state.keeps_room_for(JobId::job(4)), "at {moment}");
+        let kept = [3, 4].map(|id| scene.state.keeps_room_for(JobId::job(id)));
+        assert_eq!(kept, [false, true], "at {moment}");
     }
     scene.state.vacate(JobId::job(2));
     assert_eq!(scene.queued(5, "select=1:ncpus=1 rank=0").at(260).starts(), "4 on n2");

@@ -38,6 +38,7 @@ pub struct Wish<'s> {
     pub wants: Cow<'s, [i64]>,
     /// Where it stands in line, if its pool is one.
     pub place: Option<usize>,
+    // What gives it that place, if its pool is a line: else of no use.
     priority: i32,
     since: Time,
     pending: u64,
@@ -246,7 +247,7 @@ impl<'s> Finder<'s> {
         if let Some(first) = first {
             let wish = waiting_wish(Party::Alike(class.key.id), class, line, first);
             let wants = Cow::Borrowed(&*class.key.shape.total);
-            self.found.push(Wish { number: alike, wants, pending: 1, ..wish });
+            self.found.push(Wish { number: alike, wants, ..wish });
         }
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// `releases`: the names of resources that are counted, each once.
 pub fn releases(section: &Section, resources: &Resources) -> Result<Releases, ConfigError> {
     section.only(keys("preemption"))?;
-    let counted: BTreeSet<&str> = resources.consumables().into_iter().collect();
+    let counted: BTreeSet<&str> = resources.consumables().into_iter().chain(resources.pooled()).collect();
     let named = section.read("releases", "a list of names of resources, as [\"ncpus\"]", list(text))?;
     let mut seen = BTreeSet::new();
     for name in named.iter().flatten() {
