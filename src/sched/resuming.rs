@@ -113,20 +113,26 @@ impl Ledger<'_> {
 
     /// Whether that is free now.
     fn has_free(&self, need: &Claim) -> bool {
-        let is_free = |(&ix, taken): (&NodeIx, &Amounts)| {
-            let mut amounts = taken.iter().enumerate();
-            amounts.all(|(index, amount)| *amount == 0 || *amount <= self.free_at(ix, index))
-        };
-        need.holds.iter().all(is_free)
+        self.free_of(need) == need.holds
     }
 
-    /// How much is free of a resource on a node, or in the whole system: what a job has of that is all counted with
-    /// its first node.
-    fn free_at(&self, ix: NodeIx, index: usize) -> i64 {
-        match self.state.cluster.catalog.pooled().contains(&index) {
-            true => self.space.shared(index),
-            false => self.space.room(ix).free[index],
-        }
+    /// What of a claim is free now: of each node, and of the whole system, which gives to one node after the other.
+    fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
+        let mut given = self.state.cluster.catalog.nothing();
+        let pooled = self.state.cluster.catalog.pooled();
+        let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
+            let mut kept = taken.clone();
+            for (index, amount) in kept.iter_mut().enumerate() {
+                let free = match pooled.contains(&index) {
+                    true => self.space.shared(index) - given[index],
+                    false => self.space.room(ix).free[index],
+                };
+                *amount = (*amount).min(free.max(0));
+                given[index] += *amount;
+            }
+            (ix, kept)
+        };
+        need.holds.iter().map(of_node).collect()
     }
 
     fn take(&mut self, claim: &Claim) {
@@ -140,15 +146,6 @@ impl Ledger<'_> {
         let at = self.earliest_resumption(&need, length);
         self.take(&kept);
         self.enter_kept(id, kept, at, (need, length));
-    }
-
-    /// What of a claim is free now.
-    fn free_of(&self, need: &Claim) -> BTreeMap<NodeIx, Amounts> {
-        let of_node = |(&ix, taken): (&NodeIx, &Amounts)| {
-            let amounts = taken.iter().enumerate();
-            (ix, amounts.map(|(index, amount)| (*amount).min(self.free_at(ix, index).max(0))).collect())
-        };
-        need.holds.iter().map(of_node).collect()
     }
 
     /// A share as it is held again: the numbers of what it gave up are handed out anew.
