@@ -109,6 +109,34 @@ fn q21_an_operator_tells_what_is_there_and_jobs_start_or_wait_for_it() {
     sandbox.run("qdel", &[&runs]);
 }
 
+/// Four elements of an array are one user of what is counted by host, also for a schedd that was killed meanwhile,
+/// until the last of them is over.
+#[test]
+fn g2_elements_of_an_array_on_one_host_have_one_unit_together() {
+    let sandbox = Sandbox::configured(&node(8, "total = 1\nper_host = true"));
+    let script = "while [ ! -e $PBS_ARRAY_INDEX.go ]; do sleep 0.02; done\n";
+    let array = sandbox.submit(&["-J", "1-4", "-l", "nuke=1"], script);
+    let elements = [1, 2, 3, 4].map(|index| array.replace("[]", &format!("[{index}]")));
+    elements.iter().for_each(|id| drop(sandbox.running(id)));
+    assert_eq!(figures(&told(&sandbox)), [1, 0, 1, 0, 0]);
+    let other = sandbox.submit(&["-l", "nuke=1"], "true\n");
+    let end = |index: usize| {
+        fs::write(sandbox.file(&format!("{index}.go")), "").unwrap();
+        let is_over = || matches!(&*sandbox.state(&elements[index - 1]), "X" | "F");
+        sandbox.until("the end of an element", || is_over().then_some(()));
+    };
+    end(4);
+    assert_eq!(figures(&told(&sandbox)), [1, 0, 1, 0, 0]);
+    sandbox.kill("schedd");
+    sandbox.run("schedd", &[]).ok();
+    sandbox.until("all as before", || (figures(&told(&sandbox)) == [1, 0, 1, 0, 0]).then_some(()));
+    [2, 1].into_iter().for_each(end);
+    assert_eq!((figures(&told(&sandbox)), sandbox.state(&other).as_str()), ([1, 0, 1, 0, 0], "Q"));
+    end(3);
+    assert_eq!(sandbox.ended(&other)["Exit_status"], 0);
+    sandbox.until("all of it free", || (figures(&told(&sandbox)) == [1, 0, 0, 0, 1]).then_some(()));
+}
+
 /// What made schedd look, cycle by cycle: the words of `qstat --cycles` that are about resources.
 fn told_of_resources(sandbox: &Sandbox) -> Vec<String> {
     let cycles = sandbox.run("qstat", &["--cycles"]).ok();
