@@ -453,7 +453,9 @@ fn torture(sandbox: Sandbox) {
             }
             None => {
                 cluster.sandbox.pids_of("schedd").into_iter().for_each(|pid| kill(pid, 9));
-                cluster.start_schedd();
+                // Faults may end it before it has begun, and it says so.
+                let begins = || (cluster.sandbox.run("schedd", &[]).code == 0).then_some(());
+                cluster.sandbox.until("schedd", begins);
             }
         }
     }
