@@ -7,12 +7,14 @@ use crate::model::policy::preemption::{Mode, Preemption, Trigger};
 use crate::model::resource::Value;
 use crate::model::suspension::Manner;
 use crate::model::time::Time;
+use crate::model::window::{Access, Window};
 use crate::sched::change::Change;
 use crate::sched::fixture::{self, Scene, cluster};
 use crate::sched::holdings::Claimant;
 use crate::sched::plan::Plan;
 use crate::sched::pools::Pool;
 use crate::sched::shape::Tenancy;
+use crate::sched::window;
 use proptest::prelude::*;
 use proptest::{collection, sample::Index};
 
@@ -290,6 +292,33 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
     let scene = scene.queued(1, "select=1:ncpus=4 walltime=50");
     let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
     assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("2[1] on n1; 2[2] on n1", "1 at 100 on n1"));
+}
+
+/// M37: and inside of a reservation.
+#[test]
+fn elements_have_it_together_inside_of_a_reservation() {
+    let mut scene = scene("1 x ncpus=4", 1);
+    scene.state.set_window(Window {
+        id: "R1".into(),
+        from: Time(0),
+        to: Time(90_000),
+        shares: window::whole(&scene.state, &["n1".to_string()]).unwrap(),
+        whole: true,
+        access: Access { users: vec!["ann".to_string()], ..Access::default() },
+        by_name: false,
+        owner_preempts: false,
+    });
+    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
+    assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1");
+}
+
+/// G2: a plan that has more of it than there is, is none.
+#[test]
+fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
+    let two = scene("2 x ncpus=1", 2).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
+    let one = scene("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
+    let plan = two.plan();
+    assert_eq!((plan.starts.len(), plan.audit(&two.state).is_ok(), plan.audit(&one.state).is_ok()), (2, true, false));
 }
 
 /// On how many hosts jobs have it, those of one array together.
