@@ -2,8 +2,8 @@
 
 use crate::model::event::Event;
 use crate::model::job::{JobId, Share};
-use crate::model::policy::Filling;
 use crate::model::policy::preemption::{Mode, Preemption, Trigger};
+use crate::model::policy::{Backfill, Filling};
 use crate::model::resource::Value;
 use crate::model::suspension::Manner;
 use crate::model::time::Time;
@@ -175,7 +175,8 @@ fn who_has_given_it_up_does_not_hold_it() {
     let mut last = on(scene("1 x ncpus=8", 1), 2, "n1", 50);
     stands_still(&mut last, 1);
     for mut scene in [first, last] {
-        assert_eq!(used(&scene), 1);
+        let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
+        assert_eq!((used(&scene), scene.state.releases[&Time(50_000)][lic]), (1, 1));
         scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
         assert_eq!(scene.clone().resumes(), "", "it would need one more");
         scene.state.vacate(JobId::element(1, 2));
@@ -292,6 +293,39 @@ fn elements_join_those_that_have_just_started_beside_a_promise() {
     let scene = scene.queued(1, "select=1:ncpus=4 walltime=50");
     let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
     assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("2[1] on n1; 2[2] on n1", "1 at 100 on n1"));
+}
+
+/// Elements that were altered ask for what they ask for: together they have the most of that.
+#[test]
+fn of_different_amounts_the_most_is_taken() {
+    let mut scene = on(scene("1 x ncpus=8", 3), 1, "n1", 50);
+    let pooled = vec![("site_lic".to_string(), Value::Long(2))];
+    let id = JobId::element(1, 2);
+    scene.state.occupy(id, &[Share { pooled, ..fixture::share("n1") }], Tenancy::Shared, Time(40_000));
+    assert_eq!(used(&scene), 2);
+    scene.state.vacate(id);
+    assert_eq!(used(&scene), 1);
+}
+
+/// What its nodes are to have in common they have on hosts of the others, too.
+#[test]
+fn nodes_of_others_are_not_of_one_group() {
+    let nodes = scene("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
+    let scene = on(on(nodes, 8, "n2", 100), 9, "n3", 100);
+    let scene = scene.running(5, "select=1:ncpus=2", "n1", 100);
+    assert_eq!(scene.queued(1, "select=2:ncpus=1 place=group=color site_lic=1 array=1-1").starts(), "");
+}
+
+/// G8: so does one that was looked for after others had been promised something.
+#[test]
+fn a_later_promise_counts_who_has_just_joined() {
+    let mut scene = on(scene("2 x ncpus=3", 1), 9, "n1", 100).running(6, "select=1:ncpus=3", "n2", 100);
+    scene.policy.backfill.depth = Backfill::ALL;
+    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
+    let scene = scene.queued(0, "select=1:ncpus=3 walltime=9 hosts=n2");
+    let scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9 hosts=n1");
+    assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1");
+    assert_eq!(scene.booked(), "0 at 100 on n2; 7 at 150 on n1");
 }
 
 /// M37: and inside of a reservation.
