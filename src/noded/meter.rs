@@ -47,20 +47,11 @@ impl Meter {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let (own, kins) = (procfs::with_own_memory(&alive), procfs::with_own_memory(kin));
-        let is_suspect = own.iter().chain(&kins).map(|p| p.mem_kb).sum::<u64>() > suspect;
-        let size = |p: &&Process| if is_suspect { procfs::proportional_kb(p) } else { p.mem_kb };
-        let sizes: Vec<u64> = own.iter().map(size).collect();
-        let (mem_kb, vmem_kb) = (sizes.iter().sum(), own.iter().map(|p| p.vmem_kb).sum());
-        self.so_far.mem_kb = self.so_far.mem_kb.max(mem_kb);
-        self.so_far.vmem_kb = self.so_far.vmem_kb.max(vmem_kb);
+        let (own, all) = weigh(&alive, kin, suspect);
+        self.so_far.mem_kb = self.so_far.mem_kb.max(own.mem_kb);
+        self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        Reading {
-            mem_kb: mem_kb + kins.iter().map(size).sum::<u64>(),
-            largest_kb: sizes.iter().copied().max().unwrap_or(0),
-            vmem_kb: vmem_kb + kins.iter().map(|p| p.vmem_kb).sum::<u64>(),
-            cput: self.note(cgroup, running, walltime).cput,
-        }
+        Reading { cput: self.note(cgroup, running, walltime).cput, ..all }
     }
 
     /// Notes what somebody else has measured: the largest resident memory, in kilobytes.
@@ -85,10 +76,65 @@ impl Meter {
     }
 }
 
+/// The memory of processes, and with that of their kin; measured again where all of it seems to be more than that.
+fn weigh(alive: &[Process], kin: &[Process], suspect: u64) -> (Reading, Reading) {
+    let (own, kin) = (procfs::with_own_memory(alive), procfs::with_own_memory(kin));
+    let is_suspect = own.iter().chain(&kin).map(|p| p.mem_kb).sum::<u64>() > suspect;
+    let size = |p: &&Process| if is_suspect { procfs::proportional_kb(p) } else { p.mem_kb };
+    let [own, kin] = [own, kin].map(|all| {
+        let (sizes, vmem_kb) = (all.iter().map(size).collect::<Vec<_>>(), all.iter().map(|p| p.vmem_kb).sum());
+        let largest_kb = sizes.iter().copied().max().unwrap_or(0);
+        Reading { mem_kb: sizes.iter().sum(), largest_kb, vmem_kb, ..Reading::default() }
+    });
+    (own, Reading { mem_kb: own.mem_kb + kin.mem_kb, vmem_kb: own.vmem_kb + kin.vmem_kb, ..own })
+}
+
 /// Processor time of all that this process has waited for, and the largest of them in kilobytes.
 fn reaped() -> (Span, u64) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return (Span(0), 0) };
     let (user, system) = (usage.user_time(), usage.system_time());
     let micros = (user.tv_sec() + system.tv_sec()) * 1_000_000 + user.tv_usec() + system.tv_usec();
     (Span(micros / 1000), usage.max_rss().max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that is gone by now: measured again it has nothing.
+    fn gone(mem_kb: u64) -> Process {
+        Process { pid: i32::MAX, parent: 0, mem_kb, vmem_kb: 10 * mem_kb, ..procfs::own().unwrap() }
+    }
+
+    #[test]
+    fn memory_is_measured_again_only_where_it_seems_too_much_with_that_of_kin() {
+        let (alive, kin) = ([gone(500), gone(300)], [gone(200)]);
+        let own = Reading { mem_kb: 800, largest_kb: 500, vmem_kb: 8000, ..Reading::default() };
+        let all = Reading { mem_kb: 1000, vmem_kb: 10_000, ..own };
+        assert_eq!(weigh(&alive, &kin, 1000), (own, all));
+        let nothing = |of: Reading| Reading { mem_kb: 0, largest_kb: 0, ..of };
+        assert_eq!(weigh(&alive, &kin, 999), (nothing(own), nothing(all)));
+    }
+
+    #[test]
+    fn memory_that_a_process_borrows_is_counted_once() {
+        let me = procfs::own().unwrap();
+        let family = [me, Process { parent: me.pid, ..me }];
+        let (own, all) = weigh(&family, &family, u64::MAX);
+        assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
+    }
+
+    /// What kin has is not what this job has used here.
+    #[test]
+    fn the_peak_is_that_of_its_own_processes() {
+        let mut meter = Meter::new(&[]);
+        let before = meter.sample(None, Span(0));
+        let most = 1 << 50;
+        let reading = meter.look(None, &[gone(most)], Span(7), u64::MAX);
+        assert!(reading.mem_kb >= most && reading.vmem_kb >= most);
+        let after = meter.sample(None, Span(8));
+        assert!(after.mem_kb < most && after.vmem_kb < most && after.cput >= before.cput);
+        meter.note_peak(most);
+        assert_eq!(meter.total(None, Span(9)).mem_kb, most);
+    }
 }

@@ -24,7 +24,7 @@ pub fn claim(cluster: &Cluster, shape: &Shape, placement: &Placement) -> Claim {
     for neighbour in neighbours(cluster, shape.tenant(), holds.keys()) {
         holds.entry(neighbour).or_insert_with(|| cluster.catalog.nothing());
     }
-    Claim { holds, tenant: shape.tenant() }
+    Claim { holds, tenant: shape.tenant(), joins: Vec::new() }
 }
 
 /// All nodes of the hosts that a job on some nodes has as a whole.

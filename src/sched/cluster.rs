@@ -9,7 +9,7 @@ use super::order::Order;
 use super::pools::Pools;
 pub use super::room::{Condition, Room};
 use super::shape::Need;
-use super::siblings::SharedHosts;
+use super::siblings;
 use super::tenant::{Bounds, Tenancy, Tenant, User};
 use crate::model::cluster_path::ClusterPath;
 use crate::model::job::{JobId, Share};
@@ -103,8 +103,8 @@ pub struct Cluster {
     pub catalog: Catalog,
     /// What the whole system has.
     pub pools: Pools,
-    /// Where arrays have what is counted by host.
-    pub(super) shared: SharedHosts,
+    /// Where arrays have what is counted by host, and which of their elements.
+    pub(super) shared: BTreeMap<siblings::Place, siblings::There>,
     /// The names of users.
     pub users: BTreeMap<User, String>,
     pub(super) order: Order,
@@ -133,7 +133,7 @@ impl Cluster {
         Cluster {
             capacity: catalog.nothing(),
             pools: Pools::new(&catalog),
-            shared: SharedHosts::new(),
+            shared: BTreeMap::new(),
             users: BTreeMap::new(),
             order: Order::default(),
             catalog,
@@ -271,7 +271,7 @@ impl Cluster {
 
     /// Adds or changes a node; the jobs on it stay.
     pub fn set(&mut self, facts: &NodeFacts, usable: bool) -> bool {
-        let ix = self.slot(&facts.name);
+        let ix = self.slot(&facts.name, &facts.host);
         self.measure(ix, facts);
         if self.is_as_told(ix, facts, usable) {
             return false;
@@ -342,7 +342,7 @@ impl Cluster {
     /// Makes sure that every share's node has a slot.
     pub fn reserve_slots(&mut self, shares: &[Share]) {
         for share in shares {
-            self.slot(&share.node);
+            self.slot(&share.node, &share.host);
         }
     }
 
@@ -369,7 +369,7 @@ impl Cluster {
     }
 
     /// The slot of a name, made when it is new.
-    fn slot(&mut self, name: &str) -> NodeIx {
+    fn slot(&mut self, name: &str, host: &str) -> NodeIx {
         if let Some(ix) = self.find(name) {
             return ix;
         }
@@ -377,7 +377,7 @@ impl Cluster {
         self.names.insert(name.to_string(), ix);
         self.nodes.push(Arc::new(Node {
             name: name.to_string(),
-            host: name.to_string(),
+            host: host.to_string(),
             kind: None,
             usable: false,
             room: Room::empty(self.catalog.no_room(), Bounds::default()),

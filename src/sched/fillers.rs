@@ -1,11 +1,14 @@
 //! Fillers on borrowed room make way when a promise is due (M34).
 
 use super::allocation;
+use super::amounts::Amounts;
+use super::cluster::NodeIx;
 use super::matching;
 use super::plan::Preemption;
 use super::shape::Shape;
 use super::snapshot::State;
 use super::space::Space;
+use super::tenant::Tenant;
 use crate::model::job::JobId;
 use crate::model::preemption::{Action, Cause};
 use std::collections::BTreeSet;
@@ -15,6 +18,8 @@ pub struct Borrowed<'s> {
     state: &'s State,
     space: Space<'s>,
     left: Vec<JobId>,
+    /// Those that are gone from the space.
+    gone: BTreeSet<JobId>,
 }
 
 impl<'s> Borrowed<'s> {
@@ -22,10 +27,10 @@ impl<'s> Borrowed<'s> {
     pub fn new(state: &'s State, space: &Space<'s>) -> Borrowed<'s> {
         let is_there = |job: &JobId| state.running.contains_key(job) && !state.standing.is_leaving(*job);
         let left = state.standing.fillers().filter(is_there).collect();
-        let mut borrowed = Borrowed { state, space: space.clone(), left };
+        let mut borrowed = Borrowed { state, space: space.clone(), left, gone: BTreeSet::new() };
         let leaving = state.standing.leaving().map(|(job, _)| job);
         let mut space = space.clone();
-        leaving.for_each(|job| borrowed.shift(&mut space, job, false));
+        leaving.for_each(|job| borrowed.leaves(&mut space, job));
         borrowed.space = space;
         borrowed
     }
@@ -33,23 +38,24 @@ impl<'s> Borrowed<'s> {
     /// Who has to make way so that a request fits now; nobody when it fits without, or does not even
     /// if all go.
     pub fn claim_back(&mut self, by: JobId, shape: &Shape) -> Vec<Preemption> {
-        let mut trial = self.space.clone();
+        let (mut trial, before) = (self.space.clone(), self.gone.clone());
         let mut gone = Vec::new();
-        for &job in self.left.iter().rev() {
+        for job in self.left.clone().into_iter().rev() {
             if matching::fits(&trial, shape) {
                 break;
             }
-            self.shift(&mut trial, job, false);
+            self.leaves(&mut trial, job);
             gone.push(job);
         }
         if !matching::fits(&trial, shape) {
+            self.gone = before;
             return Vec::new();
         }
         gone.retain(|&job| {
-            self.shift(&mut trial, job, true);
+            self.stays(&mut trial, job);
             let is_needed = !matching::fits(&trial, shape);
             if is_needed {
-                self.shift(&mut trial, job, false);
+                self.leaves(&mut trial, job);
             }
             is_needed
         });
@@ -63,13 +69,21 @@ impl<'s> Borrowed<'s> {
         gone.into_iter().map(way).collect()
     }
 
-    fn shift(&self, space: &mut Space<'s>, job: JobId, back: bool) {
+    fn leaves(&mut self, space: &mut Space<'s>, job: JobId) {
+        self.each_hold(job, |ix, given, tenant| space.dismiss(ix, given, tenant));
+        self.gone.insert(job);
+    }
+
+    fn stays(&mut self, space: &mut Space<'s>, job: JobId) {
+        self.gone.remove(&job);
+        self.each_hold(job, |ix, given, tenant| space.admit(ix, given, tenant));
+    }
+
+    /// What a job gives back of each of its nodes when it goes after those that are gone.
+    fn each_hold(&self, job: JobId, mut each: impl FnMut(NodeIx, &Amounts, Tenant)) {
         for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
-            let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) else { continue };
-            let given = self.state.gives_back((job, ix), hold, &BTreeSet::new());
-            match back {
-                true => space.admit(ix, &given, hold.tenant),
-                false => space.dismiss(ix, &given, hold.tenant),
+            if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
+                each(ix, &self.state.gives_back((job, ix), hold, &self.gone), hold.tenant);
             }
         }
     }
@@ -78,6 +92,7 @@ impl<'s> Borrowed<'s> {
 #[cfg(test)]
 mod tests {
     use crate::model::policy::{Backfill, Filling};
+    use crate::model::pool::Pool;
     use crate::model::time::Time;
     use crate::model::window::{Access, Window};
     use crate::sched::fixture::{Scene, cluster};
@@ -144,5 +159,22 @@ mod tests {
             owner_preempts: false,
         });
         assert_eq!((scene.booked().as_str(), preempted(&scene)), ("12 at 90 on n1", vec![]));
+    }
+
+    /// Q21: fillers that have something together give it back together.
+    #[test]
+    fn elements_that_share_a_licence_make_way_together() {
+        let mut scene = cluster("1 x ncpus=7").running(1, "select=1:ncpus=1", "n1", 100);
+        scene.state.set_pool("site_lic", Pool { total: 1, per_host: true, ..Pool::default() });
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene.queued(2, "select=1:ncpus=7 walltime=100");
+        scene = scene.queued(3, "select=1:ncpus=2 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 2 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        let scene = scene.queued(12, "select=1:ncpus=1 site_lic=1 walltime=100").at(50);
+        assert_eq!(preempted(&scene), [(3, 12), (3, 12)]);
     }
 }

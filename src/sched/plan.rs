@@ -217,7 +217,7 @@ impl Audit<'_> {
         for (&ix, hold) in holds {
             for index in cluster.pools.by_host() {
                 let key = (number, cluster.node(ix).host.clone(), index);
-                if hold.taken[index] > 0 && (cluster.shared.contains(&key) || !self.shared.insert(key)) {
+                if hold.taken[index] > 0 && (cluster.shared.contains_key(&key) || !self.shared.insert(key)) {
                     hold.taken[index] = 0;
                 }
             }

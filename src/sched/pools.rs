@@ -37,11 +37,6 @@ impl Pools {
         self.pools.iter().filter(|(_, pool)| pool.per_host).map(|(&index, _)| index)
     }
 
-    /// Whether there are such.
-    pub fn has_by_host(&self) -> bool {
-        self.by_host().next().is_some()
-    }
-
     /// What is free of a resource; below zero when there is less than jobs have.
     pub fn free(&self, index: usize) -> i64 {
         self.pools.get(&index).map_or(0, |pool| pool.total) - self.used(index)

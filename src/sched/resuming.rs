@@ -108,7 +108,8 @@ impl Ledger<'_> {
         let own = cluster.find(&job.shares.first()?.node)?;
         let tenant: Tenant = cluster.node(own).tenants.get(&job.place.1)?.tenant;
         let holds = cluster.holds(&job.needed, tenant).ok()?;
-        Some(Claim { holds: holds.into_iter().map(|(ix, hold)| (ix, hold.taken)).collect(), tenant })
+        let holds = holds.into_iter().map(|(ix, hold)| (ix, hold.taken)).collect();
+        Some(Claim { holds, tenant, joins: Vec::new() })
     }
 
     /// Whether that is free now.
@@ -141,7 +142,7 @@ impl Ledger<'_> {
 
     /// Keeps what is free of that for it, and the rest from when it will be.
     fn keep_for(&mut self, id: JobId, need: Claim, until: Time) {
-        let kept = Claim { holds: self.free_of(&need), tenant: need.tenant };
+        let kept = Claim { holds: self.free_of(&need), ..need.clone() };
         let length = until.since(self.now);
         let at = self.earliest_resumption(&need, length);
         self.take(&kept);

@@ -16,74 +16,91 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Where arrays have what: the number of each, the host, and the resource.
-pub type SharedHosts = BTreeSet<(u64, String, usize)>;
+/// Where an array has what: its number, the host, and the resource.
+pub type Place = (u64, String, usize);
+
+/// Where arrays have what.
+pub type SharedHosts = BTreeSet<Place>;
+
+/// The elements that are at such a place: when each of them ends, and how much it asks for.
+pub type There = BTreeMap<JobId, (Time, i64)>;
+
+/// Who ends last there, and when.
+pub fn last(there: &There) -> Option<(Time, JobId)> {
+    there.iter().map(|(&job, &(until, _))| (until, job)).max()
+}
 
 impl Cluster {
-    /// The elements of an array on a host, each with the node.
-    fn siblings<'a>(&'a self, number: u64, host: &str) -> impl Iterator<Item = (JobId, NodeIx)> + use<'a> {
-        let elements = JobId::element(number, 0)..=JobId::element(number, u32::MAX);
-        let on = move |ix| self.node(ix).tenants.range(elements.clone()).map(move |(&job, _)| (job, ix));
-        self.hosts.get(host).into_iter().flatten().copied().flat_map(on)
+    /// What an element has part in.
+    fn shared_by(&self, id: JobId, nodes: &[NodeIx]) -> BTreeSet<Place> {
+        let hosts: BTreeSet<&String> = nodes.iter().map(|&ix| &self.node(ix).host).collect();
+        let on = |host: &String| (id.number, host.clone(), 0)..=(id.number, host.clone(), usize::MAX);
+        let all = hosts.into_iter().flat_map(|host| self.shared.range(on(host)));
+        all.filter(|(_, there)| there.contains_key(&id)).map(|(place, _)| place.clone()).collect()
     }
 
-    fn held(&self, (job, ix): (JobId, NodeIx), index: usize) -> i64 {
+    fn held(&self, ix: NodeIx, job: JobId, index: usize) -> i64 {
         self.node(ix).tenants.get(&job).map_or(0, |hold| hold.taken[index])
-    }
-
-    /// What others of its array are on a host with, too.
-    fn others(&self, job: JobId, host: &str) -> impl Iterator<Item = (JobId, NodeIx)> + use<'_> {
-        self.siblings(job.number, host).filter(move |&(other, _)| other != job)
     }
 }
 
 impl State {
     /// An element has come to its nodes: what is counted by host it has together with the others there.
     pub(super) fn join_siblings(&mut self, id: JobId) {
-        for (host, index) in self.shared_by(id) {
-            self.settle((id, &host, index), true);
+        let Some(running) = self.running.get(&id).filter(|_| id.index().is_some()) else { return };
+        let until = running.until;
+        let mut asked: BTreeMap<Place, i64> = BTreeMap::new();
+        for (&ix, index) in
+            running.nodes.iter().flat_map(|ix| self.cluster.pools.by_host().map(move |index| (ix, index)))
+        {
+            let amount = self.cluster.held(ix, id, index);
+            if amount > 0 {
+                *asked.entry((id.number, self.cluster.node(ix).host.clone(), index)).or_default() += amount;
+            }
+        }
+        for (place, amount) in asked {
+            let mut there = self.cluster.shared.get(&place).cloned().unwrap_or_default();
+            there.insert(id, (until, amount));
+            self.settle(place, there, id);
         }
     }
 
     /// An element leaves: those that stay on its hosts have it from now on.
     pub(super) fn leave_to_siblings(&mut self, id: JobId) {
-        for (host, index) in self.shared_by(id) {
-            self.settle((id, &host, index), false);
+        let Some(running) = self.running.get(&id).filter(|_| !self.cluster.shared.is_empty()) else { return };
+        for place in self.cluster.shared_by(id, &running.nodes) {
+            let mut there = self.cluster.shared.remove(&place).unwrap_or_default();
+            there.remove(&id);
+            self.settle(place, there, id);
         }
     }
 
-    /// What an element has of what is counted by host, alone or with others.
-    fn shared_by(&self, id: JobId) -> BTreeSet<(String, usize)> {
-        let running = self.running.get(&id).filter(|_| id.index().is_some() && self.cluster.pools.has_by_host());
-        let hosts = running.into_iter().flat_map(|running| &running.nodes).map(|&ix| &self.cluster.node(ix).host);
-        let by_host = |host: &String| {
-            let is_there = |index: &usize| {
-                let mut there = self.cluster.siblings(id.number, host);
-                there.any(|place| self.cluster.held(place, *index) > 0)
-            };
-            self.cluster.pools.by_host().filter(is_there).map(|index| (host.clone(), index)).collect::<Vec<_>>()
-        };
-        hosts.flat_map(by_host).collect()
+    /// Those who are there now have it: the one that ends last holds it for all of them.
+    fn settle(&mut self, place: Place, there: There, moved: JobId) {
+        let most = there.values().map(|&(_, amount)| amount).max();
+        let last = last(&there).map(|(_, job)| job);
+        for &job in there.keys() {
+            let amount = most.filter(|_| last == Some(job)).unwrap_or(0);
+            self.hold(job, amount, (&place.1, place.2), moved);
+        }
+        if !there.is_empty() {
+            self.cluster.shared.insert(place, there);
+        }
     }
 
-    /// Gives what an array has on a host to the element there that ends last; one comes, or leaves.
-    fn settle(&mut self, (moved, host, index): (JobId, &str, usize), comes: bool) {
-        let all: Vec<(JobId, NodeIx)> = self.cluster.siblings(moved.number, host).collect();
-        let heirs = all.iter().filter(|&&(job, _)| (comes || job != moved) && !self.gave_up(job, index));
-        let last = heirs.max_by_key(|&&(job, ix)| (self.end_of(job), job, ix)).copied();
-        let key = (moved.number, host.to_string(), index);
-        let Some(last) = last else {
-            self.cluster.shared.remove(&key);
-            return;
-        };
-        self.cluster.shared.insert(key);
-        let most = all.iter().map(|&place| self.cluster.held(place, index)).max().unwrap_or(0);
-        for place in all {
-            let more = if place == last { most } else { 0 } - self.cluster.held(place, index);
+    /// An element holds so much on a host from now on, with the first of its nodes there.
+    fn hold(&mut self, job: JobId, mut amount: i64, (host, index): (&str, usize), moved: JobId) {
+        for ix in self.nodes_on(job, host) {
+            let more = std::mem::take(&mut amount) - self.cluster.held(ix, job, index);
             if more != 0 {
-                self.hand(place, index, more, moved);
+                self.hand((job, ix), index, more, moved);
             }
         }
+    }
+
+    fn nodes_on(&self, job: JobId, host: &str) -> Vec<NodeIx> {
+        let nodes = self.running.get(&job).into_iter().flat_map(|running| &running.nodes).copied();
+        nodes.filter(|&ix| self.cluster.node(ix).host == host).collect()
     }
 
     /// One holds so much more from now on, or less.
@@ -106,19 +123,7 @@ impl State {
         }
     }
 
-    /// Whether a job stands still and has given that up meanwhile.
-    fn gave_up(&self, id: JobId, index: usize) -> bool {
-        let name = &self.cluster.catalog.names()[index];
-        let given = self.suspended.get(&id).into_iter().flat_map(|suspended| &suspended.needed);
-        given.flat_map(|share| &share.pooled).any(|(given, _)| given == name)
-    }
-
-    fn end_of(&self, id: JobId) -> Time {
-        self.running.get(&id).map_or(Time(0), |running| running.until)
-    }
-
-    /// What is free of a node, and of what is counted by host, without a job, and without these that are gone:
-    /// of the latter nothing as long as others of its array are there.
+    /// What a job gives back of a node when it goes after these: what its array has there with the last of them.
     pub(super) fn gives_back<'h>(
         &self,
         (id, ix): (JobId, NodeIx),
@@ -126,18 +131,11 @@ impl State {
         gone: &BTreeSet<JobId>,
     ) -> Cow<'h, Amounts> {
         let mut given = Cow::Borrowed(&hold.taken);
-        for (host, index) in self.shared_by(id) {
-            let stays = |&(other, _): &(JobId, NodeIx)| !gone.contains(&other);
-            let all = self.cluster.siblings(id.number, &host).map(|place| self.cluster.held(place, index)).sum();
-            let is_here = self.cluster.node(ix).host == host;
-            let first = self
-                .running
-                .get(&id)
-                .and_then(|running| running.nodes.iter().find(|&&ix| self.cluster.node(ix).host == host).copied());
-            if is_here {
-                let is_last = self.cluster.others(id, &host).find(stays).is_none();
-                given.to_mut()[index] = if is_last && first == Some(ix) { all } else { 0 };
-            }
+        for place in self.cluster.shared_by(id, &[ix]) {
+            let (there, is_first) = (&self.cluster.shared[&place], self.nodes_on(id, &place.1).first() == Some(&ix));
+            let is_last = there.keys().all(|other| *other == id || gone.contains(other));
+            let most = there.values().map(|&(_, amount)| amount).max().filter(|_| is_last && is_first);
+            given.to_mut()[place.2] = most.unwrap_or(0);
         }
         given
     }
@@ -149,7 +147,7 @@ impl Space<'_> {
     fn is_shared(&self, number: u64, host: &str, index: usize) -> bool {
         let can_tell = !self.is_imagined() && self.is_unpromised(index);
         let key = (number, host.to_string(), index);
-        can_tell && (self.cluster.shared.contains(&key) || self.joined().contains(&key))
+        can_tell && (self.cluster.shared.contains_key(&key) || self.joined().contains(&key))
     }
 
     /// What a job of this shape takes of the whole system's resources on these nodes, beside others of its array.
@@ -166,8 +164,7 @@ impl Space<'_> {
 
     /// Leaves out of a claim what others of its array have on its hosts, and notes what it has there itself.
     pub fn share(&mut self, shape: &Shape, claim: &mut Claim) {
-        let Some(number) = shape.array.filter(|_| self.cluster.pools.has_by_host()) else { return };
-        let mut joins = SharedHosts::new();
+        let Some(number) = shape.array else { return };
         for (&ix, taken) in &mut claim.holds {
             let host = &self.cluster.node(ix).host;
             for index in self.cluster.pools.by_host() {
@@ -177,20 +174,22 @@ impl Space<'_> {
                 if self.is_shared(number, host, index) {
                     taken[index] = 0;
                 }
-                joins.insert((number, host.clone(), index));
+                claim.joins.push(((number, host.clone(), index), ix));
             }
         }
-        self.join(joins);
+        self.join(claim.joins.iter().map(|(place, _)| place.clone()).collect());
     }
 }
 
 /// Where an element fits on hosts of others of its array: there it takes no more of what is counted by host.
 pub fn place(space: &Space, shape: &Shape) -> Option<Placement> {
     let eased = eased(space, shape)?;
-    let short: Vec<usize> = (0..eased.total.len()).filter(|&index| eased.total[index] < shape.total[index]).collect();
-    let is_shared = |host: &str| short.iter().all(|&index| space.is_shared(shape.array.unwrap_or(0), host, index));
-    let shared = space.cluster.shared.iter().chain(space.joined());
-    let hosts: BTreeSet<&str> = shared.map(|(_, host, _)| host.as_str()).filter(|host| is_shared(host)).collect();
+    let mut hosts: Option<BTreeSet<&str>> = None;
+    for index in (0..eased.total.len()).filter(|&index| eased.total[index] < shape.total[index]) {
+        let shared: BTreeSet<&str> = shared_hosts(space, shape, index).collect();
+        hosts = Some(hosts.map_or(shared.clone(), |hosts| &hosts & &shared));
+    }
+    let hosts = hosts.unwrap_or_default();
     let nodes = |host: &&str| space.cluster.nodes_of_host(host).collect::<Vec<_>>();
     match shape.arrangement {
         Arrangement::Pack => hosts.iter().find_map(|host| matching::spread(space, &eased, Some(&nodes(host)))),
@@ -201,169 +200,24 @@ pub fn place(space: &Space, shape: &Shape) -> Option<Placement> {
 /// The request of an element without what is counted by host and too little of which is free: on hosts of others
 /// of its array it takes none. None where that is nothing, or where its nodes must have something in common.
 pub fn eased(space: &Space, shape: &Shape) -> Option<Shape> {
-    let number = shape.array.filter(|_| shape.sets.is_none() && shape.group.is_none())?;
+    shape.array.filter(|_| shape.sets.is_none() && shape.group.is_none())?;
     let free = space.free(shape.tenancy);
-    let is_had = |index: usize| {
-        let mut shared = space.cluster.shared.iter().chain(space.joined());
-        shared.any(|(array, host, of)| *array == number && *of == index && space.is_shared(number, host, index))
-    };
-    let short = space.cluster.pools.by_host().filter(|&index| shape.total[index] > free[index] && is_had(index));
+    let is_short = |&index: &usize| shape.total[index] > free[index];
+    let is_had = |index: &usize| shared_hosts(space, shape, *index).next().is_some();
     let mut eased: Option<Shape> = None;
-    short.for_each(|index| eased.get_or_insert_with(|| shape.clone()).total[index] = 0);
+    let had = space.cluster.pools.by_host().filter(is_short).filter(is_had);
+    had.for_each(|index| eased.get_or_insert_with(|| shape.clone()).total[index] = 0);
     eased
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::model::job::{JobId, Share};
-    use crate::model::resource::Value;
-    use crate::model::time::Time;
-    use crate::sched::fixture::{self, Scene, cluster};
-    use crate::sched::pools::Pool;
-    use crate::sched::shape::Tenancy;
-    use proptest::prelude::*;
-    use proptest::{collection, sample::Index};
-
-    /// So much of a resource that is counted by host.
-    fn scene(nodes: &str, total: i64) -> Scene {
-        let mut scene = cluster(nodes);
-        scene.state.set_pool("site_lic", Pool { total, per_host: true, ..Pool::default() });
-        scene
-    }
-
-    /// An element of array 1 runs on a node until then, in seconds, and asked for one of that.
-    fn on(mut scene: Scene, index: u32, node: &str, until: i64) -> Scene {
-        let amount = |name: &str| (name.to_string(), Value::Long(1));
-        let share = Share { taken: vec![amount("ncpus")], pooled: vec![amount("site_lic")], ..fixture::share(node) };
-        scene.state.occupy(JobId::element(1, index), &[share], Tenancy::Shared, Time(until * 1000));
-        scene
-    }
-
-    fn used(scene: &Scene) -> i64 {
-        scene.state.pool("site_lic").unwrap().0
-    }
-
-    /// G2: four elements on one host have one together; a fifth on another host would need one more.
-    #[test]
-    fn elements_on_one_host_take_it_once() {
-        let mut scene = scene("2 x ncpus=4", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-6");
-        assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1; 1[3] on n1; 1[4] on n1");
-        let plan = scene.plan();
-        plan.audit(&scene.state).unwrap();
-        scene.apply(&plan);
-        assert_eq!((used(&scene), scene.starts().as_str()), (1, ""));
-        let why = "Not Running: Insufficient amount of resource: site_lic (R: 1 A: 0 T: 1)";
-        assert_eq!(scene.why(1), why);
-        scene.state.vacate(JobId::element(1, 4));
-        assert_eq!((used(&scene), scene.starts().as_str()), (1, "1[5] on n1"), "whoever had it, others have it");
-        (1..=3).for_each(|index| scene.state.vacate(JobId::element(1, index)));
-        assert_eq!(used(&scene), 0);
-        assert_eq!(scene.starts(), "1[5] on n1; 1[6] on n1");
-    }
-
-    /// G2: other jobs and arrays have nothing of it.
-    #[test]
-    fn others_take_their_own() {
-        let scene = on(scene("1 x ncpus=8", 2), 1, "n1", 100);
-        let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1").queued(3, "select=1:ncpus=1 site_lic=1 array=1-2");
-        assert_eq!(scene.starts(), "2 on n1");
-        let two = on(self::scene("2 x ncpus=2", 2), 1, "n1", 100);
-        assert_eq!(used(&on(two, 2, "n2", 100)), 2, "on two hosts it takes two");
-    }
-
-    /// Where too little is free, the hosts of others of the array alone will do, and not the first that has room.
-    #[test]
-    fn an_element_goes_where_others_of_its_array_are() {
-        let scene = on(scene("3 x ncpus=2", 1), 9, "n3", 100);
-        let waiting = |more: &str| scene.clone().queued(1, &format!("select=1:ncpus=1 site_lic=1 array=1-2{more}"));
-        assert_eq!(waiting("").starts(), "1[1] on n3");
-        let pair = scene.clone().queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2");
-        assert_eq!(pair.starts(), "", "n3 has no room for both");
-        assert_eq!(
-            on(self::scene("3 x ncpus=3", 1), 9, "n3", 100)
-                .queued(1, "select=2:ncpus=1 place=pack site_lic=1 array=1-2")
-                .starts(),
-            "1[1] on n3,n3"
-        );
-        let two = scene.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-2");
-        assert_eq!(two.starts(), "", "one of two hosts would have too little");
-    }
-
-    /// It is free when the last of them is over, in whatever order they came.
-    #[test]
-    fn who_ends_last_holds_it() {
-        for order in [[(1, 50), (2, 70), (3, 60)], [(2, 70), (3, 60), (1, 50)], [(3, 60), (1, 50), (2, 70)]] {
-            let began = order.iter().fold(scene("1 x ncpus=8", 1), |scene, &(index, end)| on(scene, index, "n1", end));
-            let scene = began.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
-            assert_eq!((used(&scene), scene.starts().as_str(), scene.booked().as_str()), (1, "", "7 at 70 on n1"));
-            let mut scene = scene;
-            scene.state.vacate(JobId::element(1, 2));
-            assert_eq!((used(&scene), scene.booked().as_str()), (1, "7 at 60 on n1"));
-        }
-    }
-
-    /// Who is promised it does not wait for longer because others of the array come.
-    #[test]
-    fn nobody_joins_beyond_a_promise() {
-        let scene = on(scene("1 x ncpus=8", 1), 9, "n1", 100);
-        let joins = |walltime: u32| {
-            let array = format!("select=1:ncpus=1 site_lic=1 walltime={walltime} array=1-2");
-            let scene = scene.clone().queued(0, "select=1:ncpus=1 site_lic=1 walltime=50").queued(1, &array);
-            scene.starts()
-        };
-        assert_eq!(joins(100), "1[1] on n1; 1[2] on n1");
-        assert_eq!(joins(101), "");
-    }
-
-    /// Who makes way frees it where no other of its array stays.
-    #[test]
-    fn who_leaves_gives_it_back_with_the_last_of_them() {
-        let scene = on(on(on(scene("2 x ncpus=8", 2), 1, "n1", 70), 2, "n1", 50), 3, "n2", 60);
-        let n1 = scene.state.cluster.find("n1").unwrap();
-        let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
-        let gives = |index: u32, gone: &[u32]| {
-            let (id, gone) = (JobId::element(1, index), gone.iter().map(|&index| JobId::element(1, index)).collect());
-            scene.state.gives_back((id, n1), &scene.state.cluster.node(n1).tenants[&id], &gone)[lic]
-        };
-        assert_eq!((gives(1, &[]), gives(2, &[])), (0, 0));
-        assert_eq!((gives(1, &[2]), gives(2, &[1]), gives(2, &[3])), (1, 1, 0));
-    }
-
-    /// On how many hosts jobs have it, those of one array together.
-    fn hosts(scene: &Scene) -> i64 {
-        let place = |job: JobId, ix| (job.index().map_or((job, 0), |_| (JobId::job(0), job.number)), ix);
-        let running = scene.state.running.iter();
-        let places = running.flat_map(|(&job, running)| running.nodes.iter().map(move |&ix| place(job, ix)));
-        places.collect::<std::collections::BTreeSet<_>>().len() as i64
-    }
-
-    proptest! {
-            /// G2: whatever comes and goes, so many are in use as there are hosts of arrays and jobs, never more than
-            /// there are, and nobody who could start is left waiting.
-            #[test]
-            fn as_many_are_in_use_as_there_are_hosts(
-                total in 1..4_i64,
-                ends in collection::vec(any::<Index>(), 1..20),
-                wants in collection::vec((1..3_u32, 1..3_u32, 10..99_u32), 1..4),
-            ) {
-                let mut scene = scene("3 x ncpus=4", total);
-                for (id, (chunks, ncpus, walltime)) in (1..).zip(wants) {
-                    let text = format!("select={chunks}:ncpus={ncpus} walltime={walltime} site_lic=1");
-                    scene = scene.queued(2 * id, &format!("{text} array=1-5")).queued(2 * id + 1, &text);
-                }
-                for end in ends {
-                    let plan = scene.plan();
-                    prop_assert_eq!(plan.audit(&scene.state), Ok(()));
-                    scene.apply(&plan);
-                    prop_assert_eq!(used(&scene), hosts(&scene));
-    prop_assert!(used(&scene) <= total);
-                    prop_assert_eq!(scene.starts(), "");
-                    let running: Vec<JobId> = scene.state.running.keys().copied().collect();
-                    if let Some(&job) = (!running.is_empty()).then(|| end.get(&running)) {
-                        scene.state.vacate(job);
-                        prop_assert_eq!(used(&scene), hosts(&scene));
-                    }
-                }
-            }
-        }
+/// The hosts on which others of an element's array have that.
+fn shared_hosts<'a>(space: &'a Space, shape: &Shape, index: usize) -> impl Iterator<Item = &'a str> + use<'a> {
+    let number = shape.array.unwrap_or(0);
+    let of_array = (number, String::new(), 0)..(number + 1, String::new(), 0);
+    let known = space.cluster.shared.range(of_array.clone()).map(|(place, _)| place);
+    let all = known.chain(space.joined().range(of_array)).filter(move |place| place.2 == index);
+    all.map(|place| place.1.as_str()).filter(move |host| space.is_shared(number, host, index))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use super::memory::Rooms;
 use super::preference::{Guide, Rank};
 use super::preferred::Preferred;
 use super::shape::Need;
-use super::siblings::SharedHosts;
+use super::siblings::{Place, SharedHosts};
 use super::tenant::{Tenancy, Tenant};
 use crate::model::time::Time;
 use std::cell::OnceCell;
@@ -27,6 +27,8 @@ pub struct Claim {
     pub holds: BTreeMap<NodeIx, Amounts>,
     /// Whose they are, and whom it bears there.
     pub tenant: Tenant,
+    /// What is counted by host it has together with others of its array, and with which node.
+    pub joins: Vec<(Place, NodeIx)>,
 }
 
 /// A room that differs from the cluster's, and its bucket, if it is in one.
@@ -488,7 +490,7 @@ mod tests {
         let cluster = &scene.state.cluster;
         let mut taken = cluster.catalog.nothing();
         taken[cluster.catalog.index("ncpus").unwrap()] = ncpus;
-        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), tenant: Tenant::default() }
+        Claim { holds: [(cluster.find(node).unwrap(), taken)].into(), tenant: Tenant::default(), joins: Vec::new() }
     }
 
     #[test]

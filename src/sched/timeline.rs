@@ -4,9 +4,11 @@
 //! Not one trial for each running job: ends are taken in twice as many at a time until the request
 //! fits, and the first end that suffices is found by halving.
 
+use super::amounts::Amounts;
 use super::cluster::NodeIx;
 use super::matching;
 use super::shape::Shape;
+use super::siblings::{self, Place};
 use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::tenant::Tenant;
@@ -37,6 +39,10 @@ pub struct Timeline<'s> {
     ends: Vec<(Time, JobId)>,
     /// Those of newcomers, not yet in order among the others.
     newcomers: Vec<(Time, JobId)>,
+    /// Who will hold what newcomers have together with others of their arrays, and until when.
+    heirs: BTreeMap<Place, (Time, JobId)>,
+    /// What jobs will therefore hold of nodes by then, where that is not what they hold now.
+    inherited: BTreeMap<(JobId, NodeIx), Amounts>,
 }
 
 impl<'s> Timeline<'s> {
@@ -50,15 +56,48 @@ impl<'s> Timeline<'s> {
         ends.extend(new.chain(endless.map(|job| (now, job))));
         ends.iter_mut().for_each(|(until, job)| *until = state.planned_end(*job, *until, now));
         ends.sort_unstable();
-        Timeline { state, now, started, ends, newcomers: Vec::new() }
+        let (newcomers, heirs, inherited) = Default::default();
+        let mut timeline = Timeline { state, now, started, ends, newcomers, heirs, inherited };
+        timeline.started.keys().copied().collect::<Vec<_>>().into_iter().for_each(|job| timeline.inherit(job));
+        timeline
     }
 
     /// Another job has started.
     pub fn enter(&mut self, job: JobId, claim: Claim, until: Time) {
         self.started.insert(job, (claim, until));
+        self.inherit(job);
         if until != Time::NEVER {
             self.newcomers.push((until.max(self.now + OVERDUE), job));
         }
+    }
+
+    /// What a newcomer has together with others is not free before it ends, too.
+    fn inherit(&mut self, job: JobId) {
+        let Some((joins, until)) = self.started.get(&job).map(|(claim, until)| (claim.joins.clone(), *until)) else {
+            return;
+        };
+        for (place, ix) in joins {
+            let known = || self.state.cluster.shared.get(&place).and_then(siblings::last);
+            let heir = self.heirs.get(&place).copied().or_else(known);
+            if heir.is_some_and(|(end, _)| end >= until) {
+                continue;
+            }
+            if let Some((_, before)) = heir {
+                self.pass_on(before, (job, ix), &place);
+            }
+            self.heirs.insert(place, (until, job));
+        }
+    }
+
+    fn pass_on(&mut self, before: JobId, (job, ix): (JobId, NodeIx), (_, host, index): &Place) {
+        let (mut passed, mut own) = (BTreeMap::new(), None);
+        self.holds_of(before, |at, taken, _| drop(passed.insert((before, at), Amounts::from(taken))));
+        self.holds_of(job, |at, taken, _| own = own.take().or_else(|| (at == ix).then(|| Amounts::from(taken))));
+        let Some(mut own) = own else { return };
+        passed.retain(|&(_, at), taken| taken[*index] > 0 && self.state.cluster.node(at).host == *host);
+        passed.values_mut().for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
+        self.inherited.extend(passed);
+        self.inherited.insert((job, ix), own);
     }
 
     /// Puts the ends of newcomers among the others: to be done before anything is asked.
@@ -157,12 +196,13 @@ impl<'s> Timeline<'s> {
 
     /// What a job has, running or just started: node, amounts, whether it is alone there.
     fn holds_of(&self, job: JobId, mut each: impl FnMut(NodeIx, &[i64], Tenant)) {
+        let inherited = |ix: NodeIx| self.inherited.get(&(job, ix)).map(|taken| &**taken);
         if let Some((claim, _)) = self.started.get(&job) {
-            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, taken, claim.tenant));
+            return claim.holds.iter().for_each(|(&ix, taken)| each(ix, inherited(ix).unwrap_or(taken), claim.tenant));
         }
         for &ix in self.state.running.get(&job).into_iter().flat_map(|running| &running.nodes) {
             if let Some(hold) = self.state.cluster.node(ix).tenants.get(&job) {
-                each(ix, &hold.taken, hold.tenant);
+                each(ix, inherited(ix).unwrap_or(&hold.taken), hold.tenant);
             }
         }
     }

@@ -213,16 +213,16 @@ impl<'s> Stage<'s> {
     /// it: then it is in nobody's way.
     fn is_covered(&self, job: Candidate, found: &Eviction, ledger: &Ledger) -> bool {
         let until = ledger.end_of(job.class);
-        let mut given: BTreeMap<NodeIx, Amounts> = BTreeMap::new();
-        for (victim, _) in &found.gone {
-            let Some(running) = self.state.running.get(victim).filter(|running| running.until >= until) else {
-                continue;
-            };
-            for &ix in &running.nodes {
-                let hold = self.state.cluster.node(ix).tenants.get(victim);
-                let nothing = || self.state.cluster.catalog.nothing();
-                hold.into_iter().for_each(|hold| add(given.entry(ix).or_insert_with(nothing), &hold.taken));
+        let (mut given, mut gone): (BTreeMap<NodeIx, Amounts>, _) = (BTreeMap::new(), self.gone.clone());
+        for &(victim, _) in &found.gone {
+            if self.state.running.get(&victim).is_some_and(|running| running.until >= until) {
+                each_hold(self.state, victim, |ix, hold| {
+                    let nothing = || self.state.cluster.catalog.nothing();
+                    let back = self.state.gives_back((victim, ix), hold, &gone);
+                    add(given.entry(ix).or_insert_with(nothing), &back);
+                });
             }
+            gone.insert(victim);
         }
         let is_given = |(ix, taken): (&NodeIx, &Amounts)| {
             given.get(ix).is_some_and(|given| taken.iter().zip(&**given).all(|(taken, given)| taken <= given))

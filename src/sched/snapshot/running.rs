@@ -64,15 +64,12 @@ impl State {
             add(released, &taken);
         }
         let mut running = Running { nodes, until, taken, alone, holder, tenure: None };
-        if let Some(mut before) = before.map(Arc::unwrap_or_clone) {
-            running.tenure = before.tenure.take();
-            let has_changed = Running { tenure: None, ..before } != Running { tenure: None, ..running.clone() };
-            if has_changed {
-                self.standing.note_release(before.until);
-            }
-        }
+        running.tenure = before.as_ref().and_then(|before| before.tenure.clone());
         self.running.insert(id, Arc::new(running));
         self.join_siblings(id);
+        if let Some(before) = before.filter(|before| self.running.get(&id) != Some(before)) {
+            self.standing.note_release(before.until);
+        }
         self.enroll(id);
     }
 
