@@ -33,6 +33,9 @@ pub fn last(there: &There) -> Option<(Time, JobId)> {
 impl Cluster {
     /// What an element has part in.
     fn shared_by(&self, id: JobId, nodes: &[NodeIx]) -> BTreeSet<Place> {
+        if self.shared.is_empty() {
+            return BTreeSet::new();
+        }
         let hosts: BTreeSet<&String> = nodes.iter().map(|&ix| &self.node(ix).host).collect();
         let on = |host: &String| (id.number, host.clone(), 0)..=(id.number, host.clone(), usize::MAX);
         let all = hosts.into_iter().flat_map(|host| self.shared.range(on(host)));
