@@ -94,7 +94,7 @@ impl<'s> Timeline<'s> {
         self.holds_of(before, |at, taken, _| drop(passed.insert((before, at), Amounts::from(taken))));
         self.holds_of(job, |at, taken, _| own = own.take().or_else(|| (at == ix).then(|| Amounts::from(taken))));
         let Some(mut own) = own else { return };
-        passed.retain(|&(_, at), taken| taken[*index] > 0 && self.state.cluster.node(at).host == *host);
+        passed.retain(|&(_, at), _| self.state.cluster.node(at).host == *host);
         passed.values_mut().for_each(|taken| own[*index] += std::mem::take(&mut taken[*index]));
         self.inherited.extend(passed);
         self.inherited.insert((job, ix), own);
