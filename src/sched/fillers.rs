@@ -177,4 +177,31 @@ mod tests {
         let scene = scene.queued(12, "select=1:ncpus=1 site_lic=1 walltime=100").at(50);
         assert_eq!(preempted(&scene), [(3, 12), (3, 12)]);
     }
+
+    /// A filler of four processors and two small ones that have a licence together are on loan; on another node a
+    /// job should be over.
+    fn lent_with_a_licence(total: i64, waiting: &[(u64, &str)]) -> Vec<(u64, u64)> {
+        let mut scene = cluster("1 x ncpus=7, 1 x ncpus=1").running(1, "select=1:ncpus=1", "n1", 100);
+        scene = scene.running(8, "select=1:ncpus=1", "n2", 20);
+        scene.state.set_pool("site_lic", Pool { total, per_host: true, ..Pool::default() });
+        scene.policy.backfill.policy = Filling::Preempt;
+        scene.policy.backfill.depth = Backfill::ALL;
+        scene = scene.queued(2, "select=1:ncpus=7 walltime=100").queued(3, "select=1:ncpus=4 walltime=1:00:00");
+        scene = scene.queued(4, "select=1:ncpus=1 site_lic=1 walltime=1:00:00 array=1-2");
+        let plan = scene.plan();
+        assert!(plan.starts.len() == 3 && plan.starts.iter().all(|start| start.preemptible));
+        scene.apply(&plan);
+        scene.state.withdraw(crate::model::job::JobId::job(2));
+        preempted(&waiting.iter().fold(scene, |scene, &(id, text)| scene.queued(id, text)).at(50))
+    }
+
+    /// Q21: whoever is tried and spared has it still, also where all are spared because they would leave in vain.
+    #[test]
+    fn who_is_spared_keeps_a_licence_for_others() {
+        let large = "select=1:ncpus=4 site_lic=1 walltime=100";
+        assert_eq!(lent_with_a_licence(2, &[(12, large)]), [(3, 12)]);
+        let vain = (12, "select=1:ncpus=1 walltime=40 hosts=n2");
+        let small = (13, "select=1:ncpus=1 site_lic=1 walltime=40");
+        assert_eq!(lent_with_a_licence(1, &[vain, small]), [(4, 13), (4, 13)]);
+    }
 }

@@ -3,8 +3,9 @@
 use crate::model::event::Event;
 use crate::model::job::{JobId, Share};
 use crate::model::policy::preemption::{Mode, Preemption, Trigger};
-use crate::model::policy::{Backfill, Filling};
-use crate::model::resource::Value;
+use crate::model::policy::{Backfill, Filling, NodeSets, SetChoice};
+use crate::model::quality::{Flag, Qualities, Quality};
+use crate::model::resource::{Definition, Kind, Value};
 use crate::model::suspension::Manner;
 use crate::model::time::Time;
 use crate::model::window::{Access, Window};
@@ -14,9 +15,11 @@ use crate::sched::holdings::Claimant;
 use crate::sched::plan::Plan;
 use crate::sched::pools::Pool;
 use crate::sched::shape::Tenancy;
+use crate::sched::snapshot::State;
 use crate::sched::window;
 use proptest::prelude::*;
 use proptest::{collection, sample::Index};
+use std::sync::Arc;
 
 /// So much of a resource that is counted by host.
 fn scene(nodes: &str, total: i64) -> Scene {
@@ -177,6 +180,10 @@ fn who_has_given_it_up_does_not_hold_it() {
     for mut scene in [first, last] {
         let lic = scene.state.cluster.catalog.index("site_lic").unwrap();
         assert_eq!((used(&scene), scene.state.releases[&Time(50_000)][lic]), (1, 1));
+        let (id, n1) = (JobId::element(1, 1), scene.state.cluster.find("n1").unwrap());
+        let gone = [JobId::element(1, 2)].into();
+        let back = scene.state.gives_back((id, n1), &scene.state.cluster.node(n1).tenants[&id], &gone)[lic];
+        assert_eq!(back, 0, "what it gave up it does not give back, though no other stays");
         scene = scene.queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
         assert_eq!(scene.clone().resumes(), "", "it would need one more");
         scene.state.vacate(JobId::element(1, 2));
@@ -268,6 +275,12 @@ fn nobody_is_told_of_what_has_not_changed() {
     }
 }
 
+/// Who makes way for whom.
+fn ways(scene: &Scene) -> String {
+    let way = |way: &crate::sched::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
+    scene.plan().preempts.iter().map(way).collect::<Vec<_>>().join("; ")
+}
+
 /// M45, Q21: who preempts for it has to have all of them go, and who is not needed stays.
 #[test]
 fn all_that_have_it_together_make_way_together() {
@@ -281,9 +294,34 @@ fn all_that_have_it_together_make_way_together() {
     }
     scene = scene.running(6, "select=1:ncpus=1", "n1", 9000).tenured(JobId::job(6), 9, -9.0, |_| ());
     let scene = scene.at(100).queued(4, "select=1:ncpus=1 site_lic=1").queued(5, "select=1:ncpus=1 site_lic=1");
-    let way = |way: &crate::sched::plan::Preemption| format!("{} for {}", way.job, way.by.unwrap());
-    let told: Vec<String> = scene.plan().preempts.iter().map(way).collect();
-    assert_eq!(told.join("; "), "1[2] for 4; 1[1] for 4; 3 for 5");
+    assert_eq!(ways(&scene), "1[2] for 4; 1[1] for 4; 3 for 5");
+}
+
+/// M43, Q21: who is promised a start ahead is not delayed: of those that leave, the last of an array gives what it
+/// has, whoever made the others leave; and where one stays, it is not given.
+#[test]
+fn who_preempts_beside_a_promise_takes_what_the_last_of_them_gives() {
+    let told = |total: i64, waiting: &[&str]| {
+        let mut scene = scene("1 x ncpus=4", total);
+        scene.policy.preemption = Preemption { mode: Mode::Aggressive, ..Preemption::by(Trigger::Qos) };
+        let quality = |name: &str, flag: Flag| Quality { flags: vec![flag], ..Quality::new(name, 0.5) };
+        scene.policy.qualities = Qualities::only(vec![quality("hi", Flag::Preemptor), quality("lo", Flag::Preemptee)]);
+        let claimant = Claimant::of(&scene.job(1, "select=1:ncpus=1 qos=lo"));
+        for index in [1, 2] {
+            let id = JobId::element(1, index);
+            scene = on(scene, index, "n1", 1000).tenured(id, i64::from(index), -9.0, |_| ());
+            scene.state.belongs_to(id, &claimant);
+        }
+        // Job 2 is promised 400.
+        scene = scene.running(9, "select=1:ncpus=2", "n1", 400).queued(2, "select=1:ncpus=2 walltime=50").at(10);
+        let waiting = (3..).zip(waiting);
+        scene = waiting.fold(scene, |scene, (id, text)| scene.queued(id, &format!("{text} qos=hi walltime=500")));
+        ways(&scene)
+    };
+    let licensed = "select=1:ncpus=1 site_lic=1";
+    assert_eq!(told(1, &[licensed]), "1[2] for 3; 1[1] for 3");
+    assert_eq!(told(1, &["select=1:ncpus=1", licensed]), "1[2] for 3; 1[1] for 4");
+    assert_eq!(told(2, &[licensed]), "", "what it would take is of nobody who leaves");
 }
 
 /// Beside promises, too, elements that start in one cycle have it together.
@@ -316,6 +354,82 @@ fn nodes_of_others_are_not_of_one_group() {
     assert_eq!(scene.queued(1, "select=2:ncpus=1 place=group=color site_lic=1 array=1-1").starts(), "");
 }
 
+/// M47: nor are they of one set.
+#[test]
+fn nodes_of_others_are_not_of_one_set() {
+    let nodes = scene("2 x ncpus=2:color=red, 1 x ncpus=2:color=blue", 2);
+    let mut scene = on(on(nodes, 8, "n2", 100), 9, "n3", 100).running(5, "select=1:ncpus=2", "n1", 100);
+    scene = scene.queued(1, "select=2:ncpus=1 place=scatter site_lic=1 array=1-1");
+    assert_eq!(scene.starts(), "1[1] on n2,n3");
+    let (choice, by) = (SetChoice::OneOf, "color".to_string());
+    scene.policy.placement.sets = Some(NodeSets { choice, by, values: vec![], delay: None });
+    assert_eq!(scene.starts(), "");
+}
+
+/// Two resources that are counted by host, so much of each; elements of array 1 have of them on `n1` and `n2`, and
+/// another that asks for both waits.
+fn with_two(totals: [i64; 2], has: [&[&str]; 2]) -> Scene {
+    const BOTH: [&str; 2] = ["site_lic", "site_seat"];
+    let mut resources = fixture::resources();
+    let of_system = Definition { kind: Kind::Long, host_level: false, consumable: true, requestable: true };
+    resources.define(BOTH[1], of_system);
+    let mut scene = cluster("");
+    scene.state = State::new(&resources);
+    scene.state.set_queue(&fixture::queue("workq", true));
+    scene = scene.node("n1", "ncpus=2", true).node("n2", "ncpus=2", true);
+    for (name, total) in BOTH.into_iter().zip(totals) {
+        scene.state.set_pool(name, Pool { total, per_host: true, ..Pool::default() });
+    }
+    for (index, node, names) in [(8, "n1", has[0]), (9, "n2", has[1])] {
+        let pooled = names.iter().map(|name| (name.to_string(), Value::Long(1))).collect();
+        let share = Share { pooled, ..fixture::share(node) };
+        scene.state.occupy(JobId::element(1, index), &[share], Tenancy::Shared, Time(100_000));
+    }
+    let mut job = scene.job(1, "select=1:ncpus=1 site_lic=1 array=1-1");
+    let request = Arc::make_mut(&mut Arc::make_mut(&mut job.spec).request);
+    request.list.insert(BOTH[1].to_string(), Value::Long(1));
+    scene.state.enqueue(&job);
+    scene
+}
+
+/// Where too little of several is free, only hosts where others have all of them will do.
+#[test]
+fn an_element_goes_where_others_have_all_that_is_short() {
+    let both: &[&str] = &["site_lic", "site_seat"];
+    assert_eq!(with_two([2, 1], [&["site_lic"], both]).starts(), "1[1] on n2");
+    assert_eq!(with_two([1, 2], [&["site_seat"], both]).starts(), "1[1] on n2");
+    assert_eq!(with_two([1, 1], [&["site_seat"], &["site_lic"]]).starts(), "");
+}
+
+/// What is not short it takes anew where others of its array have the rest: so much as there is suffices.
+#[test]
+fn an_element_takes_what_is_free_where_others_have_the_rest() {
+    assert_eq!(with_two([2, 1], [&["site_lic"], &["site_seat"]]).starts(), "1[1] on n2");
+    assert_eq!(with_two([1, 2], [&["site_lic"], &["site_seat"]]).starts(), "1[1] on n1");
+}
+
+/// An element over several hosts that ends sooner passes on what another joins, and keeps what it has elsewhere.
+#[test]
+fn what_is_on_other_hosts_is_not_passed_on() {
+    let mut scene = scene("2 x ncpus=4", 2);
+    let pooled = vec![("site_lic".to_string(), Value::Long(1))];
+    let shares = ["n1", "n2"].map(|node| Share { pooled: pooled.clone(), ..fixture::share(node) });
+    scene.state.occupy(JobId::element(1, 9), &shares, Tenancy::Shared, Time(100_000));
+    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-1");
+    let one = scene.clone().queued(7, "select=1:ncpus=1 site_lic=1 walltime=9");
+    assert_eq!((one.starts().as_str(), one.booked().as_str()), ("1[1] on n1", "7 at 100 on n1"));
+    assert_eq!(scene.queued(7, "select=1:ncpus=1 site_lic=2 walltime=9").booked(), "7 at 150 on n1");
+}
+
+/// Who is not over before a promise begins has it together with others, too, that have just started.
+#[test]
+fn elements_that_stay_beside_a_promise_join_those_that_have_just_started() {
+    let scene = scene("1 x ncpus=6", 1).running(9, "select=1:ncpus=4", "n1", 100);
+    let scene = scene.queued(1, "select=1:ncpus=3 walltime=90");
+    let scene = scene.queued(2, "select=1:ncpus=1 site_lic=1 walltime=150 array=1-2");
+    assert_eq!((scene.starts().as_str(), scene.booked().as_str()), ("2[1] on n1; 2[2] on n1", "1 at 100 on n1"));
+}
+
 /// G8: so does one that was looked for after others had been promised something.
 #[test]
 fn a_later_promise_counts_who_has_just_joined() {
@@ -342,8 +456,12 @@ fn elements_have_it_together_inside_of_a_reservation() {
         by_name: false,
         owner_preempts: false,
     });
-    let scene = scene.queued(1, "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2");
-    assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1");
+    let array = "select=1:ncpus=1 site_lic=1 walltime=50 array=1-2";
+    assert_eq!(scene.clone().queued(1, array).starts(), "1[1] on n1; 1[2] on n1");
+    let mut asking = scene.job(1, array);
+    Arc::make_mut(&mut asking.spec).reservation = Some("R1".to_string());
+    scene.state.enqueue(&asking);
+    assert_eq!(scene.starts(), "1[1] on n1; 1[2] on n1", "who asks for it by name, too");
 }
 
 /// G2: a plan that has more of it than there is, is none.
@@ -353,6 +471,18 @@ fn a_plan_with_an_element_on_a_host_too_many_is_refused() {
     let one = scene("2 x ncpus=1", 1).queued(1, "select=1:ncpus=1 site_lic=1 array=1-2");
     let plan = two.plan();
     assert_eq!((plan.starts.len(), plan.audit(&two.state).is_ok(), plan.audit(&one.state).is_ok()), (2, true, false));
+}
+
+/// With whichever of its nodes there it has it.
+#[test]
+fn a_plan_counts_what_an_element_has_with_any_node_of_a_host() {
+    let nodes = |total: i64| scene("", total).on_host("h", "2 x ncpus=1");
+    let [one, none] = [1, 0].map(|total| nodes(total).queued(1, "select=2:ncpus=1 site_lic=1 array=1-1"));
+    let mut plan = one.plan();
+    let [first, second] = &mut plan.starts[0].shares[..] else { panic!("two chunks") };
+    std::mem::swap(&mut first.pooled, &mut second.pooled);
+    assert_eq!(plan.audit(&one.state), Ok(()));
+    assert_eq!(plan.audit(&none.state), Err("job 1[1]: takes more than the system has".to_string()));
 }
 
 /// On how many hosts jobs have it, those of one array together.
