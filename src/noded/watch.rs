@@ -376,8 +376,10 @@ impl<'a> Watch<'a> {
                 How::Exceeded { bound, .. } => !self.launch.responses.of(*bound).ends_at_once(),
                 _ => false,
             };
-            let grace = if patient { self.launch.grace } else { Span(0) };
-            self.end(cgroup, grace, Some(excess));
+            match patient {
+                true => self.end(cgroup, self.launch.grace, Some(excess)),
+                false => self.end_at_once(excess),
+            }
         }
     }
 

@@ -24,7 +24,8 @@ pub fn verdict(block: &Block, done: Option<&Done>, bindings: &mut Bindings) -> V
         return if done.is_none() && block.code.is_none() { Verdict::Same } else { Verdict::Differs };
     };
     let mut fit = |wanted: &str, said: &str| rows(wanted, said, bindings).iter().all(|row| matches!(row, Row::Same(_)));
-    let out = fit(&without_usage(&expected(&block.out)), &without_usage(&done.out));
+    let wanted = without_usage(&expected(&block.out));
+    let out = fit(&wanted, &as_if_today(&wanted, &without_usage(&done.out)));
     let (wanted, said) = (without_usage(&expected(&block.err)), without_usage(&done.err));
     let needs_no_usage = wanted.ends_with("<USAGE>\n");
     let same = fit(&wanted, &said) || (needs_no_usage && fit(usage_apart(&wanted), usage_apart(&said)));
@@ -45,6 +46,27 @@ pub fn expected(text: &str) -> String {
         .iter()
         .fold(text, |text, moment| text.replace(&format!("Today {moment}"), "Today <H:M>"));
     text.split_inclusive('\n').map(measured).collect()
+}
+
+/// Reservations that were recorded began and ended on one day. Late in the evening ours do so on the next, which is
+/// told by its name: of a line that should say `Today` before or after a length, the same with that.
+fn as_if_today(wanted: &str, said: &str) -> String {
+    let line = |(wanted, said): (&str, &str)| {
+        let (wanted, mut said) =
+            (wanted.split(" / ").collect::<Vec<_>>(), said.split(" / ").map(String::from).collect::<Vec<_>>());
+        if let ([before, _, after], [start, _, end]) = (&wanted[..], &mut said[..]) {
+            let at = start.len().saturating_sub("  Sun 00:31".len());
+            if before.ends_with("Today <H:M>") && start.get(at..).is_some_and(|moment| moment.starts_with("  ")) {
+                start.replace_range(at..at + "  Sun".len(), "Today");
+            }
+            if after.starts_with("Today <H:M>") && end.get(9..11) == Some("  ") {
+                *end = format!("Today{}{}", &end[3..9], &end[11..]);
+            }
+        }
+        said.join(" / ")
+    };
+    let wanted = wanted.split_inclusive('\n').chain(std::iter::repeat(""));
+    wanted.zip(said.split_inclusive('\n')).map(line).collect()
 }
 
 /// A line of JSON with a figure that was measured has a placeholder for it.

@@ -75,6 +75,11 @@ impl Watch<'_> {
         self.end_by(cgroup, SIGTERM, grace, overran);
     }
 
+    /// KILL now, and no TERM ahead of it: with one process gone the next would write what it has taken.
+    pub(super) fn end_at_once(&mut self, excess: How) {
+        self.ending = Some(Ending { kill_at: clock::monotonic(), overran: Some(excess) });
+    }
+
     /// The same with another signal.
     fn end_by(&mut self, cgroup: Option<&Cgroup>, signal: i32, grace: Span, overran: Option<How>) {
         if self.ending.is_some() {
