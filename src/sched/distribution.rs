@@ -8,6 +8,7 @@ use super::pools;
 use super::shape::{ChunkShape, Shape};
 use crate::model::job::Share;
 use crate::model::policy::Distribution;
+use crate::model::resource::Value;
 use std::collections::BTreeMap;
 
 /// More tasks than this are not dealt one by one.
@@ -29,10 +30,13 @@ pub fn lay_out(
         (node, share(cluster, node, chunk, grown.get(at).unwrap_or(&none)))
     };
     let mut shares: Vec<(NodeIx, Share)> = picks.map(share).collect();
+    let named = |index: usize, amount| (cluster.catalog.names()[index].clone(), cluster.catalog.value(index, amount));
+    let mut pooled: BTreeMap<NodeIx, Vec<(String, Value)>> = BTreeMap::new();
     for (ix, index, amount) in pools::amounts(cluster, shape, placement.picks.iter().map(|&(ix, _)| ix)) {
-        let named = (cluster.catalog.names()[index].clone(), cluster.catalog.value(index, amount));
-        let first = shares.iter_mut().find(|(node, _)| *node == ix);
-        first.into_iter().for_each(|(_, share)| share.pooled.push(named.clone()));
+        pooled.entry(ix).or_default().push(named(index, amount));
+    }
+    for (ix, share) in &mut shares {
+        share.pooled = pooled.remove(ix).unwrap_or_default();
     }
     number_tasks(&mut shares, shape, shape.distribution.unwrap_or(distribution));
     shares

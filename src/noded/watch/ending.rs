@@ -144,7 +144,7 @@ impl Watch<'_> {
                 meter.note_peak(used.unsigned_abs());
             }
             self.tell_owner(&denied);
-            self.ending = Some(Ending { kill_at: clock::monotonic(), overran: Some(denied) });
+            self.end_at_once(denied);
         }
     }
 
