@@ -42,6 +42,7 @@ mod limits;
 mod limits_in_force;
 mod measures;
 mod messages;
+mod migration;
 mod mpi;
 mod nested;
 mod node_hooks;
