@@ -4,7 +4,10 @@
 
 use crate::support::{files, root};
 use lanai::cli::{PROGRAMS, completion, man};
+use lanai::model::amendment::Amendments;
+use lanai::model::config::resolved::resolved;
 use lanai::model::config::{Config, KEYS, LaunchConfig, ServerConfig};
+use lanai::model::policy::Preset;
 use lanai::model::reason::CODES;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,6 +76,33 @@ fn the_manual_tells_of_every_key_of_the_configuration() {
             assert!(page.contains(&format!("\n.B {key}\n")), "man/lanai.toml.5 lacks `.B {key}` of [{section}]");
         }
     }
+}
+
+/// Of keys that have a value under every preset.
+#[test]
+fn the_manual_names_the_presets_that_change_a_default() {
+    let page = std::fs::read_to_string(root().join("man/lanai.toml.5")).unwrap();
+    let settings = |preset: &str| {
+        let text = format!("preset = \"{preset}\"");
+        let settings = resolved(&Config::parse(&text).unwrap(), "", &Amendments::default());
+        settings.into_iter().filter(|setting| setting.name.is_none() && setting.key != "preset")
+    };
+    let mut lacking = Vec::new();
+    for (preset, _) in Preset::ALL {
+        for (own, default) in settings(preset).zip(settings(Preset::default().name())) {
+            assert_eq!((own.section, &own.key), (default.section, &default.key));
+            let is_other = own.value != default.value && own.value.is_some() && default.value.is_some();
+            let section = page.split(&format!(".SH \"SECTION [{}]\"\n", own.section)).nth(1).unwrap();
+            let section = section.split("\n.SH ").next().unwrap();
+            let (intro, entries) = section.split_once("\n.TP\n").unwrap();
+            let entry = entries.split(".TP\n").find(|entry| entry.starts_with(&format!(".B {}\n", own.key)));
+            let name = format!("\\(dq{preset}\\(dq");
+            if is_other && !entry.unwrap().contains(&name) && !(intro.contains(&name) && intro.contains(&*own.key)) {
+                lacking.push(format!("{} under preset {preset}", own.title()));
+            }
+        }
+    }
+    assert!(lacking.is_empty(), "man/lanai.toml.5 does not say the default of {lacking:#?}");
 }
 
 #[test]
