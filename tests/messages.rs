@@ -73,6 +73,7 @@ fn commands() -> Vec<Request> {
         Request::Attach(job),
         Request::Watch { of: Watched::Jobs(vec![job, array]), since: 3 },
         Request::MarkNode { node: "n1".into(), offline: Some(true), comment: Some("x".into()) },
+        Request::DeclareGone { node: "n1".into() },
     ]
 }
 

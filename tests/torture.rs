@@ -11,6 +11,7 @@
 mod audit;
 mod crew;
 mod dice;
+mod directories;
 mod killer;
 
 use crate::support::sandbox::Sandbox;

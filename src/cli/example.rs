@@ -197,6 +197,8 @@ pub fn node(name: &str, host: &str) -> NodeRecord {
         changed: SUBMITTED,
         used: None,
         maintenance: vec![],
+        directory: None,
+        refused: None,
     };
     NodeRecord { node, jobs: vec![], exclusive: false, reservations: vec![], reserved: false }
 }

@@ -184,7 +184,7 @@ fn listed(numbers: &[u16]) -> String {
     numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The administrator's word, else what noded found that keeps jobs off some of it.
+/// Why its noded is refused, else the administrator's word, else what noded found that keeps jobs off some of it.
 fn comment(record: &NodeRecord) -> Option<String> {
     let outside = &record.node.facts.gpus_outside;
     let found = || match outside.len() {
@@ -192,7 +192,8 @@ fn comment(record: &NodeRecord) -> Option<String> {
         1 => Some(format!("GPU {} is in use by processes outside the queue", listed(outside))),
         _ => Some(format!("GPUs {} are in use by processes outside the queue", listed(outside))),
     };
-    record.node.comment.clone().filter(|comment| !comment.is_empty()).or_else(found)
+    let said = || record.node.comment.clone().filter(|comment| !comment.is_empty());
+    record.node.refused.clone().or_else(said).or_else(found)
 }
 
 /// The jobs on a node: each once in JSON, else once for each processor it holds, with its slot.

@@ -65,6 +65,9 @@ pub struct Args {
     /// Set the comment; an empty one clears it
     #[arg(short = 'C', value_name = "COMMENT")]
     comment: Option<String>,
+    /// Declare hosts gone for good: their jobs are requeued, or terminated if they are not rerunnable
+    #[arg(long)]
+    gone: bool,
     /// Say nothing about what goes wrong
     #[arg(short = 'q')]
     quiet: bool,
@@ -119,7 +122,7 @@ impl Args {
     }
 
     fn marks(&self) -> bool {
-        self.offline || self.online || self.comment.is_some()
+        self.offline || self.online || self.gone || self.comment.is_some()
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -129,6 +132,7 @@ impl Args {
             || (self.all && !self.operands.is_empty())
             || (self.marks() && (self.all || self.list || self.summary || self.operands.is_empty()))
             || (self.offline && self.online)
+            || (self.gone && (self.offline || self.online || self.comment.is_some()))
             || self.format.as_deref().is_some_and(|format| format != "json" && format != "dsv");
         if wrong { Err(Failure { code: FAILED, ..Failure::usage("") }) } else { Ok(()) }
     }
@@ -243,7 +247,10 @@ impl Args {
             let group = groups.iter().find(|group| group.name() == name);
             let members = group.map(|group| group.0.iter().map(|record| record.node.facts.name.clone()).collect());
             for node in members.unwrap_or_else(|| vec![name.clone()]) {
-                let request = Request::MarkNode { node, offline, comment: self.comment.clone() };
+                let request = match self.gone {
+                    true => Request::DeclareGone { node },
+                    false => Request::MarkNode { node, offline, comment: self.comment.clone() },
+                };
                 match send(&request)? {
                     Reply::Refused(refusal) => complaints.push(format!("Error marking node {name} - {refusal}\n")),
                     _ => continue,
@@ -267,7 +274,8 @@ fn send() -> Result<impl FnMut(&Request) -> Result<Reply, Failure>, Failure> {
 fn troubled(records: &[NodeRecord]) -> String {
     let mut out = String::new();
     for record in records.iter().filter(|record| record.node.offline || !record.node.up) {
-        let comment = record.node.comment.as_deref().unwrap_or_default();
+        let node = &record.node;
+        let comment = node.refused.as_deref().or(node.comment.as_deref()).unwrap_or_default();
         let _ = writeln!(out, "{:20} {} {comment}", record.node.facts.name, nodes::state(record));
     }
     out

@@ -468,6 +468,10 @@ pub struct Run {
     /// Whether it is to be written down how far it has come.
     #[serde(default)]
     pub checkpoint: Progress,
+    /// The identity of the state directory of the noded that is ordered to start it. None for an attempt of an
+    /// earlier version: it belongs to the state directory that its node had last.
+    #[serde(default)]
+    pub directory: Option<String>,
 }
 
 /// What one chunk holds on one node.

@@ -105,6 +105,7 @@ impl Run {
             suspension: None,
             pauses: None,
             checkpoint: Progress::Unasked,
+            directory: None,
         }
     }
 }

@@ -146,4 +146,11 @@ pub struct Node {
     /// The jobs that are suspended so that it can be maintained (`maintenance_jobs`): accepts no new jobs.
     #[serde(default)]
     pub maintenance: Vec<JobId>,
+    /// The identity of the state directory of the noded that was admitted last. None before the first one, and
+    /// after the host was declared gone.
+    #[serde(default)]
+    pub directory: Option<String>,
+    /// Why the noded that presented it last was refused; None once one is admitted.
+    #[serde(default)]
+    pub refused: Option<String>,
 }

@@ -328,6 +328,11 @@ impl Refusal {
         Refusal::by_node("its node does not answer")
     }
 
+    /// A host that cannot be declared gone now.
+    pub fn not_gone(why: &str) -> Refusal {
+        Refusal::by_node(why)
+    }
+
     fn by_node(why: &str) -> Refusal {
         Refusal::new(15041, format!("Execution server rejected request: {why}"))
     }

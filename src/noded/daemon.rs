@@ -63,6 +63,10 @@ struct Daemon {
     nodes: Vec<NodeFacts>,
     state: StateFolder,
     boot: String,
+    /// The identity of the state directory.
+    directory: String,
+    /// Why schedd has refused this noded; None once it is admitted.
+    refused: Option<String>,
     epoch: u64,
     path: PathBuf,
     listener: UnixListener,
@@ -189,8 +193,9 @@ impl Daemon {
     }
 
     fn close(&mut self, number: u64, why: &FrameError) {
-        let Some(mut guest) = self.guests.remove(&number) else { return };
+        let Some(guest) = self.guests.get_mut(&number) else { return };
         match why {
+            FrameError::Closed if self.refused.is_some() => {}
             FrameError::Closed => info!("a connection of user {} was closed", guest.uid),
             FrameError::Version { .. } => guest.link.send_version(),
             _ => {}
@@ -198,6 +203,11 @@ impl Daemon {
         if !matches!(why, FrameError::Closed) {
             warn!("a connection of user {} is closed: {why}", guest.uid);
         }
+        self.let_go(number);
+    }
+
+    fn let_go(&mut self, number: u64) {
+        let Some(guest) = self.guests.remove(&number) else { return };
         self.poller.remove(&guest.link, Source::Guest(number));
         if self.schedd == Some(number) {
             self.schedd = None;
@@ -273,12 +283,26 @@ impl Daemon {
                 self.askers.tell((job, attempt), asker, &news, &mut self.poller);
             }
             Order::Attend { server, hooks } => {
+                // What every noded is told that is admitted.
+                if self.refused.take().is_some() {
+                    info!("following a schedd of epoch {}", self.epoch);
+                }
                 let now = clock::monotonic();
                 self.periodic.iter_mut().for_each(|periodic| periodic.attend(server.clone(), hooks.clone(), now));
             }
             Order::Ping => self.send(number, &Report::Pong),
             Order::Leave => self.leaving = true,
+            Order::Refuse { why } => self.be_refused(number, why),
         }
+    }
+
+    /// schedd dials again and again: the log says the first time only why it refuses.
+    fn be_refused(&mut self, number: u64, why: String) {
+        if self.refused.is_none() {
+            warn!("schedd refuses this noded: {why}");
+        }
+        self.refused = Some(why);
+        self.let_go(number);
     }
 
     /// Has it written down how far a running job has come, and then ends the job.
@@ -310,10 +334,13 @@ impl Daemon {
         if let Some(old) = self.schedd.replace(number).filter(|&old| old != number) {
             self.close(old, &FrameError::Closed);
         }
-        info!("following a schedd of epoch {epoch}");
+        if self.refused.is_none() {
+            info!("following a schedd of epoch {epoch}");
+        }
         self.attempts.said();
-        let (boot, nodes, attempts) = (self.boot.clone(), self.nodes.clone(), self.attempts.standings());
-        self.send(number, &Report::Hello { boot, nodes, attempts });
+        let (boot, directory) = (self.boot.clone(), self.directory.clone());
+        let (nodes, attempts) = (self.nodes.clone(), self.attempts.standings());
+        self.send(number, &Report::Hello { boot, directory, nodes, attempts });
         self.askers.said();
         self.askers.again(&mut self.poller);
     }

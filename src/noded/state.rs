@@ -2,11 +2,11 @@
 
 use super::folder;
 use super::spawner::Building;
-use crate::sys::{clock, fault, filesystem};
+use crate::sys::{clock, fault, filesystem, process};
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,6 +44,33 @@ impl StateFolder {
         Ok(StateFolder { folder: folder.to_path_buf(), building, _lock: lock })
     }
 
+    /// The directory's identity: 32 hexadecimal digits, made at random once and on disk before anybody is told.
+    pub fn identity(&self) -> Result<String> {
+        let path = self.folder.join("identity");
+        match fs::read_to_string(&path) {
+            Ok(text) if is_identity(text.trim_end()) => Ok(text.trim_end().to_string()),
+            Ok(_) => bail!(
+                "{} is damaged: restore it, or remove it if no job of this state directory runs any more",
+                path.display()
+            ),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.new_identity(&path),
+            Err(e) => Err(e).with_context(|| path.display().to_string()),
+        }
+    }
+
+    fn new_identity(&self, path: &Path) -> Result<String> {
+        let place = || path.display().to_string();
+        fault::point("noded.identity")?;
+        let identity = format!("{:032x}", u128::from_be_bytes(process::random().with_context(place)?));
+        filesystem::replace(path, format!("{identity}\n").as_bytes(), 0o600).with_context(place)?;
+        File::open(path).and_then(|file| file.sync_all()).with_context(place)?;
+        // The directory itself may be new.
+        for folder in self.folder.ancestors().take(2) {
+            File::open(folder).and_then(|folder| folder.sync_all()).with_context(place)?;
+        }
+        Ok(identity)
+    }
+
     /// The highest epoch of a schedd heard so far.
     pub fn epoch(&self) -> u64 {
         let text = fs::read_to_string(self.folder.join("epoch")).unwrap_or_default();
@@ -57,6 +84,10 @@ impl StateFolder {
         filesystem::replace(&path, epoch.to_string().as_bytes(), 0o600)?;
         Ok(File::open(&self.folder)?.sync_all()?)
     }
+}
+
+fn is_identity(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn lock(folder: &Path) -> Result<Flock<File>> {
@@ -119,6 +150,20 @@ mod tests {
         let error = StateFolder::hold(folder.path(), false).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
+    }
+
+    #[test]
+    fn a_state_directory_keeps_its_identity_and_no_two_have_the_same() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let identity = |at: usize| StateFolder::hold(folders[at].path(), false).unwrap().identity();
+        let (first, second) = (identity(0).unwrap(), identity(1).unwrap());
+        assert!(is_identity(&first) && is_identity(&second) && first != second, "{first} {second}");
+        assert_eq!(identity(0).unwrap(), first);
+        for damage in ["", "0123", &first.to_uppercase().replace('0', "g")] {
+            fs::write(folders[0].path().join("identity"), damage).unwrap();
+            let error = identity(0).unwrap_err().to_string();
+            assert!(error.contains("identity is damaged"), "{error}");
+        }
     }
 
     #[test]

@@ -21,10 +21,12 @@ impl Desk<'_> {
         self.may_amend(command)?;
         let note = match &command.target {
             Target::Node(name) => {
-                self.is_node(name, command.verb)?;
+                self.is_node(name, command)?;
                 let (own, others) = apart(command);
                 let marks = own.iter().map(|edit| mark(command.verb, edit)).collect::<Result<Vec<_>, _>>()?;
-                self.amend_others(&Command { edits: others, ..command.clone() })?;
+                // A node comes into being with its noded, which has only to be dialled.
+                let verb = if command.verb == Verb::Create { Verb::Set } else { command.verb };
+                self.amend_others(&Command { edits: others, verb, ..command.clone() })?;
                 for (offline, comment) in marks {
                     self.mark_node(name, offline, comment)?;
                 }
@@ -54,8 +56,9 @@ impl Desk<'_> {
             return self.may_see_to_hooks();
         }
         self.caller.must_be_privileged()?;
-        // Whoever names the program that schedd starts is schedd's user.
-        let is_program = |edit: &&Edit| edit.key.attribute.eq_ignore_ascii_case("mailer");
+        // Whoever names the program that schedd starts, or the noded that gets all jobs' scripts, is schedd's user.
+        let of_schedd = ["mailer", SOCKET];
+        let is_program = |edit: &&Edit| of_schedd.iter().any(|name| name.eq_ignore_ascii_case(&edit.key.attribute));
         if let Some(edit) = command.edits.iter().find(is_program).filter(|_| !self.caller.is_ourselves()) {
             return Err(Refusal::read_only(&edit.key.to_string()));
         }
@@ -146,11 +149,18 @@ impl Desk<'_> {
         Some(format!("warning: queue {from} still leads to {gone}, and no job goes there: {remedy}"))
     }
 
-    fn is_node(&self, name: &str, verb: Verb) -> Result<(), Refusal> {
-        let is_there = self.ledger.node(name).is_some();
-        match verb {
+    fn is_node(&self, name: &str, command: &Command) -> Result<(), Refusal> {
+        let configured = self.ledger.setup.config.nodes.iter().find(|node| node.name == name);
+        let has_socket = configured.is_some_and(|node| node.socket.is_some());
+        let is_known = self.ledger.node(name).is_some();
+        if !is_known && !apart(command).0.is_empty() {
+            return Err(Refusal::unknown_node());
+        }
+        let is_there = is_known || has_socket;
+        match command.verb {
             Verb::Create if is_there => Err(Refusal::node_exists()),
             // A node is there as soon as its noded is, and for as long as it is remembered.
+            Verb::Create if names_socket(command) => Ok(()),
             Verb::Create => Err(Refusal::unknown_node()),
             Verb::Delete if is_there => self.nobody_is_on(name),
             _ if is_there => Ok(()),
@@ -197,6 +207,13 @@ impl Desk<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Where the noded of a node listens.
+const SOCKET: &str = "socket";
+
+fn names_socket(command: &Command) -> bool {
+    command.edits.iter().any(|edit| edit.key.attribute.eq_ignore_ascii_case(SOCKET))
 }
 
 /// What the ledger has of a node, and not the configuration.

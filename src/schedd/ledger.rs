@@ -323,6 +323,9 @@ impl Ledger {
         let was_open = job.life.open_run().is_some();
         let was_maintained = job.is_maintained_under();
         job.apply(&event, moment);
+        if matches!(event, Event::Started { .. }) {
+            nodes::bind(job, &self.nodes);
+        }
         let is_maintained = job.is_maintained_under();
         self.ties.observe(was, job);
         let (desk, is_forced) =

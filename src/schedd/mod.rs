@@ -79,6 +79,8 @@ pub mod tasks;
 
 pub mod dispatch;
 
+mod gone;
+
 pub mod limbo;
 
 pub mod verdicts;

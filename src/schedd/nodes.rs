@@ -6,6 +6,7 @@ use crate::model::time::Span;
 use crate::sys::{clock, daemon, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::order::{Order, Report};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ const PING: Span = Span::seconds(10);
 const REDIAL: Span = Span(10);
 /// The longest pause between two attempts.
 const LONGEST_REDIAL: Span = Span::seconds(5);
+/// The pause before a noded that was refused is dialled again.
+const REFUSED: Span = Span::seconds(2);
 /// More than these bytes unread, and a noded is told of no further tasks.
 const MOST_AHEAD: usize = 32 << 20;
 /// The longest pause between two starts of our own noded, when it ends before it can be reached.
@@ -24,21 +27,67 @@ const LONGEST_RESTART: Span = Span::seconds(2);
 
 /// All nodeds this schedd talks to.
 pub struct Nodes {
-    targets: Vec<Target>,
+    /// By numbers that are given once: reports of one that is no longer there are nobody else's.
+    targets: BTreeMap<usize, Target>,
+    /// The next number.
+    next: usize,
     epoch: u64,
+}
+
+/// Where a noded listens, and which nodes it may present there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    socket: PathBuf,
+    /// Names it may present; empty: any but those barred.
+    bound: Vec<String>,
+    /// Names of nodes that have other sockets.
+    barred: Vec<String>,
+    /// Ours to start.
+    own: bool,
+}
+
+impl Place {
+    /// The places of a configuration: every socket that a `[[node]]` names, and that of this host's noded unless a
+    /// `[[node]]` with this host's name has another. In a personal installation this host's noded is started
+    /// too, unless every `[[node]]` of the file has a socket.
+    fn all(setup: &Setup) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        let nodes = &setup.config.nodes;
+        for (name, socket) in nodes.iter().filter_map(|node| Some((&node.name, node.socket.as_ref()?))) {
+            match places.iter_mut().find(|place| place.socket == *socket) {
+                Some(place) => place.bound.push(name.clone()),
+                None => places.push(Place {
+                    socket: socket.clone(),
+                    bound: vec![name.clone()],
+                    barred: Vec::new(),
+                    own: false,
+                }),
+            }
+        }
+        let socket = setup.home.runtime.join("noded.sock");
+        let barred: Vec<String> = places.iter().flat_map(|place| place.bound.clone()).collect();
+        let mut listed = nodes.iter().filter(|node| node.is_listed).peekable();
+        let own = !setup.home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
+        if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
+            places.push(Place { socket, bound: Vec::new(), barred, own });
+        }
+        places
+    }
+
+    fn admits(&self, node: &String) -> bool {
+        (self.bound.is_empty() || self.bound.contains(node)) && !self.barred.contains(node)
+    }
 }
 
 /// One noded.
 struct Target {
-    socket: PathBuf,
-    /// Node names it may present; empty: any.
-    bound: Vec<String>,
-    /// Ours to start.
-    own: bool,
+    place: Place,
     /// Nodes it presents.
     presents: Vec<String>,
     link: Option<Link>,
     boot: String,
+    /// The identity of its state directory.
+    directory: String,
     heard: Span,
     pinged: Span,
     dial_at: Span,
@@ -63,27 +112,42 @@ pub enum News {
 }
 
 impl Nodes {
-    /// The nodeds of the configuration: those with a socket named there; if there is none, this
-    /// host's.
+    /// The nodeds of the configuration.
     pub fn new(setup: &Setup, epoch: u64) -> Nodes {
-        let mut targets: Vec<Target> = Vec::new();
-        for node in &setup.config.nodes {
-            let Some(socket) = &node.socket else { continue };
-            match targets.iter_mut().find(|target| &target.socket == socket) {
-                Some(target) => target.bound.push(node.name.clone()),
-                None => targets.push(Target::new(socket.clone(), vec![node.name.clone()], false)),
+        let mut nodes = Nodes { targets: BTreeMap::new(), next: 0, epoch };
+        nodes.follow(setup);
+        nodes
+    }
+
+    /// Follows another configuration: dials nodeds that are new in it, and lets go of those that are not in it any
+    /// more. One that may present other nodes than before is dialled anew.
+    pub fn follow(&mut self, setup: &Setup) -> Vec<News> {
+        let mut places = Place::all(setup);
+        let mut news = Vec::new();
+        let mut gone = Vec::new();
+        for (&number, target) in &mut self.targets {
+            match places.iter().position(|place| place.socket == target.place.socket) {
+                Some(at) => news.extend(target.move_to(places.swap_remove(at))),
+                None => {
+                    news.extend(target.link.is_some().then(|| target.lose("the configuration has it no longer")));
+                    gone.push(number);
+                }
             }
         }
-        if targets.is_empty() {
-            targets.push(Target::new(setup.home.runtime.join("noded.sock"), Vec::new(), !setup.home.system));
+        for number in gone {
+            self.targets.remove(&number);
         }
-        Nodes { targets, epoch }
+        for place in places {
+            self.targets.insert(self.next, Target::new(place));
+            self.next += 1;
+        }
+        news
     }
 
     /// Connects where a connection is due.
     pub fn dial(&mut self) {
         let now = clock::monotonic();
-        for target in self.targets.iter_mut().filter(|target| target.link.is_none() && target.dial_at <= now) {
+        for target in self.targets.values_mut().filter(|target| target.link.is_none() && target.dial_at <= now) {
             target.dial(self.epoch, now);
         }
     }
@@ -91,20 +155,19 @@ impl Nodes {
     /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
     pub fn next(&self) -> Span {
         let when = |target: &Target| if target.link.is_some() { target.pinged + PING } else { target.dial_at };
-        self.targets.iter().map(when).min().unwrap_or(PING)
+        self.targets.values().map(when).min().unwrap_or(PING)
     }
 
     /// What to watch for reading, and whether also for writing.
     pub fn watched(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>, bool)> {
         self.targets
             .iter()
-            .enumerate()
-            .filter_map(|(index, target)| target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write())))
+            .filter_map(|(&index, target)| target.link.as_ref().map(|link| (index, link.as_fd(), link.wants_write())))
     }
 
     /// Takes in what a noded has sent.
     pub fn receive(&mut self, index: usize) -> Vec<News> {
-        let Some(target) = self.targets.get_mut(index) else { return Vec::new() };
+        let Some(target) = self.targets.get_mut(&index) else { return Vec::new() };
         let Some(link) = &mut target.link else { return Vec::new() };
         let received = link.flush().map_err(FrameError::from).and_then(|()| link.receive::<Report>());
         match received {
@@ -126,10 +189,10 @@ impl Nodes {
     pub fn ping(&mut self) -> Vec<News> {
         let now = clock::monotonic();
         let mut news = Vec::new();
-        for target in &mut self.targets {
+        for target in self.targets.values_mut() {
             target.lives();
         }
-        for target in self.targets.iter_mut().filter(|target| target.link.is_some() && target.pinged + PING <= now) {
+        for target in self.targets.values_mut().filter(|target| target.link.is_some() && target.pinged + PING <= now) {
             if target.heard + SILENCE < now {
                 news.push(target.lose("it is silent"));
             } else {
@@ -143,14 +206,14 @@ impl Nodes {
     /// Sends an order to the noded that presents `node`; one that is not connected will be told
     /// when it is.
     pub fn send(&mut self, node: &str, order: &Order) -> Vec<News> {
-        let target = self.targets.iter_mut().find(|target| target.presents.iter().any(|name| name == node));
+        let target = self.targets.values_mut().find(|target| target.presents.iter().any(|name| name == node));
         target.map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
     /// Where the connected noded that presents `node` listens.
     pub fn socket_of(&self, node: &str) -> Option<&Path> {
         let presents = |target: &&Target| target.link.is_some() && target.presents.iter().any(|name| name == node);
-        self.targets.iter().find(presents).map(|target| target.socket.as_path())
+        self.targets.values().find(presents).map(|target| target.place.socket.as_path())
     }
 
     /// This schedd's epoch.
@@ -160,34 +223,48 @@ impl Nodes {
 
     /// Whether the noded that presents `node` has much to read yet.
     pub fn is_behind(&self, node: &str) -> bool {
-        let target = self.targets.iter().find(|target| target.presents.iter().any(|name| name == node));
+        let target = self.targets.values().find(|target| target.presents.iter().any(|name| name == node));
         let backlog = target.and_then(|target| target.link.as_ref()).map_or(0, Link::backlog);
         backlog > MOST_AHEAD
     }
 
     /// Sends an order to one noded.
     pub fn send_to(&mut self, index: usize, order: &Order) -> Vec<News> {
-        self.targets.get_mut(index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
+        self.targets.get_mut(&index).map_or_else(Vec::new, |target| target.send(order).into_iter().collect())
     }
 
     /// Sends an order to every noded that is connected.
     pub fn send_to_all(&mut self, order: &Order) -> Vec<News> {
-        self.targets.iter_mut().filter_map(|target| target.send(order)).collect()
+        self.targets.values_mut().filter_map(|target| target.send(order)).collect()
     }
 
     /// The nodes a noded presents: it may speak for no others.
     pub fn presents(&self, index: usize) -> &[String] {
-        self.targets.get(index).map_or(&[], |target| &target.presents)
+        self.targets.get(&index).map_or(&[], |target| &target.presents)
     }
 
     /// The kernel boot id a noded gave.
     pub fn boot(&self, index: usize) -> String {
-        self.targets.get(index).map(|target| target.boot.clone()).unwrap_or_default()
+        self.targets.get(&index).map(|target| target.boot.clone()).unwrap_or_default()
+    }
+
+    /// The identity of a noded's state directory.
+    pub fn directory(&self, index: usize) -> String {
+        self.targets.get(&index).map(|target| target.directory.clone()).unwrap_or_default()
+    }
+
+    /// Does not admit a noded: it is told why and dialled again later, by when what stood in its way may be over.
+    pub fn refuse(&mut self, index: usize, why: String) {
+        let Some(target) = self.targets.get_mut(&index) else { return };
+        target.send(&Order::Refuse { why });
+        target.presents.clear();
+        target.link = None;
+        target.dial_at = clock::monotonic() + REFUSED;
     }
 
     /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
-        for target in self.targets.iter_mut().filter(|target| target.own) {
+        for target in self.targets.values_mut().filter(|target| target.place.own) {
             target.send(&Order::Leave);
             target.process.iter_mut().for_each(daemon::Started::send_away);
         }
@@ -195,15 +272,14 @@ impl Nodes {
 }
 
 impl Target {
-    fn new(socket: PathBuf, bound: Vec<String>, own: bool) -> Target {
+    fn new(place: Place) -> Target {
         let zero = Span(0);
         Target {
-            socket,
-            bound,
-            own,
+            place,
             presents: Vec::new(),
             link: None,
             boot: String::new(),
+            directory: String::new(),
             heard: zero,
             pinged: zero,
             dial_at: zero,
@@ -214,9 +290,21 @@ impl Target {
         }
     }
 
+    /// Takes over what is configured of this socket; a connection is made anew where other nodes are meant.
+    fn move_to(&mut self, place: Place) -> Option<News> {
+        let before = std::mem::replace(&mut self.place, place);
+        let is_other = (&before.bound, &before.barred) != (&self.place.bound, &self.place.barred);
+        self.dial_at = Span(0);
+        (is_other && self.link.is_some()).then(|| {
+            let news = self.lose("the configuration has other nodes there");
+            (self.dial_at, self.pause) = (Span(0), REDIAL);
+            news
+        })
+    }
+
     fn dial(&mut self, epoch: u64, now: Span) {
         // One that accepts nobody is not waited for.
-        let connected = socket::knock(&self.socket).and_then(Link::new);
+        let connected = socket::knock(&self.place.socket).and_then(Link::new);
         match connected {
             Ok(link) => {
                 self.link = Some(link);
@@ -227,7 +315,7 @@ impl Target {
                 self.start_own(now);
                 self.dial_at = now + self.pause;
                 self.pause = Span((self.pause.0 * 5 / 4).min(LONGEST_REDIAL.0));
-                tracing::debug!("{}: {error}", self.socket.display());
+                tracing::debug!("{}: {error}", self.place.socket.display());
             }
         }
     }
@@ -235,7 +323,7 @@ impl Target {
     /// Starts our own noded, unless the one last started is on its way; one that ended before it
     /// could be reached is followed by another, after pauses that grow.
     fn start_own(&mut self, now: Span) {
-        if !self.own || self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
+        if !self.place.own || self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
@@ -269,7 +357,7 @@ impl Target {
     /// The epoch to go on with, if our own noded has seen a higher one.
     fn overtaken(&self, report: &Report) -> Option<u64> {
         match report {
-            Report::Fenced { epoch } if self.own => Some(epoch + 1),
+            Report::Fenced { epoch } if self.place.own => Some(epoch + 1),
             _ => None,
         }
     }
@@ -278,12 +366,12 @@ impl Target {
     /// not who answers at its far end.
     fn admit(&mut self, index: usize, report: Report) -> News {
         match report {
-            Report::Hello { boot, mut nodes, attempts } => {
-                nodes.retain(|facts| self.bound.is_empty() || self.bound.contains(&facts.name));
+            Report::Hello { boot, directory, mut nodes, attempts } => {
+                nodes.retain(|facts| self.place.admits(&facts.name));
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
-                self.boot = boot.clone();
+                (self.boot, self.directory) = (boot.clone(), directory.clone());
                 (self.pause, self.restart) = (REDIAL, REDIAL);
-                News::Report(index, Report::Hello { boot, nodes, attempts })
+                News::Report(index, Report::Hello { boot, directory, nodes, attempts })
             }
             Report::Fenced { epoch } => self.lose(&format!("it follows a newer schedd (epoch {epoch})")),
             other => News::Report(index, other),
@@ -291,7 +379,7 @@ impl Target {
     }
 
     fn lose(&mut self, why: &str) -> News {
-        tracing::warn!("lost the noded at {}: {why}", self.socket.display());
+        tracing::warn!("lost the noded at {}: {why}", self.place.socket.display());
         self.link = None;
         self.started = None;
         // One that hangs up on every greeting is dialled ever less often.
@@ -320,7 +408,8 @@ mod tests {
         assert!(knocking.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let mut target = Target::new(path, Vec::new(), false);
+            let place = Place { socket: path, bound: Vec::new(), barred: Vec::new(), own: false };
+            let mut target = Target::new(place);
             target.dial(1, clock::monotonic());
             done.send(target.link.is_none())
         });

@@ -8,7 +8,6 @@ use super::ledger::Ledger;
 use super::postman::Postman;
 use super::setup::Setup;
 use super::{Schedd, dispatch, timers};
-use crate::model::config::Config;
 use crate::model::config::resolved::{Setting, resolved};
 use crate::model::resource::Kind;
 use crate::model::time::Span;
@@ -67,6 +66,8 @@ impl Schedd {
             let news = self.nodes.send_to_all(&dispatch::attend(setup));
             self.note(news);
         }
+        let news = self.nodes.follow(&self.ledger.setup);
+        self.note(news);
         let setup = &self.ledger.setup;
         self.timers.poll = self.timers.poll.min(now + setup.config.cycle.poll_interval);
         if before.config.server.history != setup.config.server.history {
@@ -128,19 +129,10 @@ fn keep_fixed(now: &Setup, next: &mut Setup) -> Vec<&'static str> {
         file.cycle.record.clone_from(&old.cycle.record);
         file.cycle.record_size = old.cycle.record_size;
     }
-    if keep(sockets(old) != sockets(file), "the sockets of [[node]]") {
-        let known = sockets(old);
-        file.nodes.iter_mut().for_each(|node| node.socket = known.get(node.name.as_str()).cloned().flatten());
-    }
     if !kept.is_empty() {
         *next = next.amended(next.amendments.clone());
     }
     kept
-}
-
-fn sockets(config: &Config) -> BTreeMap<String, Option<std::path::PathBuf>> {
-    let nodes = config.nodes.iter().filter(|node| node.socket.is_some());
-    nodes.map(|node| (node.name.clone(), node.socket.clone())).collect()
 }
 
 /// What is configured otherwise than before: keys with their values, and sections that are gone.

@@ -8,6 +8,7 @@ use crate::model::bounds::Times;
 use crate::model::event::Event;
 use crate::model::job::{Attempt, Job, JobId, Run, TaskNumber};
 use crate::model::node::{Node, NodeFacts};
+use crate::model::preemption::shown_some;
 use crate::model::resource::Value;
 use crate::model::state::State;
 use crate::model::time::Span;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 pub struct Inventory {
     /// The kernel's boot id.
     pub boot: String,
+    /// The identity of the noded's state directory.
+    pub directory: String,
     /// The nodes presented.
     pub nodes: Vec<NodeFacts>,
     /// Every attempt and task not yet confirmed.
@@ -30,7 +33,7 @@ pub struct Inventory {
 /// but has not is gone.
 pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut Vec<Order>) {
     for facts in &inventory.nodes {
-        node_up(ledger, facts, &inventory.boot);
+        node_up(ledger, facts, inventory);
     }
     for (job, attempt, _, standing) in inventory.attempts.iter().filter(|(_, _, task, _)| *task == 0) {
         attempt_stands(ledger, *job, *attempt, standing, &inventory.boot, orders);
@@ -41,6 +44,81 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut V
         let Some(run) = job.life.open_run().filter(|run| !known.contains(&(job.id, run.attempt))) else { continue };
         not_in_inventory(ledger, &job, run, &inventory.boot);
     }
+}
+
+/// Why a noded is not admitted: jobs that belong to another state directory may still run on its nodes. It cannot
+/// know what became of them, whether its host was installed anew or another host has the same node name.
+pub fn refusal(ledger: &Ledger, nodes: &[NodeFacts], directory: &str) -> Option<String> {
+    let names: BTreeSet<&str> = nodes.iter().map(|facts| facts.name.as_str()).collect();
+    let of_others: Vec<(&Job, &str, &str)> = ledger
+        .holders()
+        .filter_map(|job| {
+            let mut places = places(ledger, job).into_iter();
+            let (node, own) = places.find(|(node, own)| names.contains(node) && *own != directory)?;
+            Some((&**job, node, own))
+        })
+        .collect();
+    let &(_, node, own) = of_others.first()?;
+    let ids: Vec<JobId> = of_others.iter().map(|(job, ..)| job.id).collect();
+    let jobs = shown_some(&ids, |job| job.full(&ledger.setup.name));
+    let short = |identity: &str| identity.chars().take(8).collect::<String>();
+    Some(format!(
+        "refused a noded with state directory {}: {jobs} may still run under that with state directory {}; start noded \
+         with that one again, or, if the host is lost for good, run pbsnodes --gone {node}",
+        short(directory),
+        short(own)
+    ))
+}
+
+/// The nodes on which processes of a job may run, each with the state directory that has their records, where that
+/// is known.
+fn places<'a>(ledger: &'a Ledger, job: &'a Job) -> Vec<(&'a str, &'a str)> {
+    let Some(run) = job.life.open_run() else { return Vec::new() };
+    let last = |node: &str| ledger.node(node).and_then(|node| node.directory.as_deref());
+    let script = first_node(job).and_then(|node| Some((node, run.directory.as_deref().or_else(|| last(node))?)));
+    let tasks = run.tasks().open().filter_map(|(number, _)| run.share_of_task(number));
+    let tasks = tasks.filter_map(|share| Some((share.node.as_str(), last(&share.node)?)));
+    script.into_iter().chain(tasks).collect()
+}
+
+/// Whether a noded with this state directory has the records of an attempt or of a task of it. One that is not
+/// open, or of an earlier version, is whoever's reports it.
+pub fn belongs_to(ledger: &Ledger, name: TaskName, directory: &str) -> bool {
+    let Some(job) = ledger.job(name.job) else { return true };
+    let Some(run) = job.life.open_run().filter(|run| run.attempt == name.attempt) else { return true };
+    let Some(node) = tasks::node_of(job, name.attempt, name.task) else { return true };
+    let own = run.directory.as_deref().filter(|_| name.task == 0);
+    let own = own.or_else(|| ledger.node(node).and_then(|node| node.directory.as_deref()));
+    own.is_none_or(|own| own == directory)
+}
+
+/// Notes why a noded was refused, and has it end what it runs of attempts that are not its own: other nodes, or a
+/// noded with another state directory, may run these jobs by now.
+pub fn refuse(ledger: &mut Ledger, inventory: &Inventory, why: &str, orders: &mut Vec<Order>) {
+    for name in inventory.nodes.iter().map(|facts| &facts.name) {
+        let Some(node) = ledger.node(name).cloned() else { continue };
+        if node.refused.is_none() {
+            tracing::warn!("node {name}: {why}");
+        }
+        ledger.set_node(Node { refused: Some(why.to_string()), ..node });
+    }
+    for &(job, attempt, task, ref standing) in &inventory.attempts {
+        let open = ledger.job(job).and_then(|job| job.life.open_run()).is_some_and(|run| run.attempt == attempt);
+        let is_own = open && belongs_to(ledger, TaskName { job, attempt, task }, &inventory.directory);
+        if !is_own && !matches!(standing, Standing::Ended(_)) {
+            let order =
+                if task == 0 { abandon(ledger, job, attempt) } else { tasks::cancel(ledger, job, attempt, task) };
+            orders.push(order);
+        }
+    }
+}
+
+/// The order to end an attempt that was given up, or that nobody knows of.
+fn abandon(ledger: &Ledger, job: JobId, attempt: Attempt) -> Order {
+    let grace = ledger.setup.config.launch.grace;
+    // A later attempt may be writing to the same files.
+    let again = ledger.job(job).is_some_and(|job| job.life.state != State::Finished);
+    Order::Cancel { job, attempt, task: 0, grace, signal: None, again }
 }
 
 /// One that never reported its launch will be ordered again, under the same attempt; one that did
@@ -100,12 +178,7 @@ pub fn attempt_stands(
             ledger.happen(id, Event::Launched { attempt, session: *session, boot: boot.to_string() });
         }
         // An attempt we know nothing of, or have given up: it must not run on.
-        (_, None) => {
-            let grace = ledger.setup.config.launch.grace;
-            // A later attempt may be writing to the same files.
-            let again = ledger.job(id).is_some_and(|job| job.life.state != State::Finished);
-            orders.push(Order::Cancel { job: id, attempt, task: 0, grace, signal: None, again });
-        }
+        (_, None) => orders.push(abandon(ledger, id, attempt)),
         (Standing::Running(_) | Standing::Suspended(_), Some(run)) => {
             if run.silent {
                 ledger.happen(id, Event::ContactRegained);
@@ -119,19 +192,28 @@ pub fn attempt_stands(
     }
 }
 
-fn node_up(ledger: &mut Ledger, facts: &NodeFacts, boot: &str) {
+fn node_up(ledger: &mut Ledger, facts: &NodeFacts, inventory: &Inventory) {
+    let (boot, directory) = (inventory.boot.clone(), Some(inventory.directory.clone()));
     ledger.note_told(facts);
     let facts = with_overrides(ledger, facts);
     let now = ledger.now;
     let node = match ledger.node(&facts.name).cloned() {
         Some(node) => {
             let changed = if node.up { node.changed } else { now };
-            Node { facts, up: true, boot: boot.to_string(), changed, ..node }
+            Node { facts, up: true, boot, changed, directory, refused: None, ..node }
         }
-        None => {
-            let boot = boot.to_string();
-            Node { facts, offline: false, up: true, boot, comment: None, changed: now, used: None, maintenance: vec![] }
-        }
+        None => Node {
+            facts,
+            offline: false,
+            up: true,
+            boot,
+            comment: None,
+            changed: now,
+            used: None,
+            maintenance: vec![],
+            directory,
+            refused: None,
+        },
     };
     ledger.set_node(node);
 }

@@ -93,6 +93,7 @@ pub fn apply(
         Request::Shove(id) => desk.shove(*id),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
+        Request::DeclareGone { node } => desk.declare_gone(node),
         Request::Reserve(_) | Request::AlterReservation { .. } if !room => {
             Err(Refusal::spool(crate::spool::SpoolError::Full))
         }

@@ -10,7 +10,7 @@ use crate::spool::commit::Change;
 use std::collections::BTreeSet;
 
 /// How long nodes are waited for. Those that are there answer within milliseconds.
-const LONGEST: Span = Span::seconds(2);
+pub(super) const LONGEST: Span = Span::seconds(2);
 
 /// The nodes that are waited for.
 pub struct Settling(BTreeSet<String>);
@@ -25,7 +25,7 @@ impl Settling {
     /// Whether a node is still waited for. One that has not answered in time is written down as away,
     /// so that the next start does not wait for it.
     pub fn goes_on(&mut self, ledger: &mut Ledger) -> bool {
-        self.0.retain(|name| ledger.node(name).is_some_and(|node| !node.up && !node.offline));
+        self.0.retain(|name| ledger.node(name).is_some_and(|node| !node.up && !node.offline && node.refused.is_none()));
         if ledger.is_settled(LONGEST) {
             let late = std::mem::take(&mut self.0);
             let late: Vec<Node> = late.iter().filter_map(|name| ledger.node(name).cloned()).collect();

@@ -177,7 +177,8 @@ pub fn withdraw(ledger: &mut Ledger, job: &Job) -> Orders {
     end(ledger, job, |_, task| lines.contains(&task.slot))
 }
 
-fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
+/// The order to end a task.
+pub fn cancel(ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> Order {
     Order::Cancel { job, attempt, task, grace: ledger.setup.config.launch.grace, signal: None, again: false }
 }
 
@@ -298,19 +299,28 @@ pub fn take_inventory(ledger: &mut Ledger, inventory: &Inventory, orders: &mut O
         });
         let gone: Vec<TaskNumber> = missing.map(|(number, _)| number).collect();
         for task in gone {
-            let lost = Outcome {
-                how: How::ShepherdLost,
-                sent: None,
-                used: Default::default(),
-                notes: Vec::new(),
-                unfit: None,
-            };
-            over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost, orders);
+            over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost(), orders);
         }
         if run.silent && job.life.state.is_under_way() && super::reports::first_node(&job).is_none_or(|n| !here(n)) {
             ledger.happen(job.id, Event::ContactRegained);
         }
     }
+}
+
+/// The tasks on a node are lost with it; what the nodes of their askers are told is added to `orders`.
+pub fn lose(ledger: &mut Ledger, node: &str, orders: &mut Orders) {
+    for job in running_on(ledger, |name| name == node) {
+        let Some(run) = job.life.open_run() else { continue };
+        let is_here = |number| run.share_of_task(number).is_some_and(|share| share.node == node);
+        let here: Vec<TaskNumber> = run.tasks().open().map(|(number, _)| number).filter(|&n| is_here(n)).collect();
+        for task in here {
+            over(ledger, TaskName { job: job.id, attempt: run.attempt, task }, &lost(), orders);
+        }
+    }
+}
+
+fn lost() -> Outcome {
+    Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new(), unfit: None }
 }
 
 /// Jobs with tasks that are not over on a node that `here` tells.

@@ -63,6 +63,8 @@ pub(super) struct Effects {
     orders: Vec<(String, Order)>,
     /// Nodeds that have just given their inventory: their open attempts are told anew.
     met: Vec<Vec<String>>,
+    /// Nodeds that are not admitted, and why.
+    refused: Vec<(usize, String)>,
     farewell: Option<Farewell>,
 }
 
@@ -100,6 +102,7 @@ impl Schedd {
                     let noded = Noded {
                         target: *target,
                         boot: &self.nodes.boot(*target),
+                        directory: &self.nodes.directory(*target),
                         presents: self.nodes.presents(*target),
                     };
                     effects.take_in(&mut self.ledger, &noded, report);
@@ -167,6 +170,9 @@ impl Schedd {
         for (target, order) in &effects.back {
             let news = self.nodes.send_to(*target, order);
             self.note(news);
+        }
+        for (target, why) in effects.refused {
+            self.nodes.refuse(target, why);
         }
         for (node, order) in &effects.orders {
             let task = if let Order::Start(launch) = order { Some(launch) } else { None };
@@ -332,20 +338,16 @@ impl Effects {
     fn take_in(&mut self, ledger: &mut Ledger, noded: &Noded, report: &Report) {
         let mut orders = Vec::new();
         match report {
-            Report::Hello { boot, nodes, attempts } => {
-                let mut attempts = attempts.clone();
-                attempts.retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
-                let inventory = Inventory { boot: boot.clone(), nodes: nodes.clone(), attempts };
-                reports::take_inventory(ledger, &inventory, &mut orders);
-                for &(job, attempt, task, ref standing) in inventory.attempts.iter().filter(|known| known.2 > 0) {
-                    let name = TaskName { job, attempt, task };
-                    tasks::task_stands(ledger, name, standing, &mut orders, &mut self.orders);
+            Report::Hello { boot, directory, nodes, attempts } => {
+                let (boot, directory) = (boot.clone(), directory.clone());
+                let inventory = Inventory { boot, directory, nodes: nodes.clone(), attempts: attempts.clone() };
+                match reports::refusal(ledger, nodes, &inventory.directory) {
+                    Some(why) => {
+                        reports::refuse(ledger, &inventory, &why, &mut orders);
+                        self.refused.push((noded.target, why));
+                    }
+                    None => self.meet(ledger, noded, inventory, &mut orders),
                 }
-                tasks::take_inventory(ledger, &inventory, &mut self.orders);
-                self.met.push(nodes.iter().map(|facts| facts.name.clone()).collect());
-                orders.push(dispatch::attend(&ledger.setup));
-                let ended = inventory.attempts.iter().filter_map(|known| unfit(&known.3));
-                ended.for_each(|why| reports::take_out(ledger, noded.presents, why));
             }
             &Report::Attempt(job, attempt, task, ref standing) if noded.may_speak_of(ledger, job, attempt, task) => {
                 match task {
@@ -390,6 +392,23 @@ impl Effects {
     }
 }
 
+impl Effects {
+    /// Takes in the inventory of a noded that is admitted.
+    fn meet(&mut self, ledger: &mut Ledger, noded: &Noded, mut inventory: Inventory, orders: &mut Vec<Order>) {
+        inventory.attempts.retain(|&(job, attempt, task, _)| noded.may_speak_of(ledger, job, attempt, task));
+        reports::take_inventory(ledger, &inventory, orders);
+        for &(job, attempt, task, ref standing) in inventory.attempts.iter().filter(|known| known.2 > 0) {
+            let name = TaskName { job, attempt, task };
+            tasks::task_stands(ledger, name, standing, orders, &mut self.orders);
+        }
+        tasks::take_inventory(ledger, &inventory, &mut self.orders);
+        self.met.push(inventory.nodes.iter().map(|facts| facts.name.clone()).collect());
+        orders.push(dispatch::attend(&ledger.setup));
+        let ended = inventory.attempts.iter().filter_map(|known| unfit(&known.3));
+        ended.for_each(|why| reports::take_out(ledger, noded.presents, why));
+    }
+}
+
 /// Why an attempt's node should get no more jobs.
 fn unfit(standing: &Standing) -> Option<&str> {
     match standing {
@@ -402,18 +421,18 @@ fn unfit(standing: &Standing) -> Option<&str> {
 struct Noded<'a> {
     target: usize,
     boot: &'a str,
+    /// The identity of its state directory.
+    directory: &'a str,
     presents: &'a [String],
 }
 
 impl Noded<'_> {
-    /// A noded speaks of jobs on the nodes it presents, and of attempts that nobody knows of.
-    fn may_speak_of(&self, ledger: &Ledger, id: JobId, attempt: Attempt, task: TaskNumber) -> bool {
-        let job = ledger.job(id);
-        let node = match task {
-            0 => job.and_then(|job| reports::first_node(job)),
-            _ => job.and_then(|job| tasks::node_of(job, attempt, task)),
-        };
+    /// A noded speaks of jobs on the nodes it presents as far as they belong to its state directory, and of attempts
+    /// that are over or that nobody knows of: these it is told to end.
+    fn may_speak_of(&self, ledger: &Ledger, job: JobId, attempt: Attempt, task: TaskNumber) -> bool {
+        let node = ledger.job(job).and_then(|job| tasks::node_of(job, attempt, task));
         node.is_none_or(|node| self.presents.iter().any(|name| name == node))
+            && reports::belongs_to(ledger, TaskName { job, attempt, task }, self.directory)
     }
 
     /// Whether a process of an attempt runs on one of its nodes.

@@ -117,6 +117,11 @@ pub enum Request {
         /// The comment; empty clears it.
         comment: Option<String>,
     },
+    /// `pbsnodes --gone`: the node's host will not return, and nothing runs there any more. Managers only.
+    DeclareGone {
+        /// Which node.
+        node: String,
+    },
     /// Connects the caller, who must be its owner, to the terminal of a running interactive job
     /// (`qsub -I`): answered by [`Reply::Attached`], and a descriptor with it.
     Attach(JobId),

@@ -152,6 +152,12 @@ pub enum Order {
     /// Write down how far a running job has come, by the site's command, and then end it with KILL. Answered by
     /// its end, or by [`Report::NotCheckpointed`]; repeating it changes nothing while the command runs.
     Checkpoint(Box<Checkpoint>),
+    /// The answer to a [`Report::Hello`] that is not accepted: jobs may still run under a noded with another state
+    /// directory. schedd closes the connection and dials again later.
+    Refuse {
+        /// Why, and what the administrator can do.
+        why: String,
+    },
 }
 
 /// How it is written down how far a job has come.
@@ -247,6 +253,8 @@ pub enum Report {
     Hello {
         /// The kernel's boot id.
         boot: String,
+        /// The identity of the state directory, which holds the records of all attempts: 32 hexadecimal digits.
+        directory: String,
         /// The nodes presented.
         nodes: Vec<NodeFacts>,
         /// Every attempt and task that is not yet confirmed.

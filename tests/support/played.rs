@@ -77,7 +77,10 @@ fn converse(mut stream: UnixStream, heard: &Heard, answer: &impl Fn(&Order) -> V
     while let Ok(order) = frame::read::<Order>(&mut stream) {
         heard.lock().unwrap().push((Instant::now(), order.clone()));
         let reports = match &order {
-            Order::Hello { .. } => vec![Report::Hello { boot: "b".into(), nodes: vec![facts()], attempts: vec![] }],
+            Order::Hello { .. } => {
+                let (boot, directory) = ("b".into(), "d".repeat(32));
+                vec![Report::Hello { boot, directory, nodes: vec![facts()], attempts: vec![] }]
+            }
             Order::Ping => vec![Report::Pong],
             order => answer(order),
         };

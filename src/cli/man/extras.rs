@@ -510,8 +510,8 @@ pub(super) const EXTRAS: &[Extra] = &[
         heading: "RELOADING",
         parts: &[Text(
             "On HUP schedd reads lanai.toml anew. A bad file is refused whole, and the log says line and remedy; of a \
-             good one the log says what has changed. The server's name, shared, record and the sockets of nodes stay as \
-             they are until schedd is started anew.",
+             good one the log says what has changed. The server's name, shared and record stay as they are until \
+             schedd is started anew. Nodes join and leave by the sockets of [[node]].",
         )],
     },
 ];

@@ -51,6 +51,8 @@ impl Daemon {
             attempts,
             nodes,
             boot: clock::boot_id(),
+            directory: state.identity()?,
+            refused: None,
             epoch: state.epoch(),
             state,
             path: path.to_path_buf(),

@@ -1,9 +1,19 @@
 //! The nodes, and what is known of them beside their jobs.
 
 use super::{Ledger, seen};
+use crate::model::job::Job;
 use crate::model::node::{Node, NodeFacts};
 use crate::model::trigger::Trigger;
 use crate::spool::commit::Change as Row;
+use std::collections::BTreeMap;
+
+/// Notes with the attempt of a job that was just started which state directory it belongs to: the order to start it
+/// goes to the noded with that one alone.
+pub(super) fn bind(job: &mut Job, nodes: &BTreeMap<String, Node>) {
+    let Some(run) = job.life.run.as_mut() else { return };
+    let node = run.shares.first().and_then(|share| nodes.get(&share.node));
+    run.directory = node.and_then(|node| node.directory.clone());
+}
 
 impl Ledger {
     /// All nodes.

@@ -26,6 +26,8 @@ impl World {
                     changed: self.now,
                     used: None,
                     maintenance: vec![],
+                    directory: None,
+                    refused: None,
                 }
             }
         };

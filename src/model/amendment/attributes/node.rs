@@ -3,6 +3,7 @@
 use super::texts::{count, number};
 use super::{Attribute, Form, at};
 use crate::model::node::NodeSharing;
+use std::path::PathBuf;
 
 pub(super) const NODE: &[Attribute] = &[
     at("Mom", Form::ReadOnly),
@@ -48,6 +49,18 @@ pub(super) const NODE: &[Attribute] = &[
         Form::Node(
             |node| node.terms.max_user_jobs.map(|most| most.to_string()),
             |node, text| count(text).map(|most| node.terms.max_user_jobs = most).is_some(),
+        ),
+    ),
+    at(
+        "socket",
+        Form::Node(
+            |node| node.socket.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            |node, text| {
+                let path = text.map(PathBuf::from);
+                let is_good = path.as_ref().is_none_or(|path| path.is_absolute());
+                node.socket = path.filter(|_| is_good);
+                is_good
+            },
         ),
     ),
     at("max_group_run", Form::Missing),

@@ -1,0 +1,167 @@
+//! Two nodeds with one node name and two state directories take turns at one socket, as pilots and re-installed
+//! hosts do, while they and schedd are killed: each attempt starts once.
+
+use super::dice::Dice;
+use crate::support::sandbox::{Sandbox, finish, kill};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DIRECTORIES: [&str; 2] = ["a", "b"];
+/// Jobs submitted before each kill.
+const BATCH: usize = 4;
+
+/// Marks its start where no other start of the attempt can.
+const SCRIPT: &str = "mark=start.${PBS_JOBID%%.*}.$LANAI_ATTEMPT
+set -C
+: > $mark || : > TWICE.$mark.$$
+sleep $TIME
+";
+
+struct Pair {
+    sandbox: Sandbox,
+    nodeds: BTreeMap<&'static str, Child>,
+    jobs: Vec<String>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let sandbox = Sandbox::new();
+        let socket = sandbox.home().join("n1.sock");
+        let config = format!("[launch]\nlogin = false\n[[node]]\nname = \"n1\"\nsocket = \"{}\"\n", socket.display());
+        fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+        sandbox.script("job", SCRIPT);
+        let mut pair = Pair { sandbox, nodeds: BTreeMap::new(), jobs: Vec::new() };
+        DIRECTORIES.iter().for_each(|directory| pair.start(directory));
+        pair.lead_to("a");
+        pair.sandbox.run("schedd", &[]).ok();
+        pair
+    }
+
+    fn start(&mut self, directory: &'static str) {
+        let home = self.sandbox.home();
+        let mut command: Command = self.sandbox.command("noded");
+        command.args(["--foreground", "--name", "n1", "--ncpus", "8", "--mem", "1gb", "--socket"]);
+        command.arg(home.join(format!("{directory}.sock"))).arg("--state").arg(home.join(directory));
+        let log = fs::File::options().append(true).create(true).open(home.join(format!("{directory}.log"))).unwrap();
+        let noded = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        self.nodeds.insert(directory, noded);
+    }
+
+    /// Whoever dials the node from now on reaches the noded with this state directory.
+    fn lead_to(&self, directory: &str) {
+        let home = self.sandbox.home();
+        let beside = home.join("n1.sock.new");
+        let _ = fs::remove_file(&beside);
+        symlink(home.join(format!("{directory}.sock")), &beside).unwrap();
+        fs::rename(beside, home.join("n1.sock")).unwrap();
+    }
+
+    fn submit(&mut self, dice: &mut Dice) {
+        for _ in 0..BATCH {
+            let time = format!("TIME=0.{}", dice.below(8));
+            let mut command = self.sandbox.command("qsub");
+            command.args(["-N", "once", "-j", "oe", "-o", "/dev/null", "-v", &time, "--"]).arg("/bin/sh");
+            command.arg(self.sandbox.file("job"));
+            let done = finish(command.output().unwrap());
+            self.jobs.push(done.line());
+        }
+    }
+
+    fn strike(&mut self, dice: &mut Dice) {
+        match dice.below(4) {
+            0 => {
+                if let Some(schedd) = self.sandbox.pid_of("schedd") {
+                    kill(schedd, 9);
+                }
+            }
+            other => {
+                let directory = DIRECTORIES[(other % 2) as usize];
+                if let Some(mut noded) = self.nodeds.remove(directory) {
+                    noded.kill().unwrap();
+                    noded.wait().unwrap();
+                }
+                self.start(directory);
+            }
+        }
+        if dice.below(2) == 0 {
+            self.lead_to(DIRECTORIES[dice.below(2) as usize]);
+        }
+    }
+
+    fn all_over(&self) -> bool {
+        let listed = self.sandbox.run("qselect", &[]);
+        listed.code == 0 && listed.out.is_empty()
+    }
+
+    /// Leads to the one and the other until all jobs are over.
+    fn wait(&self) {
+        let begun = Instant::now();
+        for directory in DIRECTORIES.iter().cycle() {
+            if self.all_over() {
+                return;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(300), "{}", self.sandbox.run("qstat", &["-a"]).out);
+            // The last kill may have been schedd's.
+            self.sandbox.run("schedd", &[]).ok();
+            self.lead_to(directory);
+            let turn = Instant::now();
+            // Longer than a refused noded waits for the next dial.
+            while turn.elapsed() < Duration::from_secs(8) && !self.all_over() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("schedd:\n{}", self.sandbox.log());
+        }
+        self.sandbox.end();
+        for noded in self.nodeds.values_mut() {
+            let _ = noded.kill();
+            let _ = noded.wait();
+        }
+    }
+}
+
+/// Kills one of the nodeds or schedd so many times, and submits jobs before each.
+fn storm(kills: usize) {
+    let mut dice = Dice::from_environment();
+    println!("TORTURE_SEED={} {kills} kills", dice.seed());
+    let mut pair = Pair::new();
+    for _ in 0..kills {
+        pair.submit(&mut dice);
+        std::thread::sleep(Duration::from_millis(dice.below(600)));
+        pair.strike(&mut dice);
+    }
+    pair.wait();
+    let names = fs::read_dir(pair.sandbox.work()).unwrap().flatten().map(|entry| entry.file_name());
+    let names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    let twice: Vec<&String> = names.iter().filter(|name| name.starts_with("TWICE")).collect();
+    assert!(twice.is_empty(), "attempts that started twice: {twice:?}");
+    assert_eq!(pair.jobs.len(), kills * BATCH);
+    for id in &pair.jobs {
+        let mark = format!("start.{}.", id.split('.').next().unwrap());
+        let starts = names.iter().filter(|name| name.starts_with(&mark)).count();
+        let job = pair.sandbox.job(id);
+        assert_eq!((starts, &job["Exit_status"]), (1, &0.into()), "{job}");
+    }
+    let log = pair.sandbox.log();
+    println!("{} jobs, {} refusals", pair.jobs.len(), log.matches("refused a noded").count());
+}
+
+#[test]
+fn a_few_jobs_under_two_nodeds_of_one_name_start_once_each() {
+    storm(6);
+}
+
+#[test]
+#[ignore = "minutes long: make torture"]
+fn two_hundred_jobs_under_two_nodeds_of_one_name_start_once_each() {
+    storm(50);
+}
