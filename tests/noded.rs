@@ -786,5 +786,5 @@ fn as_owner(name: &str) {
     assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("shared")), "{outcome:?}");
     let wrong = Owner { uid: account.uid + 1, ..owner.clone() };
     let outcome = node.run(Launch { owner: wrong, ..own(node.script(4, "true")) });
-    assert!(matches!(&outcome.how, How::CannotStart { why, .. } if why.contains("has number")), "{outcome:?}");
+    assert!(matches!(&outcome.how, How::NodeFault(why) if why.contains("has number")), "{outcome:?}");
 }

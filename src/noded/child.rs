@@ -9,6 +9,7 @@ use super::environment::{self, Environment};
 use super::limits;
 use super::program::Program;
 use super::shepherd::UMASK;
+use crate::model::attribute::same_server;
 use crate::model::job::Join;
 use crate::model::text::{Text, shortened};
 use crate::sys::user::{self, Account};
@@ -39,6 +40,8 @@ pub struct Plan<'a> {
     pub launch: &'a Launch,
     /// Who it runs as.
     pub account: &'a Account,
+    /// This host's short name.
+    pub host: &'a str,
     /// All the owner's groups, when the child must become the owner first.
     pub groups: Option<Vec<Gid>>,
     /// The group to take when it already is.
@@ -55,6 +58,34 @@ pub struct Plan<'a> {
     pub shepherd: Pid,
     /// Its terminal, for an interactive job.
     pub screen: Option<BorrowedFd<'a>>,
+}
+
+impl Plan<'_> {
+    /// What failed on a path. A home directory that is not there is this node's fault: another node may have it
+    /// mounted. What is missing below one that is there is the owner's.
+    fn fault(&self, what: &str, on: &Path, error: Errno) -> Fault {
+        let home = &self.account.home;
+        let is_home_missing = || std::fs::metadata(home).is_err_and(|error| is_gone(errno(error)));
+        match Fault::of(what, on, error) {
+            Fault::Owner(why) if on.starts_with(home) && is_gone(error) && is_home_missing() => {
+                let (user, host) = (&self.account.name, &self.host);
+                Fault::Node(format!("{why}; the home directory {} of {user} is missing on {host}", home.display()))
+            }
+            fault => fault,
+        }
+    }
+
+    /// The host on which the job was submitted, if it is another one.
+    fn submit_host(&self) -> Option<String> {
+        let mut entries = self.launch.environ.split(|&byte| byte == 0);
+        let host = String::from_utf8_lossy(entries.find_map(|entry| entry.strip_prefix(b"PBS_O_HOST="))?).into_owned();
+        (!host.is_empty() && !same_server(&host, self.host)).then_some(host)
+    }
+}
+
+/// Whether a path leads nowhere: nothing is there, or the server that has it does not respond.
+fn is_gone(error: Errno) -> bool {
+    is_missing(error) || matches!(error, Errno::ESTALE | Errno::ETIMEDOUT | Errno::EHOSTDOWN | Errno::ENOTCONN)
 }
 
 /// What the child tells its shepherd.
@@ -130,7 +161,7 @@ fn become_job(plan: &Plan, start: BorrowedFd) -> Result<Infallible, Fault> {
     }
     enter(plan)?;
     for (what, path) in &plan.program.needs {
-        executable(path).map_err(|e| Fault::of(what, path, e))?;
+        executable(path).map_err(|e| plan.fault(what, path, e))?;
     }
     let say = |word: Word, file: BorrowedFd| {
         let word = postcard::to_stdvec(&word).unwrap_or_default();
@@ -226,7 +257,7 @@ impl Streams<'_> {
                 self.begun.extend(opened.stream);
                 return Ok(opened.file);
             }
-            Err(errno) => Fault::of(what, &path, errno),
+            Err(errno) => self.plan.fault(what, &path, errno),
         };
         let place = home.join(launch.job.output_file(&launch.name, letter));
         // A task adds to what the script has begun.
@@ -257,7 +288,18 @@ fn enter(plan: &Plan) -> Result<(), Fault> {
         None if workdir.is_empty() => &plan.account.home,
         None => Path::new(OsStr::from_bytes(&workdir.0)),
     };
-    chdir(path).map_err(|e| Fault::of("working directory", path, e))
+    chdir(path).map_err(|e| match plan.fault("working directory", path, e) {
+        // It was there when the job was submitted, on that host.
+        Fault::Owner(why) if is_missing(e) && !path.starts_with(&plan.account.home) => match plan.submit_host() {
+            Some(host) => Fault::Node(format!("{why}; the job was submitted on {host}")),
+            None => Fault::Owner(why),
+        },
+        fault => fault,
+    })
+}
+
+fn is_missing(error: Errno) -> bool {
+    matches!(error, Errno::ENOENT | Errno::ENOTDIR)
 }
 
 fn executable(path: &Path) -> Result<(), Errno> {

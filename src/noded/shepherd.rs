@@ -431,6 +431,7 @@ impl Around<'_> {
         Ok(Plan {
             launch: self.launch,
             account: self.account,
+            host: &self.site.host,
             groups: attendance::groups(self.site, self.account, self.launch)?,
             group: self.group(),
             jobdir: self.launch.files.private.then_some(self.jobdir),

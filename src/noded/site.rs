@@ -59,7 +59,7 @@ impl Site {
         let (user, uid) = (&owner.user, owner.uid);
         if self.own.uid != 0 {
             let why = format!("noded on {} runs as {} and only its jobs, not {user}'s", self.host, self.own.name);
-            return Err(Fault::Owner(why));
+            return Err(Fault::Node(why));
         }
         if uid < self.min_uid {
             let why = format!("user {user} ({uid}) is below the lowest user number run here, {}", self.min_uid);
@@ -70,7 +70,7 @@ impl Site {
         let account = account.ok_or_else(|| Fault::Node(format!("user {user} is not known on {}", self.host)))?;
         if account.uid != uid {
             let why = format!("user {user} has number {} on {}, not {uid}", account.uid, self.host);
-            return Err(Fault::Owner(why));
+            return Err(Fault::Node(why));
         }
         Ok(account)
     }
@@ -121,15 +121,19 @@ pub(super) mod tests {
         };
         refused(site(0, true), "root", 0, "shared");
         refused(site(0, false), "daemon", 1, "below");
-        refused(site(0, false), "root", 4242, "has number 0");
-        refused(site(5000, false), "you", 5001, "only its jobs");
         assert!(site(5000, false).admit(&owner("me", 5000)).is_ok());
     }
 
     #[test]
-    fn a_user_this_node_does_not_know_is_the_nodes_fault() {
-        let stranger = Owner { user: "no-such-user".into(), uid: 4242, gid: 1 };
-        let fault = site(0, false).admit(&stranger).unwrap_err();
-        assert!(matches!(&fault, Fault::Node(why) if why.contains("not known")), "{fault:?}");
+    fn a_user_this_node_does_not_know_or_knows_otherwise_is_the_nodes_fault() {
+        let cases = [
+            (0, "no-such-user", 4242, "not known"),
+            (0, "root", 4242, "has number 0"),
+            (5000, "you", 5001, "only its jobs"),
+        ];
+        for (own, user, uid, text) in cases {
+            let fault = site(own, false).admit(&Owner { user: user.into(), uid, gid: 1 }).unwrap_err();
+            assert!(matches!(&fault, Fault::Node(why) if why.contains(text)), "{fault:?}");
+        }
     }
 }
