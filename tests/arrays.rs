@@ -4,6 +4,7 @@ mod large;
 
 mod meetings;
 
+use crate::support::root;
 use crate::support::sandbox::{Done, Sandbox};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -76,7 +77,7 @@ fn qsub_reads_ranges_as_pbs_does() {
     sandbox.script("job.sh", "true");
     fs::write(sandbox.file("five"), "#PBS -J 5\n").unwrap();
     fs::write(sandbox.file("both"), "#PBS -J 1-3 -I\n").unwrap();
-    let illegal = "qsub: illegal -J value";
+    let illegal = "qsub: illegal -J value: it is X-Y[:Z][%M] with X below Y; -t also takes single indices and lists";
     for range in ["5", "5-5", "10-1", "a-b", "1-", "-3", "-1-3", "1-3:0", "1-3:-1", "1-3,5", "1,2", "1-3 :2", "1-3:2:2"]
     {
         says(&sandbox.run("qsub", &["-J", range, "job.sh"]), 2, "", illegal);
@@ -117,6 +118,35 @@ fn qsub_reads_ranges_as_pbs_does() {
     }
     let most = ["3", "5", "6", "4"].map(|number| sandbox.job(&format!("{number}[].head"))["max_run_subjobs"].clone());
     assert_eq!(most, [json!(0), json!(2), json!(1), Value::Null]);
+}
+
+/// The ranges that stand below a line of qsub's manual page that begins so.
+fn documented(page: &str, introduction: &str) -> Vec<String> {
+    let page = page.replace("\\-", "-");
+    let mut lines = page.lines().skip_while(|line| !line.starts_with(introduction));
+    let ranges = lines.find_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR"));
+    ranges.unwrap_or_else(|| panic!("no {introduction:?}")).split_whitespace().map(str::to_string).collect()
+}
+
+#[test]
+fn qsub_accepts_and_refuses_the_ranges_that_its_manual_page_names() {
+    let page = fs::read_to_string(root().join("man/qsub.1")).unwrap();
+    let sandbox = head(4);
+    sandbox.script("job.sh", "true");
+    let code = |option: &str, range: &str| sandbox.run("qsub", &["-h", option, range, "job.sh"]).code;
+    let accepted = documented(&page, "-J accepts:");
+    for (option, ranges) in
+        [("-J", &accepted), ("-t", &accepted), ("-t", &documented(&page, "-t accepts what -J accepts, and also:"))]
+    {
+        for range in ranges {
+            assert_eq!(code(option, range), 0, "{option} {range}");
+        }
+    }
+    for (option, introduction) in [("-J", "As in PBS, -J refuses"), ("-t", "-t refuses:")] {
+        for range in documented(&page, introduction) {
+            assert!([2, 166].contains(&code(option, &range)), "{option} {range}");
+        }
+    }
 }
 
 #[test]

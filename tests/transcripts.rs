@@ -31,7 +31,6 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
     if let Some(why) = world::missing() {
         return println!("transcripts: skipped: {why}");
     }
-    past_the_end_of_the_day();
     let (directions, differences) = (tables::directions(), tables::differences());
     let known: BTreeSet<Place> = differences.keys().copied().collect();
     let (waiting, outcomes) = (Mutex::new(files), Mutex::new(Vec::new()));
@@ -51,15 +50,6 @@ fn every_recorded_block_is_the_same_or_differs_for_a_reason() {
     println!("{}", report(&outcomes, &differences));
     let complaints: Vec<String> = outcomes.iter().filter_map(|outcome| complaint(outcome, &differences)).collect();
     assert!(complaints.is_empty(), "{} complaints\n{}", complaints.len(), complaints.join("\n"));
-}
-
-/// A recording submits `-a 2358`, which is ahead but in the minute itself.
-fn past_the_end_of_the_day() {
-    let now = chrono::Local::now();
-    let left = 24 * 3600 - i64::from(chrono::Timelike::num_seconds_from_midnight(&now));
-    if left < 300 {
-        std::thread::sleep(std::time::Duration::from_secs(left.unsigned_abs() + 1));
-    }
 }
 
 /// The recordings, the longest last; None, said on standard output, where there are none.

@@ -1,4 +1,4 @@
-complete -c qalter -s a -d 'Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time' -r
+complete -c qalter -s a -d 'Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the next time it is hhmm, which is tomorrow during that minute' -r
 complete -c qalter -s A -d 'Account to charge, any text' -r
 complete -c qalter -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site\'s checkpoints the job; all else is kept and shown, without effect' -r
 complete -c qalter -s e -d 'File for standard error: [host:]path; a folder gets <job id>.ER in it' -r

@@ -1,4 +1,4 @@
-complete -c qsub -s a -d 'Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time' -r
+complete -c qsub -s a -d 'Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the next time it is hhmm, which is tomorrow during that minute' -r
 complete -c qsub -s A -d 'Account to charge, any text' -r
 complete -c qsub -s c -d 'Checkpoint: n, s, c, w, c=MINUTES or w=MINUTES. With n no program of the site\'s checkpoints the job; all else is kept and shown, without effect' -r
 complete -c qsub -s e -d 'File for standard error: [host:]path; a folder gets <job id>.ER in it' -r
@@ -23,8 +23,8 @@ complete -c qsub -s W -d 'Other attributes, joined by commas: umask=OCTAL, run_c
 complete -c qsub -s C -d 'Prefix of directives in the script, instead of #PBS; empty for no directives' -r
 complete -c qsub -s d -d 'Start the job in this folder instead of the working directory' -r
 complete -c qsub -s F -d 'What the script is given, in quotes; what stands behind the script on the command line is the same' -r
-complete -c qsub -s J -d 'Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once' -r
-complete -c qsub -s t -d 'The same in TORQUE\'s and Grid Engine\'s spelling, in which single indices and several ranges are joined by commas' -r
+complete -c qsub -s J -d 'Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M run at once (0: any number). See ARRAYS' -r
+complete -c qsub -s t -d 'As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by commas' -r
 complete -c qsub -s L -d 'Chunks in TORQUE\'s spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N' -r
 complete -c qsub -s q -d 'Queue: queue, queue@server or @server' -r
 complete -c qsub -s v -d 'Variables for the job: NAME or NAME=VALUE, joined by commas; quotes or \\, keep a comma' -r

@@ -18,6 +18,9 @@ const NONE: &str = " -- ";
 /// Columns of heading and hosts before they are wrapped.
 const PAGE: usize = 78;
 
+/// Width of the columns for the requested and the elapsed time, also with `-w`.
+const TIME_COLUMN: usize = 5;
+
 /// In which unit memory is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
@@ -157,10 +160,11 @@ fn asked_time(asked: &ResourceList) -> Option<(&'static str, Span)> {
     })
 }
 
-/// `HH:MM`; more than 99 hours as `500h`.
+/// Hours and minutes, cut to the width of the column as PBS does: 336 hours are `336:0`.
 fn hours_minutes(span: Span) -> String {
     let minutes = span.as_seconds() / 60;
-    if minutes < 6000 { format!("{:02}:{:02}", minutes / 60, minutes % 60) } else { format!("{}h", minutes / 60) }
+    let text = format!("{:02}:{:02}", minutes / 60, minutes % 60);
+    text.chars().take(TIME_COLUMN).collect()
 }
 
 fn last_column(record: &Record, server: &ServerFacts, style: Style) -> String {
@@ -309,7 +313,7 @@ Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
 1003.head       alice    workq    a23456789*    --    1   1    --    --  H   -- \n\
 1005.head       alice    workq    exactly16*    --    1   3    --  02:00 Q   -- \n\
 1006.head       alice    workq    never         --    3  24   60gb   --  Q   -- \n\
-1010.head       alice    longque* STDIN         --    1   1  8192m  500h Q   -- \n";
+1010.head       alice    longque* STDIN         --    1   1  8192m 500:0 Q   -- \n";
         assert_eq!(list(&jobs(), &server(), Style::default()), expected);
     }
 
@@ -329,6 +333,34 @@ Job ID                         Username        Queue           Jobname         S
 "
         );
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn long_times_are_cut_to_five_columns_as_in_pbs() {
+        for (seconds, expected) in [
+            (0, "00:00"),
+            (59, "00:00"),
+            (3661, "01:01"),
+            (99 * 3600 + 59 * 60, "99:59"),
+            (100 * 3600, "100:0"),
+            (100 * 3600 + 30 * 60, "100:3"),
+            (336 * 3600, "336:0"),
+            (1000 * 3600, "1000:"),
+            (87_600 * 3600, "87600"),
+        ] {
+            assert_eq!(hours_minutes(Span::seconds(seconds)), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn requested_and_elapsed_times_share_one_format() {
+        let request = "ncpus=1 nodect=1 walltime=336:00:00";
+        let mut long = running(queued(1, "long", request), vec![share(1, None)]);
+        long.job.life.used.walltime = Span::seconds(400_500);
+        for wide in [false, true] {
+            let shown = list(&[long.clone()], &server(), Style { wide, ..Style::default() });
+            assert!(shown.ends_with(" 336:0 R 111:1\n"), "{shown}");
+        }
     }
 
     fn lines(style: Style) -> Vec<String> {

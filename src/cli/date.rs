@@ -1,7 +1,8 @@
 //! Dates of `-a`: `[[[[CC]YY]MM]DD]hhmm[.SS]`, in local time.
 //!
 //! What is left out is taken from now; a moment that then lies behind rolls on to the next day,
-//! month or year.
+//! month or year. A time of day without a date is always ahead: as in PBS, the current minute means
+//! tomorrow, whatever its seconds.
 
 use crate::model::time::Wall;
 use chrono::{DateTime, Datelike, Days, Local, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
@@ -38,7 +39,7 @@ pub fn begin(text: &str, now: Wall) -> Option<String> {
 }
 
 fn next_day((hour, minute): (u32, u32), now: NaiveDateTime) -> Option<NaiveDate> {
-    let passed = (hour, minute) < (now.hour(), now.minute());
+    let passed = (hour, minute) <= (now.hour(), now.minute());
     now.date().checked_add_days(Days::new(passed.into()))
 }
 
@@ -91,7 +92,11 @@ mod tests {
         for (text, expected) in [
             ("2359", "2026-11-20 23:59:00"),
             ("0000", "2026-11-21 00:00:00"),
-            ("1022", "2026-11-20 10:22:00"),
+            ("1021", "2026-11-21 10:21:00"),
+            ("1022", "2026-11-21 10:22:00"),
+            ("1022.59", "2026-11-21 10:22:59"),
+            ("1023", "2026-11-20 10:23:00"),
+            ("201022", "2026-11-20 10:22:00"),
             ("2359.30", "2026-11-20 23:59:30"),
             ("312359", "2026-12-01 23:59:00"),
             ("302359", "2026-11-30 23:59:00"),
@@ -109,6 +114,24 @@ mod tests {
         ] {
             assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    /// A job submitted with `-a 2358` at 23:58 waits until tomorrow; it does not start at once.
+    #[test]
+    fn the_current_minute_is_ahead() {
+        for second in [0, 5, 59] {
+            let now = Utc.with_ymd_and_hms(2026, 12, 31, 23, 58, second).unwrap();
+            let tomorrow = Utc.with_ymd_and_hms(2027, 1, 1, 23, 58, 0).unwrap();
+            assert_eq!(parse("2358", &now), Some(Wall(tomorrow.timestamp())), "{second}");
+        }
+    }
+
+    #[test]
+    fn only_a_full_date_can_lie_behind() {
+        let now = Wall(now().timestamp());
+        let minute = Local.timestamp_opt(now.0, 0).unwrap().format("%H%M").to_string();
+        assert_eq!(begin("202001010000", now).as_deref(), Some("0"));
+        assert_ne!(begin(&minute, now).as_deref(), Some("0"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod accounts;
 
 mod amending;
 
+mod arrays;
+
 mod dialects;
 
 mod extras;

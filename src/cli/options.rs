@@ -20,7 +20,8 @@ use std::path::Path;
 /// Options of a job, for qsub and qalter.
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time
+    /// Not to start before this time: [[[[CC]YY]MM]DD]hhmm[.SS], local time. Without a day: the next time it is
+    /// hhmm, which is tomorrow during that minute
     #[arg(short = 'a', value_name = "date_time")]
     pub begin: Option<OsString>,
     /// Account to charge, any text

@@ -57,11 +57,11 @@ pub struct Args {
     /// count. ~. at the start of a line ends the session, ~^Z suspends qsub
     #[arg(short = 'I')]
     pub interactive: bool,
-    /// Job array: one job for each index from X to Y, or each Z-th, of which at most M run at once
+    /// Job array: a subjob for each index from X to Y (X below Y), or each Z-th, of which at most M run at once
+    /// (0: any number). See ARRAYS
     #[arg(short = 'J', value_name = "X-Y[:Z][%M]")]
     pub array: Option<OsString>,
-    /// The same in TORQUE's and Grid Engine's spelling, in which single indices and several ranges are joined
-    /// by commas
+    /// As -J, and as in TORQUE and Grid Engine also a single index, or indices and ranges joined by commas
     #[arg(short = 't', value_name = "X-Y[:Z],N,...[%M]")]
     pub tasks: Option<OsString>,
     /// Chunks in TORQUE's spelling: tasks=N:lprocs=N:memory=SIZE:gpus=N
@@ -186,7 +186,9 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
         }
     }
     match (&args.array, &args.tasks) {
-        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
+        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(Failure::usage(
+            "illegal -J value: it is X-Y[:Z][%M] with X below Y; -t also takes single indices and lists",
+        )),
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
             Err(Failure::usage("illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]"))
         }

@@ -30,6 +30,7 @@ pub(super) enum Part {
 
 use super::accounts;
 use super::amending;
+use super::arrays;
 use super::dialects;
 use super::nested;
 use super::output;
@@ -176,38 +177,7 @@ pub(super) const EXTRAS: &[Extra] = &[
             ),
         ],
     },
-    Extra {
-        on: Programs(&["qsub"]),
-        heading: "ARRAYS",
-        parts: &[
-            Text(
-                "With -J X-Y:Z%M one submission is many jobs, one for each index from X to Y, or each Z-th of them. The \
-                  array is 12[], its subjobs are 12[1], 12[2] and so on; where a command takes subjobs it takes \
-                  ranges too, as 12[1-9:2] (in quotes, for the shell). At most M run at once; qalter -W \
-                  max_run_subjobs=M changes that. Each finds its index in PBS_ARRAY_INDEX, and writes to \
-                  NAME.o12.INDEX and NAME.e12.INDEX; in the paths of -o and -e, ^array_index^ stands for it.",
-            ),
-            Text(
-                "The array is over when all of it is: with exit status 0 if all its subjobs ended so, else 1. -W retry=N \
-                  runs a subjob that fails again, up to N times, after -W retry_delay=HH:MM:SS; qrerun --failed runs \
-                  all that have failed once more, also when the array is over. While others go on, the comment of \
-                  an array says that it is failing, and array_indices_failed which subjobs have failed.",
-            ),
-            Text(
-                "With --expand E an array that has its M running takes more, up to E, where there is room that nobody \
-                  else wants: in each cycle they start last, after all that wait and beside all promises. When somebody \
-                  else wants the room he has it as soon as one of them ends, until no more than M run.",
-            ),
-            Example(
-                "A thousand runs, fifty at a time, and a second try for what fails:",
-                &["qsub -J 1-1000%50 -W retry=1 -- ./wave --seed-from-index"],
-            ),
-            Example(
-                "Two at a time, and up to twenty at night when nobody is there:",
-                &["qsub -J 1-1000%2 --expand 20 frames.sh"],
-            ),
-        ],
-    },
+    arrays::ARRAYS,
     dialects::DIALECTS,
     Extra {
         on: Programs(ACTORS),
