@@ -105,6 +105,49 @@ fn nobody_reads_what_is_anothers() {
     assert!(list.contains(&ann.name[..8]) && list.contains(" R "), "{list}");
 }
 
+/// The serial numbers of the session keyrings in the text of a `/proc/keys`, which lists those that
+/// its reader possesses or owns.
+fn session_keyrings(keys: &str) -> Vec<String> {
+    let lines = keys.lines().filter(|line| line.contains(" keyring ") && line.contains(" _ses"));
+    lines.filter_map(|line| line.split_whitespace().next()).map(String::from).collect()
+}
+
+/// A notification program, and a job whose script and task leave their `/proc/keys` as files: the
+/// session keyrings of each program, by file.
+fn keyrings_of_programs(sandbox: &Sandbox, person: &Person) -> Vec<(&'static str, Vec<String>)> {
+    let program = person.file("notify");
+    fs::write(&program, "#!/bin/sh\ncd ${0%/*}; cat /proc/keys >new; mv new notify.keys\n").unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let notify = format!("notify={}", program.display());
+    let script = "cat /proc/keys >job.keys; PATH=$PBS_O_PATH pbsdsh -- sh -c 'cat /proc/keys >~/task.keys'";
+    let id = person.submit(sandbox, &["-W", &notify], script);
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 0, "{}", sandbox.job(&id));
+    let files = ["job.keys", "task.keys", "notify.keys"];
+    files.map(|file| (file, session_keyrings(&person.await_file(sandbox, file)))).into()
+}
+
+/// Keys in a session keyring are secrets of one user: tickets, tokens, file system keys.
+#[test]
+fn programs_of_two_users_share_no_session_keyring() {
+    let Some([ann, bob]) = two_people("keyring") else { return };
+    let own = || session_keyrings(&fs::read_to_string("/proc/keys").unwrap_or_default());
+    let before = own();
+    // The daemons inherit it: systemd gives each service a session keyring of its own, too.
+    lanai::sys::keyring::join_session().unwrap();
+    let Some(inherited) = own().into_iter().find(|serial| !before.contains(serial)) else {
+        println!("keyring: skipped: the kernel gives this process no session keyring");
+        return;
+    };
+    let sandbox = shared("");
+    let [anns, bobs] = [&ann, &bob].map(|person| keyrings_of_programs(&sandbox, person));
+    for (file, serials) in anns.iter().chain(&bobs) {
+        assert!(!serials.is_empty() && !serials.contains(&inherited), "{file}: {serials:?}");
+    }
+    for (file, serials) in &anns {
+        assert!(bobs.iter().all(|(_, others)| others.iter().all(|serial| !serials.contains(serial))), "{file}");
+    }
+}
+
 #[test]
 fn nobody_changes_anothers_job_but_root_and_operators() {
     let Some([ann, bob]) = two_people("alter") else { return };

@@ -9,6 +9,7 @@ pub mod env;
 pub mod fault;
 pub mod filesystem;
 pub mod home;
+pub mod keyring;
 pub mod mailer;
 pub mod packet;
 pub mod pipe;

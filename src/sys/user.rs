@@ -1,5 +1,6 @@
 //! Accounts: what this machine knows of its users, and how to become one.
 
+use super::keyring;
 use nix::sys::prctl;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgid, setgroups, setuid};
 use std::ffi::CString;
@@ -85,15 +86,26 @@ pub fn take_group(gid: u32) -> io::Result<()> {
     if Gid::effective() == gid { Ok(()) } else { Ok(setgid(gid)?) }
 }
 
-/// Gives up being root for good: groups, group, user in this order, and no way to new privileges.
+/// Gives up root for good: a new session keyring, then groups, group and user in this order, and no
+/// way to new privileges. Every process of ours that runs for a user passes here. Allocates nothing.
 pub fn become_user(account: &Account, groups: &[Gid]) -> io::Result<()> {
+    // Charged to root, so that no user's quota of keys can prevent it.
+    keyring::join_session()?;
     setgroups(groups)?;
     setgid(Gid::from_raw(account.gid))?;
     setuid(Uid::from_raw(account.uid))?;
     if setuid(Uid::from_raw(0)).is_ok() {
         return Err(io::Error::other("privileges could not be given up"));
     }
+    own_session_keyring();
     Ok(prctl::set_no_new_privs()?)
+}
+
+/// Gives the process a session keyring that its user owns, with the user's own keyring linked, as a
+/// login does. Where the user's quota of keys is used up, it keeps the empty one that root owns.
+fn own_session_keyring() {
+    let _ = keyring::join_session();
+    let _ = keyring::link_user();
 }
 
 #[cfg(test)]

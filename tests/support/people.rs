@@ -66,6 +66,12 @@ impl Person {
         fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    /// The content of a file in the home folder, as soon as it exists.
+    #[track_caller]
+    pub fn await_file(&self, sandbox: &Sandbox, name: &str) -> String {
+        sandbox.until(name, || fs::read_to_string(self.file(name)).ok())
+    }
+
     /// A program of ours, run by this user in the home folder.
     pub fn command(&self, sandbox: &Sandbox, program: &str) -> Command {
         self.wrapped(sandbox, &programs(sandbox).join(program))
