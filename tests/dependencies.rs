@@ -5,6 +5,7 @@ mod arrays;
 mod chain;
 mod fates;
 mod graph;
+mod lists;
 
 use crate::support::people::two_people;
 use crate::support::sandbox::{Done, Sandbox};

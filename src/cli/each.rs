@@ -1,12 +1,12 @@
-//! One request for each job id of a command line, in order, over one connection.
+//! Commands with a list of job ids: one request for all of them, and one line for each failure.
 
 use super::exit::{self, Failure};
 use super::operand::Operand;
 use super::source::Source;
-use crate::model::array::Indices;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::sys::home::Home;
+use crate::wire::batch::{self, Act, Batch, Target};
 use crate::wire::client::{Client, ClientError};
 use crate::wire::message::{Question, Reply, Request};
 use std::ffi::OsString;
@@ -50,41 +50,60 @@ impl Server for Schedd {
     }
 }
 
-/// A request about whole jobs: a range of elements is none, as in PBS.
-pub fn whole(request: impl Fn(JobId) -> Request) -> impl Fn(JobId, Option<Indices>) -> Request {
-    // An element alone is refused by the server in the same words.
-    move |job, only| request(only.map_or(job, |only| JobId::element(job.number, only.at(0))))
-}
-
-/// Acts on every operand; what fails is told as it fails, and the code of the last failure is the
-/// exit status. Only a server that cannot be reached ends it early.
+/// Acts on every operand, all in one request where there are several. Failures are printed in the order of the
+/// operands, and the code of the last one is the exit status. Only a server that cannot be reached ends it early.
 pub fn act(
     command: &'static str,
     usage: fn() -> clap::Command,
     operands: &[OsString],
     server: &mut dyn Server,
-    request: impl Fn(JobId, Option<Indices>) -> Request,
+    act: &Act,
 ) -> Result<u8, Failure> {
     if operands.is_empty() {
         return Err(Failure::usage(""));
     }
+    let mut targets = Vec::with_capacity(operands.len());
+    for word in operands {
+        targets.push(target(word, server)?);
+    }
+    let jobs: Vec<Target> = targets.iter().flatten().map(|(_, target)| *target).collect();
+    let mut outcomes = request(server, act, &jobs).into_iter();
     let mut code = 0;
-    for operand in operands {
-        if let Err(failure) = one(command, operand, server, &request)? {
+    for target in targets {
+        let outcome = match target {
+            Ok((operand, _)) => {
+                let outcome = outcomes.next().ok_or_else(exit::garbled)??;
+                told(command, server, &operand, outcome)
+            }
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = outcome {
             code = failure.report(command, usage);
         }
     }
     Ok(code)
 }
 
-/// The outer result is about the server, the inner about this job.
-fn one(
+/// Prints the notes about a job, or makes its refusal the command's failure.
+fn told(
     command: &str,
-    operand: &OsString,
     server: &mut dyn Server,
-    request: &impl Fn(JobId, Option<Indices>) -> Request,
-) -> Result<Result<(), Failure>, Failure> {
-    let word = operand;
+    operand: &Operand,
+    outcome: Result<Vec<String>, Refusal>,
+) -> Result<(), Failure> {
+    let refusal = match outcome {
+        Ok(notes) => {
+            exit::remark(command, &notes);
+            return Ok(());
+        }
+        Err(refusal) => refusal,
+    };
+    let id = server.name().map_or_else(|_| operand.short(), |name| operand.full(&name));
+    Err(Failure::of_job(command, &refusal, &id))
+}
+
+/// The job that an operand means. The outer result is about the server, the inner one about the operand.
+fn target(word: &OsString, server: &mut dyn Server) -> Result<Result<(Operand, Target), Failure>, Failure> {
     let operand = match Operand::parse(word) {
         Ok(operand) => operand,
         Err(failure) => return Ok(Err(failure)),
@@ -93,38 +112,62 @@ fn one(
         true => operand.job(&server.name()?),
         false => operand.local(),
     };
-    let refusal = match job {
-        None => return Ok(Err(operand.misplaced(word))),
-        Some(job) => match reply(server, job, &operand, request)? {
-            Reply::Refused(refusal) => refusal,
-            Reply::Done => return Ok(Ok(())),
-            Reply::Noted(notes) => {
-                exit::remark(command, &notes);
-                return Ok(Ok(()));
-            }
-            _ => return Err(exit::garbled()),
-        },
-    };
-    let id = server.name().map_or_else(|_| operand.short(), |name| operand.full(&name));
-    Ok(Err(Failure::of_job(command, &refusal, &id)))
+    let Some(job) = job else { return Ok(Err(operand.misplaced(word))) };
+    let or_array = job == JobId::job(job.number) && !operand.names_server();
+    let only = operand.only();
+    Ok(Ok((operand, Target { job, only, or_array })))
 }
 
-/// The server's answer. Clients that keep the digits of an id alone have lost the brackets of an array: where
-/// there is no job of a bare number, the array of that number is meant.
-fn reply(
-    server: &mut dyn Server,
-    job: JobId,
-    operand: &Operand,
-    request: &impl Fn(JobId, Option<Indices>) -> Request,
-) -> Result<Reply, ClientError> {
-    let reply = server.call(&request(job, operand.only()))?;
-    let is_unknown = |reply: &Reply| matches!(reply, Reply::Refused(refusal) if *refusal == Refusal::unknown_job());
-    let is_bare = job == JobId::job(job.number) && !operand.names_server();
-    if !is_bare || !is_unknown(&reply) {
-        return Ok(reply);
+/// What schedd did to each of the jobs: notes, or its refusal. The first failure to reach it is the last outcome.
+type Outcome = Result<Result<Vec<String>, Refusal>, Failure>;
+
+fn request(server: &mut dyn Server, act: &Act, jobs: &[Target]) -> Vec<Outcome> {
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(batch::LARGEST) {
+        match request_together(server, act, jobs) {
+            Ok(some) => outcomes.extend(some.into_iter().map(Ok)),
+            Err(failure) => {
+                outcomes.push(Err(failure));
+                return outcomes;
+            }
+        }
     }
-    let of_array = server.call(&request(JobId::array(job.number), None))?;
-    Ok(if is_unknown(&of_array) { reply } else { of_array })
+    outcomes
+}
+
+fn request_together(
+    server: &mut dyn Server,
+    act: &Act,
+    jobs: &[Target],
+) -> Result<Vec<Result<Vec<String>, Refusal>>, Failure> {
+    if let [job] = jobs {
+        return Ok(vec![request_one(server, act, job)?]);
+    }
+    match server.call(&Request::Batch(Batch { act: act.clone(), jobs: jobs.to_vec() }))? {
+        Reply::Batch(outcomes) if outcomes.len() == jobs.len() => Ok(outcomes),
+        Reply::Refused(refusal) => Ok(vec![Err(refusal); jobs.len()]),
+        Reply::NotBatched => jobs.iter().map(|job| request_one(server, act, job)).collect(),
+        _ => Err(exit::garbled()),
+    }
+}
+
+fn request_one(server: &mut dyn Server, act: &Act, target: &Target) -> Result<Result<Vec<String>, Refusal>, Failure> {
+    let outcome = outcome_of(server, &act.on(target.job, target.only))?;
+    match target.array() {
+        Some(array) if outcome.as_ref().is_err_and(|refusal| *refusal == Refusal::unknown_job()) => {
+            outcome_of(server, &act.on(array, None))
+        }
+        _ => Ok(outcome),
+    }
+}
+
+fn outcome_of(server: &mut dyn Server, request: &Request) -> Result<Result<Vec<String>, Refusal>, Failure> {
+    match server.call(request)? {
+        Reply::Done => Ok(Ok(Vec::new())),
+        Reply::Noted(notes) => Ok(Ok(notes)),
+        Reply::Refused(refusal) => Ok(Err(refusal)),
+        _ => Err(exit::garbled()),
+    }
 }
 
 #[cfg(test)]
@@ -136,14 +179,26 @@ mod tests {
     #[derive(Default)]
     struct Scripted(Vec<String>);
 
+    impl Scripted {
+        fn outcome(&mut self, job: JobId) -> Result<Vec<String>, Refusal> {
+            self.0.push(job.to_string());
+            match job.to_string().as_str() {
+                "1" | "3[]" => Ok(Vec::new()),
+                "2" => Err(Refusal::finished()),
+                _ => Err(Refusal::unknown_job()),
+            }
+        }
+    }
+
     impl Server for Scripted {
         fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
-            let Request::Wait(job) = request else { unreachable!() };
-            self.0.push(job.to_string());
-            Ok(match job.to_string().as_str() {
-                "1" | "3[]" => Reply::Done,
-                "2" => Reply::Refused(Refusal::finished()),
-                _ => Reply::Refused(Refusal::unknown_job()),
+            Ok(match request {
+                Request::Shove(job) => self.outcome(*job).map_or_else(Reply::Refused, |_| Reply::Done),
+                Request::Batch(batch) => {
+                    self.0.push("batch".into());
+                    Reply::Batch(batch.jobs.iter().map(|target| self.outcome(target.job)).collect())
+                }
+                _ => unreachable!(),
             })
         }
 
@@ -155,18 +210,27 @@ mod tests {
     fn acted(ids: &[&str]) -> (Result<u8, Failure>, String) {
         let operands: Vec<OsString> = ids.iter().map(OsString::from).collect();
         let mut server = Scripted::default();
-        (act("qdel", || Command::new("qdel"), &operands, &mut server, whole(Request::Wait)), server.0.join(" "))
+        (act("qdel", || Command::new("qdel"), &operands, &mut server, &Act::Shove), server.0.join(" "))
     }
 
     #[test]
     fn every_operand_is_acted_on_and_the_last_failure_counts() {
         assert_eq!(acted(&["1"]), (Ok(0), "1".into()));
-        assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "9 2 1".into()));
-        assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), "2 9 1".into()));
+        assert_eq!(acted(&["9.head", "2", "1"]), (Ok(35), "batch 9 2 1".into()));
+        assert_eq!(acted(&["2", "9.head", "1.head\n"]), (Ok(153), "batch 2 9 1".into()));
         assert_eq!(acted(&["1.other", "1"]), (Ok(1), "1".into()));
         assert_eq!(acted(&["1@other", "1"]), (Ok(160), "1".into()));
         assert_eq!(acted(&["2", "x"]), (Ok(1), "2".into()));
+        assert_eq!(acted(&["x", "1", "y", "1"]), (Ok(1), "batch 1 1".into()));
         assert_eq!(acted(&[]).0, Err(Failure::usage("")));
+    }
+
+    #[test]
+    fn a_list_longer_than_a_batch_is_sent_in_parts() {
+        let ids = vec!["1"; batch::LARGEST + 1];
+        let (code, calls) = acted(&ids);
+        assert_eq!(code, Ok(0));
+        assert_eq!((calls.matches("batch").count(), calls.matches('1').count()), (1, batch::LARGEST + 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::paths;
 use crate::model::attribute::Setting;
 use crate::model::check;
 use crate::sys::{clock, env};
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,18 +58,16 @@ fn run() -> Result<u8, Failure> {
     let settings =
         settings(&args, &Place { workdir: &workdir, host: &host, now: clock::wall(), knows_host: paths::knows_host })?;
     if args.retry {
-        let request = |job, only| Request::Retry { job, only };
-        return each::act("qalter", command, &args.jobs, &mut Schedd::find()?, request);
+        return each::act("qalter", command, &args.jobs, &mut Schedd::find()?, &Act::Retry);
     }
-    let request = |job| Request::Alter(job, settings.clone());
     let server = &mut Schedd::find()?;
     if !args.shove || !settings.is_empty() {
-        let code = each::act("qalter", command, &args.jobs, server, each::whole(request))?;
+        let code = each::act("qalter", command, &args.jobs, server, &Act::Alter(settings))?;
         if !args.shove || code != 0 {
             return Ok(code);
         }
     }
-    each::act("qalter", command, &args.jobs, server, each::whole(Request::Shove))
+    each::act("qalter", command, &args.jobs, server, &Act::Shove)
 }
 
 /// What the options ask for.

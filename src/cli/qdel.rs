@@ -3,7 +3,7 @@
 use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -36,12 +36,7 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let (force, purge) = (args.how.as_ref().map_or(Ok(false), is_force)?, args.purge);
-    each::act("qdel", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Delete {
-        job,
-        only,
-        force,
-        purge,
-    })
+    each::act("qdel", command, &args.jobs, &mut Schedd::find()?, &Act::Delete { force, purge })
 }
 
 fn is_force(how: &OsString) -> Result<bool, Failure> {

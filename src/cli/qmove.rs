@@ -4,7 +4,7 @@ use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::qsub::destination;
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -34,5 +34,5 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let to = destination(&args.destination)?;
-    each::act("qmove", command, &args.jobs, &mut Schedd::find()?, each::whole(|job| Request::Move(job, to.clone())))
+    each::act("qmove", command, &args.jobs, &mut Schedd::find()?, &Act::Move(to))
 }

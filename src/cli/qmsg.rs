@@ -4,7 +4,7 @@ use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use crate::model::text::Text;
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +42,5 @@ fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let (output, errors) = (args.output, args.errors || !args.output);
     let text = Text(args.message.as_bytes().to_vec());
-    let request = |job| Request::Message { job, output, errors, text: text.clone() };
-    each::act("qmsg", command, &args.jobs, &mut Schedd::find()?, each::whole(request))
+    each::act("qmsg", command, &args.jobs, &mut Schedd::find()?, &Act::Message { output, errors, text })
 }

@@ -3,7 +3,7 @@
 use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,9 +45,6 @@ fn run() -> Result<u8, Failure> {
     if args.how.as_ref().is_some_and(|how| how != "force") {
         return Err(Failure::usage(""));
     }
-    let (force, server) = (args.how.is_some(), &mut Schedd::find()?);
-    match args.failed {
-        true => each::act("qrerun", command, &args.jobs, server, each::whole(Request::RerunFailed)),
-        false => each::act("qrerun", command, &args.jobs, server, |job, only| Request::Rerun { job, only, force }),
-    }
+    let act = if args.failed { Act::RerunFailed } else { Act::Rerun { force: args.how.is_some() } };
+    each::act("qrerun", command, &args.jobs, &mut Schedd::find()?, &act)
 }

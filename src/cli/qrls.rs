@@ -4,7 +4,7 @@ use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
 use super::options;
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,5 +35,5 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let holds = options::holds(args.holds.as_deref())?;
-    each::act("qrls", command, &args.jobs, &mut Schedd::find()?, each::whole(|job| Request::Release(job, holds)))
+    each::act("qrls", command, &args.jobs, &mut Schedd::find()?, &Act::Release(holds))
 }

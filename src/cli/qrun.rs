@@ -3,7 +3,8 @@
 use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::wire::message::{Placing, Request};
+use crate::wire::batch::Act;
+use crate::wire::message::Placing;
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -45,8 +46,8 @@ fn as_qrun(failure: Failure) -> Failure {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let on = args.nodes.as_deref().map_or(Ok(Placing::Anywhere), placing)?;
-    let request = |job| Request::Run { job, on: on.clone(), detached: args.detached };
-    let code = each::act("qrun", command, &args.jobs, &mut Schedd::find()?, each::whole(request))?;
+    let act = Act::Run { on, detached: args.detached };
+    let code = each::act("qrun", command, &args.jobs, &mut Schedd::find()?, &act)?;
     Ok(if code == 0 { 0 } else { FAILED })
 }
 

@@ -3,7 +3,7 @@
 use super::each::{self, Schedd};
 use super::exit::{self, Failure};
 use super::getopt::{self, Line};
-use crate::wire::message::Request;
+use crate::wire::batch::Act;
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -33,9 +33,5 @@ pub fn main() -> ExitCode {
 fn run() -> Result<u8, Failure> {
     let Line::Asked(args) = getopt::read::<Args>(command)? else { return Ok(0) };
     let signal = args.signal.as_ref().map_or("SIGTERM".into(), |signal| signal.to_string_lossy());
-    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, |job, only| Request::Signal {
-        job,
-        only,
-        signal: signal.to_string(),
-    })
+    each::act("qsig", command, &args.jobs, &mut Schedd::find()?, &Act::Signal(signal.into_owned()))
 }

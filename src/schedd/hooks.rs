@@ -127,6 +127,7 @@ impl Schedd {
             Request::Submit(_) => Occasion::QueueJob,
             Request::Alter(..) => Occasion::ModifyJob,
             Request::Run { .. } => Occasion::RunJob,
+            Request::Batch(batch) => return self.occasion(&batch.first()?),
             _ => return None,
         };
         (self.has_hooks(occasion) && self.reserve.is_whole()).then_some(occasion)

@@ -95,6 +95,8 @@ pub struct Ledger {
     /// What is to be mailed of ticks that are on disk.
     letters: Vec<Letter>,
     notices: Vec<Notice>,
+    /// Whether dependencies are looked at later: several requests are being applied together.
+    defers_dependencies: bool,
     cycle_due: bool,
     /// Why it is.
     triggers: Triggers,
@@ -171,6 +173,7 @@ impl Ledger {
             superseded: None,
             letters: Vec::new(),
             notices: Vec::new(),
+            defers_dependencies: false,
             cycle_due: false,
             triggers: Triggers::default(),
             sweep_due: false,
@@ -309,6 +312,19 @@ impl Ledger {
     /// Takes note of what happened to a job, and of what that means for those that wait for it.
     pub fn happen(&mut self, id: JobId, event: Event) {
         self.note(id, event);
+        if !self.defers_dependencies {
+            bonds::pass_on(self);
+        }
+    }
+
+    /// From now on, events do not act on dependent jobs until [`Ledger::pass_on_deferred`].
+    pub(super) fn defer_dependencies(&mut self) {
+        self.defers_dependencies = true;
+    }
+
+    /// Applies what the events since [`Ledger::defer_dependencies`] mean for dependent jobs.
+    pub(super) fn pass_on_deferred(&mut self) {
+        self.defers_dependencies = false;
         bonds::pass_on(self);
     }
 

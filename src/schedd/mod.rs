@@ -446,6 +446,7 @@ impl Schedd {
                 self.clients.answer(token, &Reply::Defaults(defaults));
             }
             request => match self.occasion(&request) {
+                Some(_) if matches!(request, Request::Batch(_)) => self.clients.answer(token, &Reply::NotBatched),
                 Some(occasion) => self.consult(occasion, token, caller, request),
                 None => self.inbox.push(Input::Request(token, caller, request)),
             },

@@ -23,6 +23,7 @@ use crate::model::time::Span;
 use crate::spool::Spool;
 use crate::spool::commit::Change;
 use crate::sys::user;
+use crate::wire::batch::{self, Act, Batch, Target};
 use crate::wire::message::{Payload, Request, Submission};
 use crate::wire::order::Order;
 use sha2::{Digest as _, Sha256};
@@ -51,6 +52,8 @@ pub enum Granted {
     Farewell(Farewell),
     /// A reservation known under this full id, and whether it can be had.
     Reserved(String, Option<bool>),
+    /// What each request of a batch comes to.
+    Batch(Vec<Result<Granted, Refusal>>),
 }
 
 /// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
@@ -62,6 +65,9 @@ pub fn apply(
     request: &Request,
     room: bool,
 ) -> Result<Granted, Refusal> {
+    if let Request::Batch(batch) = request {
+        return apply_batch(ledger, spool, caller, batch, room);
+    }
     let mut desk = Desk { ledger, spool, caller };
     match request {
         Request::Submit(submission) if !room => {
@@ -107,6 +113,44 @@ pub fn apply(
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
             Err(Refusal::invalid_request())
         }
+        Request::Batch(_) => Err(Refusal::invalid_request()),
+    }
+}
+
+/// Applies a batch to its jobs in their order. Dependencies are evaluated after the last job: a job that the batch
+/// deletes is neither released nor deleted because another job of the batch ends.
+fn apply_batch(
+    ledger: &mut Ledger,
+    spool: &Spool,
+    caller: &Caller,
+    batch: &Batch,
+    room: bool,
+) -> Result<Granted, Refusal> {
+    if batch.jobs.len() > batch::LARGEST {
+        return Err(Refusal::invalid_request());
+    }
+    ledger.defer_dependencies();
+    let granted = batch.jobs.iter().map(|target| apply_to(ledger, spool, caller, (&batch.act, target), room));
+    let granted = granted.collect();
+    ledger.pass_on_deferred();
+    Ok(Granted::Batch(granted))
+}
+
+/// Applies an act to one job of a batch.
+fn apply_to(
+    ledger: &mut Ledger,
+    spool: &Spool,
+    caller: &Caller,
+    (act, target): (&Act, &Target),
+    room: bool,
+) -> Result<Granted, Refusal> {
+    let unknown = Refusal::unknown_job();
+    let granted = apply(ledger, spool, caller, &act.on(target.job, target.only), room);
+    match target.array() {
+        Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
+            apply(ledger, spool, caller, &act.on(array, None), room)
+        }
+        _ => granted,
     }
 }
 

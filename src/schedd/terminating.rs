@@ -7,6 +7,7 @@ use super::requests::{Desk, Granted};
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Run, Want};
 use crate::model::refusal::Refusal;
+use crate::wire::batch::{Act, Batch};
 use crate::wire::message::{Manner, Request};
 use crate::wire::order::Order;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ impl Schedd {
 
     /// Whether a request comes too late: it would begin something.
     pub(super) fn is_too_late_for(&self, request: &Request) -> bool {
-        self.farewell.is_some() && matches!(request, Request::Submit(_) | Request::Run { .. } | Request::Reserve(_))
+        let begins = matches!(request, Request::Submit(_) | Request::Run { .. } | Request::Reserve(_))
+            || matches!(request, Request::Batch(Batch { act: Act::Run { .. }, .. }));
+        self.farewell.is_some() && begins
     }
 }

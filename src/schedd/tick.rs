@@ -284,6 +284,16 @@ fn keep(inbox: &mut Vec<Input>, kept: Input) {
     inbox.push(kept);
 }
 
+/// The reply for one job, as part of the reply to a batch.
+fn outcome(reply: Reply) -> Result<Vec<String>, Refusal> {
+    match reply {
+        Reply::Done => Ok(Vec::new()),
+        Reply::Noted(notes) => Ok(notes),
+        Reply::Refused(refusal) => Err(refusal),
+        _ => Err(Refusal::invalid_request()),
+    }
+}
+
 /// What a waiting client is told of a job that is over.
 fn end_of(job: &Job) -> Reply {
     let exit = job.life.exit;
@@ -298,12 +308,24 @@ fn end_of(job: &Job) -> Reply {
 
 impl Effects {
     fn answer(&mut self, ledger: &Ledger, token: Token, granted: Result<Granted, Refusal>) {
-        let reply = match granted {
+        if let Ok(Granted::Wait(id)) = granted {
+            return self.waits.push((token, id));
+        }
+        let reply = self.reply(ledger, granted);
+        self.replies.push((token, reply));
+    }
+
+    /// The reply to a request that is answered at once.
+    fn reply(&mut self, ledger: &Ledger, granted: Result<Granted, Refusal>) -> Reply {
+        match granted {
             Ok(Granted::Job(id, notes)) => Reply::Accepted { id: id.full(&ledger.setup.name), notes },
             Ok(Granted::Done) => Reply::Done,
             Ok(Granted::Noted(note)) => Reply::Noted(vec![note]),
             Ok(Granted::Reserved(id, confirmed)) => Reply::Reserved { id, confirmed },
-            Ok(Granted::Wait(id)) => return self.waits.push((token, id)),
+            Ok(Granted::Batch(granted)) => {
+                Reply::Batch(granted.into_iter().map(|granted| outcome(self.reply(ledger, granted))).collect())
+            }
+            Ok(Granted::Wait(_)) => Reply::Refused(Refusal::invalid_request()),
             Ok(Granted::Altered(id, notes)) => {
                 self.orders.extend(ledger.job(id).and_then(|job| dispatch::walltime(job)));
                 if notes.is_empty() { Reply::Done } else { Reply::Noted(notes) }
@@ -331,8 +353,7 @@ impl Effects {
                 Reply::Done
             }
             Err(refusal) => Reply::Refused(refusal),
-        };
-        self.replies.push((token, reply));
+        }
     }
 
     fn take_in(&mut self, ledger: &mut Ledger, noded: &Noded, report: &Report) {

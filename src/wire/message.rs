@@ -3,6 +3,7 @@
 //! [`super::order`].
 
 use super::ahead::{Ahead, Told};
+use super::batch::Batch;
 use crate::model::accounting::{Entry, Inquiry, Key, Tally};
 use crate::model::amendment::Command;
 use crate::model::amendment::description::Described;
@@ -170,6 +171,8 @@ pub enum Request {
         /// Whether the nodeds leave too.
         nodes: bool,
     },
+    /// A command with several job ids. Answered by [`Reply::Batch`] or [`Reply::NotBatched`].
+    Batch(Batch),
 }
 
 /// What becomes of running jobs when schedd is told to leave (`qterm -t`).
@@ -226,11 +229,20 @@ pub enum Reply {
         /// Whether it can be had; None if that is not known yet.
         confirmed: Option<bool>,
     },
+    /// To [`Request::Batch`], for each of its jobs in their order: done, with what is not as it was asked for, or
+    /// refused.
+    Batch(Vec<Result<Vec<String>, Refusal>>),
+    /// To [`Request::Batch`]: nothing was done. Hooks of the site are asked about each of these requests, so they
+    /// must be sent one by one.
+    NotBatched,
 }
 
 impl Request {
     /// Whether asking again comes to the same: a client that got no answer then simply does.
     pub fn is_repeatable(&self) -> bool {
+        if let Request::Batch(batch) = self {
+            return batch.first().is_none_or(|request| request.is_repeatable());
+        }
         !matches!(
             self,
             Request::Signal { .. }

@@ -4,6 +4,8 @@ pub mod message;
 
 pub mod ahead;
 
+pub mod batch;
+
 pub mod order;
 
 pub mod task;
