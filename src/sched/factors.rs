@@ -5,14 +5,14 @@ use crate::model::policy::{Factors, Favor, Precedence};
 use crate::model::time::Span;
 use crate::model::worth::Part;
 
-/// Those of a job of a class that has not waited yet, on a cluster of so many nodes.
-pub fn of(rule: &Precedence, class: &ClassKey, nodes: usize, fair_share: f64) -> Factors {
+/// Those of a job of a class that has not waited yet.
+pub fn of(rule: &Precedence, class: &ClassKey, job_size: f64, fair_share: f64) -> Factors {
     Factors {
         wait_time: 0.0,
         fair_share,
         qos: qos(rule, class.who.qos.as_deref()),
         queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
-        job_size: size(class.shape.instances, nodes, rule.favor),
+        job_size,
         user: class.user_factor,
         slowdown: 0.0,
     }
@@ -27,15 +27,22 @@ pub fn after(factors: Factors, waited: Span, walltime: Span, rule: &Precedence) 
     }
 }
 
-/// Each with what it comes from and what it counts for.
-pub fn parts(factors: &Factors, rule: &Precedence, class: &ClassKey, waited: Span, walltime: Span) -> Vec<Part> {
+/// Each with what it comes from and what it counts for; the job needs `nodes`.
+pub fn parts(
+    factors: &Factors,
+    rule: &Precedence,
+    class: &ClassKey,
+    nodes: u64,
+    waited: Span,
+    walltime: Span,
+) -> Vec<Part> {
     let seconds = |span: Span| format!("{} s", span.as_seconds());
     let inputs = [
         seconds(waited),
         class.who.user.clone(),
         class.who.qos.as_deref().unwrap_or(Precedence::NORMAL).to_string(),
         class.who.queue.clone(),
-        chunks(class.shape.instances),
+        counted(nodes),
         class.who.user.clone(),
         class.walltime.map_or("no walltime".to_string(), |_| format!("walltime {}", seconds(walltime))),
     ];
@@ -44,8 +51,8 @@ pub fn parts(factors: &Factors, rule: &Precedence, class: &ClassKey, waited: Spa
     named.map(|((name, input), (factor, weight))| Part::weighed(name, input, factor, weight)).collect()
 }
 
-fn chunks(count: u64) -> String {
-    if count == 1 { "1 chunk".to_string() } else { format!("{count} chunks") }
+fn counted(nodes: u64) -> String {
+    if nodes == 1 { "1 node".to_string() } else { format!("{nodes} nodes") }
 }
 
 fn part(of: f64, all: f64) -> f64 {
@@ -57,8 +64,8 @@ fn qos(rule: &Precedence, name: Option<&str>) -> f64 {
     factor.copied().unwrap_or(0.0)
 }
 
-/// F6.
-fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
+/// F6: the size factor of a job that needs so many of all nodes.
+pub fn size(asked: u64, nodes: usize, favor: Favor) -> f64 {
     let (asked, nodes) = ((asked as f64).min(nodes as f64), nodes as f64);
     match favor {
         Favor::Small if nodes > 1.0 => 1.0 - part((asked - 1.0).max(0.0), nodes - 1.0),
@@ -89,12 +96,12 @@ mod tests {
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
-        let factors = after(of(&rule, class, 16, 0.5), waited, Span::seconds(HOUR), &rule);
+        let factors = after(of(&rule, class, size(4, 16, rule.favor), 0.5), waited, Span::seconds(HOUR), &rule);
         assert_eq!(format!("{:.2}", factors.weighed(&rule.weights)), "9321.43");
         assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.weighed(&rule.weights)), "8521.43");
         assert_eq!(factors.weighed(&Factors::NONE), 0.0);
         assert_eq!(format!("{:.4}", factors.weighed(&Factors { slowdown: 99.0, ..Factors::NONE })), "12.0000");
-        let parts = parts(&factors, &rule, class, waited, Span::seconds(HOUR));
+        let parts = parts(&factors, &rule, class, 4, waited, Span::seconds(HOUR));
         assert_eq!(parts.iter().filter_map(Part::product).sum::<f64>(), factors.weighed(&rule.weights));
     }
 

@@ -138,6 +138,8 @@ mod trial;
 
 mod matching;
 
+mod node_count;
+
 mod sets;
 
 mod neighbourhood;

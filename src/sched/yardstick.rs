@@ -6,6 +6,7 @@ use super::factors;
 use super::fair_shares::Shares;
 use super::formula::Subject;
 use super::merit::Merit;
+use super::node_count::fewest_nodes;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::tiers;
@@ -65,12 +66,19 @@ impl<'s> Yardstick<'s> {
             Order::Fcfs | Order::Pool => Basis::Whole(0.0),
             Order::Cluster | Order::Priority => Basis::Whole(precedence.own_say.score(class.priority)),
             Order::Formula => precedence.formula.as_ref().map_or(Basis::Whole(0.0), Basis::Formula),
-            Order::Multifactor => Basis::Factors(factors::of(precedence, class, self.nodes, self.shares.factor(class))),
+            Order::Multifactor => Basis::Factors(self.factors(class)),
             Order::Components => Basis::Components(Common::of(self, class)),
         };
         // M11: what an operator says stands above whatever the order says.
         let basis = class.system_priority.map_or(basis, Basis::Ordered);
         Rating { yardstick: self, class, tier: tiers::of_class(self, class), basis }
+    }
+
+    /// The factors of a job of a class that has not waited yet.
+    fn factors(&self, class: &ClassKey) -> Factors {
+        let precedence = &self.policy.precedence;
+        let size = factors::size(fewest_nodes(&class.shape, &self.state.cluster), self.nodes, precedence.favor);
+        factors::of(precedence, class, size, self.shares.factor(class))
     }
 
     /// What a job of a class is planned with.
@@ -129,7 +137,8 @@ impl Rating<'_> {
             Basis::Formula(formula) => self.subject(wait).parts(formula),
             Basis::Factors(factors) => {
                 let factors = self.after(factors, wait);
-                factors::parts(&factors, rule, self.class, waited, self.yardstick.walltime(self.class))
+                let nodes = fewest_nodes(&self.class.shape, &self.yardstick.state.cluster);
+                factors::parts(&factors, rule, self.class, nodes, waited, self.yardstick.walltime(self.class))
             }
             Basis::Components(common) => common.parts(waited, wait),
             Basis::Ordered(number) => vec![Part::named(Worth::SYSTEM_PRIORITY, f64::from(*number))],

@@ -14,7 +14,7 @@ pub struct Factors {
     pub qos: f64,
     /// Its queue (F5).
     pub queue: f64,
-    /// The nodes it asks for, of all there are (F6).
+    /// The fewest nodes that hold it, of all nodes (F6).
     pub job_size: f64,
     /// What its owner says of it; 1 unless that is less (F7).
     pub user: f64,
