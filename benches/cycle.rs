@@ -199,6 +199,7 @@ fn used_by_all() -> Usage {
         from: Time(0),
         to: Some(Time(3_600_000)),
         held: Held { cores: (USERS / (1 + user)) as u32 + 1, nodes: 1, ..Held::default() },
+        amounts: Default::default(),
         factor: 1.0,
     };
     let charges: Vec<Charge> = (0..USERS).map(charge).collect();

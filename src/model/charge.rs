@@ -4,9 +4,10 @@
 use super::decay::{Decay, Stretch};
 use super::job::{Job, Run, Share};
 use super::member::Member;
+use super::resource::Value;
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an attempt has of the cluster, used or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,25 @@ impl Held {
     }
 }
 
+/// What shares come to of every consumable that [`Held`] does not count: sizes in gibibytes, all else as
+/// plain numbers.
+pub fn amounts(shares: &[Share]) -> BTreeMap<String, f64> {
+    let mut amounts = BTreeMap::new();
+    let taken = shares.iter().flat_map(|share| share.taken.iter().chain(&share.pooled));
+    for (name, value) in taken.filter(|(name, _)| !Weights::is_counted_by_another_name(name)) {
+        let amount = match value {
+            Value::Long(number) => *number as f64,
+            Value::Float(number) => *number,
+            Value::Size(size) => size.bytes() as f64 / GIBIBYTE,
+            Value::Time(_) | Value::Boolean(_) | Value::String(_) => continue,
+        };
+        *amounts.entry(name.clone()).or_default() += amount;
+    }
+    amounts
+}
+
+const GIBIBYTE: f64 = 1_073_741_824.0;
+
 /// A charge for one attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Charge {
@@ -46,6 +66,9 @@ pub struct Charge {
     pub to: Option<Time>,
     /// What it had.
     pub held: Held,
+    /// What it had of other consumables, see [`amounts`].
+    #[serde(default)]
+    pub amounts: BTreeMap<String, f64>,
     /// How much of that counts: what its queue charges, times what its quality of service does (X24).
     #[serde(default = "whole")]
     pub factor: f64,
@@ -60,7 +83,8 @@ impl Charge {
     /// stood still last.
     pub fn of(job: &Job, run: &Run, factor: f64) -> Charge {
         let member = Member { account: job.spec.account.clone().unwrap_or_default(), user: job.owner.user.clone() };
-        Charge { member, from: run.counts_from(), to: None, held: Held::of(&run.shares), factor }
+        let (held, amounts) = (Held::of(&run.shares), amounts(&run.shares));
+        Charge { member, from: run.counts_from(), to: None, held, amounts, factor }
     }
 
     /// The same when it is over.
@@ -75,7 +99,7 @@ impl Charge {
 }
 
 /// What the resources of an attempt count (F22).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weights {
     /// A node of which it has something.
     pub nodes: f64,
@@ -85,27 +109,40 @@ pub struct Weights {
     pub gpus: f64,
     /// A gibibyte of memory.
     pub mem: f64,
+    /// Other consumables by name: a gibibyte of a size, else one of it (F13).
+    #[serde(default)]
+    pub resources: BTreeMap<String, f64>,
 }
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { nodes: 0.0, cores: 1.0, gpus: 0.0, mem: 0.0 }
+        Weights { nodes: 0.0, cores: 1.0, gpus: 0.0, mem: 0.0, resources: BTreeMap::new() }
     }
 }
 
 impl Weights {
+    /// The names of the weights that are no names of resources.
+    pub const NAMES: [&str; 4] = ["cores", "gpus", "mem", "nodes"];
+
+    /// Whether [`Held`] counts a resource: `ncpus` as cores, `ngpus` as gpus, `mem` as mem.
+    pub fn is_counted_by_another_name(resource: &str) -> bool {
+        matches!(resource, "ncpus" | "ngpus" | "mem")
+    }
+
     /// What is charged for a second, in weighted resources (F22).
-    pub fn rate(&self, held: &Held) -> f64 {
+    pub fn rate(&self, held: &Held, amounts: &BTreeMap<String, f64>) -> f64 {
         let gibibytes = held.mem_kb as f64 / f64::from(1 << 20);
+        let of_others = self.resources.iter().map(|(name, weight)| amounts.get(name).unwrap_or(&0.0) * weight);
         f64::from(held.nodes) * self.nodes
             + f64::from(held.cores) * self.cores
             + f64::from(held.gpus) * self.gpus
             + gibibytes * self.mem
+            + of_others.sum::<f64>()
     }
 }
 
 /// `[usage]`: what charges count, and for how long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageRules {
     /// How they are forgotten.
     pub decay: Decay,
@@ -125,7 +162,7 @@ impl UsageRules {
 
     /// What a charge adds in a second, in weighted resources (F22, X24).
     pub fn rate(&self, charge: &Charge) -> f64 {
-        self.weights.rate(&charge.held) * charge.factor
+        self.weights.rate(&charge.held, &charge.amounts) * charge.factor
     }
 
     /// What of a charge is left at `now`, in seconds of weighted resources.
@@ -166,7 +203,7 @@ pub struct Used {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::resource::{Kind, Value};
+    use crate::model::resource::Kind;
 
     fn share(node: &str, taken: &[(&str, Kind, &str)]) -> Share {
         let value = |&(name, kind, text): &(&str, Kind, &str)| (name.to_string(), Value::parse(kind, text).unwrap());
@@ -192,10 +229,25 @@ mod tests {
     #[test]
     fn f22_weights_say_what_resources_count() {
         let held = Held { nodes: 1, cores: 8, gpus: 2, mem_kb: 3 << 20 };
-        let of = |nodes, cores, gpus, mem| 100.0 * Weights { nodes, cores, gpus, mem }.rate(&held);
+        let none = BTreeMap::new();
+        let of = |nodes, cores, gpus, mem| {
+            100.0 * Weights { nodes, cores, gpus, mem, resources: none.clone() }.rate(&held, &none)
+        };
         assert_eq!([of(1.0, 0.0, 0.0, 0.0), of(1.0, 1.0, 0.0, 0.0), of(1.0, 0.0, 10.0, 0.0)], [100.0, 900.0, 2100.0]);
         assert_eq!(of(0.0, 0.0, 0.0, 0.5), 150.0);
-        assert_eq!(Weights::default().rate(&held), 8.0);
+        assert_eq!(Weights::default().rate(&held, &none), 8.0);
+    }
+
+    #[test]
+    fn f13_a_consumable_of_the_site_counts_by_its_weight() {
+        let chunk = [("ncpus", Kind::Long, "4"), ("power", Kind::Long, "300"), ("scratch", Kind::Size, "512mb")];
+        let shares = [share("n1", &chunk), share("n2", &chunk[..2])];
+        let amounts = amounts(&shares);
+        let expected = [("power".to_string(), 600.0), ("scratch".to_string(), 0.5)];
+        assert_eq!(amounts, BTreeMap::from(expected));
+        let resources = [("power".to_string(), 0.01), ("scratch".to_string(), 2.0)].into();
+        let weights = Weights { cores: 0.0, resources, ..Weights::default() };
+        assert_eq!(weights.rate(&Held::of(&shares), &amounts), 7.0);
     }
 
     #[test]
@@ -204,14 +256,16 @@ mod tests {
         let rules = UsageRules { decay: Decay::None, reset: Some(week), ..UsageRules::default() };
         let held = Held { cores: 2, ..Held::default() };
         let day = |day: i64| Time(0) + Span::seconds(day * 24 * 3600);
-        let charge = Charge { member: Member::default(), from: day(6), to: None, held, factor: 1.0 };
+        let charge =
+            Charge { member: Member::default(), from: day(6), to: None, held, amounts: BTreeMap::new(), factor: 1.0 };
         let left = |charge: &Charge, now| rules.left(charge, day(now)) / (24.0 * 3600.0);
         assert_eq!([left(&charge, 7), left(&charge, 8), left(&charge, 14)], [0.0, 2.0, 0.0]);
         assert_eq!(left(&Charge { factor: 0.25, ..charge.clone() }, 8), 0.5, "X24");
         assert_eq!(left(&charge.clone().until(day(7)), 6), 0.0);
         assert_eq!(rules.counts_for(), Some(week));
-        assert_eq!(UsageRules { reset: None, ..rules }.counts_for(), None);
-        let steps = |hours: i64| UsageRules { decay: Decay::Step { half_life: Span::seconds(hours * 3600) }, ..rules };
+        assert_eq!(UsageRules { reset: None, ..rules.clone() }.counts_for(), None);
+        let steps =
+            |hours: i64| UsageRules { decay: Decay::Step { half_life: Span::seconds(hours * 3600) }, ..rules.clone() };
         assert_eq!([1, 24].map(|hours| steps(hours).counts_for()), [Some(Span::seconds(64 * 3600)), Some(week)]);
         assert!(!charge.is_empty() && charge.clone().until(day(6)).is_empty() && !charge.until(day(7)).is_empty());
     }

@@ -430,7 +430,7 @@ impl Config {
             fair_share: self.fair_share.clone(),
             accrual: self.accrual,
             default_walltime: self.cycle.default_walltime,
-            usage: self.usage,
+            usage: self.usage.clone(),
             limits: self.limits_with_exemptions(),
             preemption: self.preemption(),
             starvation: self.starvation.clone(),

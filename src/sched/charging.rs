@@ -2,7 +2,7 @@
 
 use super::plan::Start;
 use super::snapshot::State;
-use crate::model::charge::{Charge, Held};
+use crate::model::charge::{self, Charge, Held};
 use crate::model::member::Member;
 use crate::model::quality::Qualities;
 use crate::model::time::Time;
@@ -14,7 +14,8 @@ impl State {
         let who = &self.waiting_class(start.job)?.who;
         let factor = qualities.charge(who.qos.as_deref(), self.queues.get(&who.queue));
         let member = Member::new(who.account.as_deref().unwrap_or_default(), &who.user);
-        (factor > 0.0).then(|| Charge { member, from: now, to: None, held: Held::of(&start.shares), factor })
+        let (held, amounts) = (Held::of(&start.shares), charge::amounts(&start.shares));
+        (factor > 0.0).then_some(Charge { member, from: now, to: None, held, amounts, factor })
     }
 }
 

@@ -171,7 +171,14 @@ mod tests {
 
     fn charge(user: &str) -> Charge {
         let held = Held { cores: 1, ..Held::default() };
-        Charge { member: Member::new("", user), from: Time(0), to: Some(Time(9_000)), held, factor: 1.0 }
+        Charge {
+            member: Member::new("", user),
+            from: Time(0),
+            to: Some(Time(9_000)),
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        }
     }
 
     /// Who comes and goes, has used something, or is of another policy.

@@ -314,7 +314,14 @@ mod tests {
     /// Of ann, of a processor, from the beginning on.
     fn charge() -> Charge {
         let held = Held { nodes: 1, cores: 1, ..Held::default() };
-        Charge { member: Member::new("", "ann"), from: Time(0), to: None, held, factor: 1.0 }
+        Charge {
+            member: Member::new("", "ann"),
+            from: Time(0),
+            to: None,
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        }
     }
 
     #[test]
@@ -433,7 +440,14 @@ mod tests {
         let mut scene = cluster("1 x ncpus=1").queued(1, one);
         let mut usage = Usage::default();
         let held = Held { cores: 1, ..Held::default() };
-        usage.add(&Charge { member: Member::new("", "ann"), from: Time(-9_000), to: Some(Time(0)), held, factor: 1.0 });
+        usage.add(&Charge {
+            member: Member::new("", "ann"),
+            from: Time(-9_000),
+            to: Some(Time(0)),
+            held,
+            amounts: Default::default(),
+            factor: 1.0,
+        });
         scene.state.usage = Arc::new(usage);
         let nothing = Factors { fair_share: 2000.0, ..Factors::NONE };
         scene.policy.precedence =

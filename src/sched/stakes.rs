@@ -52,7 +52,14 @@ mod tests {
         for (user, cores) in [("p1", 6), ("p2", 3), ("p3", 1)] {
             let held = Held { cores, ..Held::default() };
             let to = Some(Time(0) + Span::seconds(1000));
-            usage.add(&Charge { member: Member::new("", user), from: Time(0), to, held, factor: 1.0 });
+            usage.add(&Charge {
+                member: Member::new("", user),
+                from: Time(0),
+                to,
+                held,
+                amounts: Default::default(),
+                factor: 1.0,
+            });
         }
         scene.state.usage = Arc::new(usage);
         scene.policy.precedence.order = Order::Multifactor;

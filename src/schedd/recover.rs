@@ -80,7 +80,7 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     ledger.accrue_anew();
     ledger.forget_unasked();
     ledger.load_reservations(reservations);
-    ledger.load_usage(charging::rebuild(ledger.setup.policy.usage, &spool)?);
+    ledger.load_usage(charging::rebuild(ledger.setup.policy.usage.clone(), &spool)?);
     ledger.recall(&promises);
     Ok(Recovered { lock, spool, ledger, epoch, verdicts, settling, promises, last_cycle })
 }

@@ -88,7 +88,7 @@ impl Schedd {
     }
 
     fn count_anew(&mut self) {
-        match charging::rebuild(self.ledger.setup.policy.usage, &self.spool) {
+        match charging::rebuild(self.ledger.setup.policy.usage.clone(), &self.spool) {
             Ok(usage) => self.ledger.load_usage(usage),
             Err(error) => tracing::error!("usage cannot be counted anew, and counts as before: {error}"),
         }

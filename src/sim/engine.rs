@@ -34,7 +34,7 @@ pub struct World {
 impl World {
     /// A cluster that this policy governs, before anything has happened.
     pub fn new(mut state: State, policy: Policy) -> World {
-        state.make(&Change::Usage(Cow::Owned(Usage::new(policy.usage))));
+        state.make(&Change::Usage(Cow::Owned(Usage::new(policy.usage.clone()))));
         let ends = BinaryHeap::new();
         World { state, policy, now: Time(i64::MIN), ends, waiting: 0, look: None, memory: Memory::default() }
     }

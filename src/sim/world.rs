@@ -135,7 +135,7 @@ impl World {
             routed: BTreeMap::new(),
             told: BTreeMap::new(),
         };
-        world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage))));
+        world.state.make(&Change::Usage(Cow::Owned(Used::new(world.policy.usage.clone()))));
         let listed = world.config.nodes.iter().map(|node| node.name.clone()).collect();
         world.state.make(&Change::Order(listed));
         world.set_queues();
@@ -161,7 +161,7 @@ impl World {
         self.number_groups();
         self.config = config;
         self.set_queues();
-        self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage, &self.charges))));
+        self.state.make(&Change::Usage(Cow::Owned(Used::of(self.policy.usage.clone(), &self.charges))));
         let moment = self.moment();
         self.jobs.values_mut().for_each(|job| job.life.eligibility = job.eligibility(moment));
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();

@@ -35,7 +35,10 @@ pub(super) const PARTS: &str = "CREATE TABLE charged (
      ALTER TABLE charged RENAME TO charge;
      CREATE INDEX charge_ended ON charge (ended);";
 
-const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor";
+/// Amounts of other consumables, as a JSON object.
+pub(super) const AMOUNTS: &str = "ALTER TABLE charge ADD COLUMN amounts TEXT NOT NULL DEFAULT '{}';";
+
+const COLUMNS: &str = "account, user, began, ended, nodes, cores, gpus, mem_kb, factor, amounts";
 
 impl Spool {
     /// Hands on all charges, the oldest first.
@@ -58,7 +61,9 @@ impl Spool {
 fn charge(row: &Row) -> Result<Charge, SpoolError> {
     let held = Held { nodes: row.get(4)?, cores: row.get(5)?, gpus: row.get(6)?, mem_kb: row.get(7)? };
     let member = Member { account: row.get(0)?, user: row.get(1)? };
-    Ok(Charge { member, from: Time(row.get(2)?), to: Some(Time(row.get(3)?)), held, factor: row.get(8)? })
+    let (from, to) = (Time(row.get(2)?), Some(Time(row.get(3)?)));
+    let amounts = serde_json::from_str(row.get_ref(9)?.as_str().map_err(rusqlite::Error::from)?)?;
+    Ok(Charge { member, from, to, held, amounts, factor: row.get(8)? })
 }
 
 /// Of which attempt a charge is, and which of its charges: 0 for that of its end.
@@ -68,9 +73,9 @@ pub type Part = (JobId, Attempt, u32);
 pub(super) fn write(transaction: &Transaction, (job, attempt, part): Part, charge: &Charge) -> Result<(), SpoolError> {
     let sql = format!(
         "INSERT OR IGNORE INTO charge (job, idx, attempt, part, {COLUMNS}) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
     );
-    let (Charge { member, from, to, held, factor }, index) = (charge, load::index(job));
+    let (Charge { member, from, to, held, amounts, factor }, index) = (charge, load::index(job));
     let to = to.unwrap_or(*from);
     transaction.prepare_cached(&sql)?.execute(params![
         job.number,
@@ -85,7 +90,8 @@ pub(super) fn write(transaction: &Transaction, (job, attempt, part): Part, charg
         held.cores,
         held.gpus,
         held.mem_kb,
-        factor
+        factor,
+        serde_json::to_string(amounts)?
     ])?;
     Ok(())
 }
@@ -100,15 +106,17 @@ pub(super) fn forget(transaction: &Transaction, before: Time) -> Result<(), Spoo
 mod tests {
     use super::*;
     use crate::spool::commit::Change;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_charge_is_written_once_for_each_attempt_and_kept_until_it_is_too_old() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::open(&folder.path().join("spool.db")).unwrap();
+        let amounts = BTreeMap::from([("power".to_string(), 250.0)]);
         let of = |user: &str, to: i64| {
             let member = Member { account: "wave".into(), user: user.into() };
             let held = Held { nodes: 1, cores: 2, gpus: 3, mem_kb: 4 };
-            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held, factor: 0.25 })
+            Box::new(Charge { member, from: Time(1), to: Some(Time(to)), held, amounts: amounts.clone(), factor: 0.25 })
         };
         let (job, element) = (JobId::job(7), JobId::element(7, 1));
         let rows =

@@ -89,6 +89,7 @@ const STEPS: &[&str] = &[
     super::labels::SCHEMA,
     super::cycles::SCHEMA,
     super::tellings::SCHEMA,
+    super::charges::AMOUNTS,
 ];
 
 /// Brings the database to the newest schema; a new file gets all steps.

@@ -247,8 +247,9 @@ fn usage(rules: &UsageRules) -> Vec<Known> {
         Decay::Continuous { half_life } => ("continuous", Some(half_life), None),
         Decay::Window { length, count, factor } => ("window", None, Some((length, count, factor))),
     };
-    let counts = rules.weights;
+    let counts = &rules.weights;
     let weights = [("cores", counts.cores), ("gpus", counts.gpus), ("mem", counts.mem), ("nodes", counts.nodes)];
+    let others = counts.resources.iter().map(|(name, weight)| (name.as_str(), *weight));
     vec![
         ("decay", Some(name.into())),
         ("half_life", half_life.map(span)),
@@ -256,7 +257,7 @@ fn usage(rules: &UsageRules) -> Vec<Known> {
         ("windows", windows.map(|(_, count, _)| i64::from(count).into())),
         ("factor", windows.map(|(.., factor)| factor.into())),
         ("reset", Some(rules.reset.map_or("never".into(), span))),
-        ("weights", Some(table(weights.map(|(name, weight)| (name, weight.into()))))),
+        ("weights", Some(table(weights.into_iter().chain(others).map(|(name, weight)| (name, weight.into()))))),
     ]
 }
 

@@ -90,7 +90,7 @@ pub(super) fn read(text: &str) -> Result<Config, ConfigError> {
             .transpose()?
             .unwrap_or(preemption),
         fair_share: sharing::fair_share(&root, fair_share)?,
-        usage: root.section("usage")?.map(|s| charging::usage(&s, usage)).transpose()?.unwrap_or(usage),
+        usage,
         queues: Vec::new(),
         starvation,
         limits: Limits::default(),
@@ -127,6 +127,9 @@ fn read_with_resources(config: &mut Config, root: &Section) -> Result<(), Config
     config.precedence.qos = config.qualities.factors();
     config.precedence.queues =
         root.sections("queue")?.iter().filter_map(|s| precedence::factor(s).transpose()).collect::<Result<_, _>>()?;
+    if let Some(section) = root.section("usage")? {
+        config.usage = charging::usage(&section, config.usage.clone(), &resources)?;
+    }
     if let Some(section) = root.section("order")? {
         config.precedence = precedence::precedence(&section, &config.precedence, &resources)?;
     }

@@ -248,9 +248,22 @@ fn what_usage_counts_is_the_presets_unless_said() {
     let expected = UsageRules {
         decay: Decay::Step { half_life: Span::seconds(24 * 3600) },
         reset: Some(Span::seconds(30 * 24 * 3600)),
-        weights: Weights { nodes: 0.0, cores: 1.0, gpus: 10.0, mem: 0.25 },
+        weights: Weights { gpus: 10.0, mem: 0.25, ..Weights::default() },
     };
     assert_eq!(own, expected);
+    let site = "resource = [{ name = \"power\", type = \"long\", consumable = true }]\n[usage]\nweights = ";
+    let weights = usage(&format!("{site}{{ power = 0.01 }}\n")).weights;
+    assert_eq!((weights.resources["power"], weights.cores), (0.01, 1.0), "F13");
+    for (given, said) in [
+        ("{ watts = 1 }", "unknown key `watts` in [usage.weights]"),
+        ("{ ncpus = 1 }", "unknown key `ncpus` in [usage.weights]"),
+        ("{ cores = -1 }", "`cores` in [usage.weights] must be a number from 0 to 1e9, not -1"),
+        ("{ cores = inf }", "must be a number from 0 to 1e9, not inf"),
+        ("{ power = -1 }", "must be a number from 0 to 1e9, not -1"),
+    ] {
+        let error = Config::parse(&format!("{site}{given}\n")).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
     let window = usage("[usage]\ndecay = \"window\"\nwindow = \"1h\"\nwindows = 4\nfactor = 0.5\nreset = \"never\"\n");
     assert_eq!(window.decay, Decay::Window { length: Span::seconds(3600), count: 4, factor: 0.5 });
     let queue = &Config::parse("[[queue]]\nname = \"qexp\"\ncharge = false\n").unwrap().queues()[0];
@@ -262,9 +275,6 @@ fn what_usage_counts_is_the_presets_unless_said() {
         "factor = 1.5",
         "factor = -1",
         "reset = \"0s\"",
-        "weights = { cpus = 1 }",
-        "weights = { cores = -1 }",
-        "weights = { cores = inf }",
         "weights = 1",
         "decay = \"linear\"",
     ] {

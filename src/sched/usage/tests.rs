@@ -22,6 +22,7 @@ fn charge(name: &str, from: i64, cores: u32) -> Charge {
         from: at(from),
         to: None,
         held: Held { nodes: 1, cores, ..Held::default() },
+        amounts: BTreeMap::new(),
         factor: 1.0,
     }
 }
@@ -74,7 +75,7 @@ fn a_member_of_whom_no_charge_is_kept_is_forgotten() {
     usage.forget(&first);
     assert_eq!(usage.all(at(100))[0].raw, 360.0);
     usage.forget(&second);
-    assert_eq!(usage, Usage::new(usage.rules));
+    assert_eq!(usage, Usage::new(usage.rules.clone()));
     usage.add(&charge("ann", 5, 4).until(at(5)));
     assert_eq!(usage.members().count(), 0, "what never began is no charge");
 }
@@ -92,14 +93,14 @@ fn usage_is_the_same_after_it_was_written_down() {
 #[test]
 fn nothing_is_left_of_what_went_on_when_all_is_over() {
     let weights = Weights { nodes: 0.1, cores: 0.0, ..Weights::default() };
-    let mut usage = Usage::new(UsageRules { weights, ..rules(Decay::None) });
+    let mut usage = Usage::new(UsageRules { weights: weights.clone(), ..rules(Decay::None) });
     let held = |nodes| Charge { held: Held { nodes, ..Held::default() }, ..charge("ann", 0, 0) };
     let charges = [held(1), held(2), held(7)];
     charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), charge));
     charges.iter().zip(1..).for_each(|(charge, id)| usage.charge(JobId::job(id), &charge.clone().until(at(10))));
-    assert_eq!((usage.in_use(&member("ann")), usage.rules().weights), (0.0, weights));
+    assert_eq!((usage.in_use(&member("ann")), usage.rules().weights.clone()), (0.0, weights));
     let ended: Vec<Charge> = charges.into_iter().map(|charge| charge.until(at(10))).collect();
-    assert_eq!(usage, Usage::of(*usage.rules(), &ended));
+    assert_eq!(usage, Usage::of(usage.rules().clone(), &ended));
 }
 
 #[test]
@@ -154,10 +155,10 @@ proptest! {
         }), 1..20),
         rules in usage_rules(), others in usage_rules(), now in 0..6000i64, later in 0..3000i64,
     ) {
-        let (usage, charges) = lived(&jobs, rules, now);
-        let restarted = |rules: UsageRules| {
+        let (usage, charges) = lived(&jobs, rules.clone(), now);
+        let restarted = |rules: &UsageRules| {
             let ended = charges.iter().filter(|charge| charge.to.is_some());
-            let mut usage = Usage::of(rules, ended);
+            let mut usage = Usage::of(rules.clone(), ended);
             let open = charges.iter().enumerate().filter(|(_, charge)| charge.to.is_none());
             open.for_each(|(id, charge)| usage.charge(JobId::job(id as u64), charge));
             usage
@@ -169,8 +170,8 @@ proptest! {
                     (sum - raw).abs() <= 1e-6 * raw.max(1.0)
                 };
                 prop_assert!(close(&usage, &rules), "{name}: {usage:?}");
-                prop_assert!(close(&restarted(rules), &rules));
-                prop_assert!(close(&restarted(others), &others));
+                prop_assert!(close(&restarted(&rules), &rules));
+                prop_assert!(close(&restarted(&others), &others));
             }
         }
     }

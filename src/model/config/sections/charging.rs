@@ -5,6 +5,7 @@ use crate::model::charge::{UsageRules, Weights};
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::decay::{Decay, Fading};
+use crate::model::resource::Resources;
 use crate::model::time::Span;
 use toml::de::DeValue;
 
@@ -14,15 +15,15 @@ const MOST_WINDOWS: u32 = 1000;
 const WINDOWS: &str = "a number of windows from 1 to 1000";
 const FACTOR: &str = "a number from 0 to 1";
 const RESET: &str = "a time of a second or more, as \"365d\", or \"never\"";
-const WEIGHTS: &str = "a table of numbers from 0 on, as { cores = 1, nodes = 0, gpus = 10, mem = 0.25 }";
+const WEIGHT: &str = "a number from 0 to 1e9";
 
 /// `[usage]`.
-pub fn usage(section: &Section, preset: UsageRules) -> Result<UsageRules, ConfigError> {
+pub fn usage(section: &Section, preset: UsageRules, resources: &Resources) -> Result<UsageRules, ConfigError> {
     section.only(keys("usage"))?;
     Ok(UsageRules {
         decay: decay(section, preset.decay)?,
         reset: section.read("reset", RESET, reset)?.unwrap_or(preset.reset),
-        weights: section.read("weights", WEIGHTS, |value| weights(value, preset.weights))?.unwrap_or(preset.weights),
+        weights: weights(section, preset.weights, resources)?,
     })
 }
 
@@ -61,18 +62,28 @@ fn reset(value: &DeValue) -> Option<Option<Span>> {
     }
 }
 
-fn weights(value: &DeValue, mut weights: Weights) -> Option<Weights> {
-    for (name, value) in value.as_table()? {
-        let weight = match name.get_ref().as_ref() {
-            "nodes" => &mut weights.nodes,
-            "cores" => &mut weights.cores,
-            "gpus" => &mut weights.gpus,
-            "mem" => &mut weights.mem,
-            _ => return None,
-        };
-        *weight = number(value.get_ref()).filter(|weight| *weight <= 1e9)?;
+/// A table of weights, as `{ cores = 1, mem = 0.25, power = 0.01 }`: of what is always counted, and of any
+/// consumable that is not counted by such a name.
+fn weights(section: &Section, mut weights: Weights, resources: &Resources) -> Result<Weights, ConfigError> {
+    let Some(table) = section.section("weights")? else { return Ok(weights) };
+    let consumable = resources.iter().filter(|(_, definition)| definition.consumable).map(|(name, _)| name);
+    let others = consumable.filter(|name| !Weights::is_counted_by_another_name(name));
+    let names: Vec<&str> = Weights::NAMES.into_iter().chain(others).collect();
+    for (name, value) in table.rest(&[]) {
+        if !names.contains(&name) {
+            return Err(table.unknown(name, &names));
+        }
+        let weight = number(value.get_ref()).filter(|weight| *weight <= 1e9);
+        let weight = weight.ok_or_else(|| table.refuse(name, value, WEIGHT))?;
+        match name {
+            "nodes" => weights.nodes = weight,
+            "cores" => weights.cores = weight,
+            "gpus" => weights.gpus = weight,
+            "mem" => weights.mem = weight,
+            _ => _ = weights.resources.insert(name.to_string(), weight),
+        }
     }
-    Some(weights)
+    Ok(weights)
 }
 
 /// A number from 0 on, whole or not.

@@ -39,6 +39,7 @@ fn usage(decay: Decay, ended: &[(&str, &str, u32, i64)], running: &[(&str, &str,
         from: at(from),
         to,
         held: Held { cores, ..Held::default() },
+        amounts: Default::default(),
         factor: 1.0,
     };
     ended.iter().for_each(|&(account, user, cores, hours)| {
