@@ -61,6 +61,41 @@ fn letters_of_m_that_make_no_sense_are_refused() {
     assert_eq!(refusal(&["-M", ""]), (2, "qsub: illegal -M value".into()));
 }
 
+/// Recipients that a mailer delivers to a program or a file, or takes for an option.
+const NO_ADDRESSES: [&str; 6] =
+    ["|/bin/sh", "/etc/passwd", ":include:/etc/passwd", "ann,|/bin/sh", "-oQ/tmp", "a@b\nBcc:c"];
+
+#[test]
+fn only_plain_addresses_are_recipients() {
+    let sandbox = Mailbox::new().sandbox();
+    let id = sandbox.submit(&["-h", "-M", "ann@far"], "true\n");
+    for recipients in NO_ADDRESSES {
+        let given = format!("-M{recipients}");
+        for (program, operand) in [("qsub", "--"), ("qalter", &id)] {
+            let done = sandbox.run(program, &[&given, operand, "/bin/true"]);
+            let said = done.err.lines().next().unwrap_or_default();
+            assert_eq!(said, format!("{program}: illegal -M value"), "{recipients:?}");
+        }
+    }
+    assert_eq!(sandbox.job(&id)["Mail_Users"], "ann@far");
+}
+
+#[test]
+fn a_recipient_of_an_earlier_version_reaches_the_mailer_only_as_a_plain_address() {
+    let mailbox = Mailbox::new();
+    let sandbox = mailbox.sandbox();
+    let id = sandbox.submit(&["-h", "-m", "e", "-M", "ann,program,file"], "true\n");
+    sandbox.run("schedd", &["--stop"]).ok();
+    let spool = rusqlite::Connection::open(sandbox.home().join("spool/spool.db")).unwrap();
+    let old = "UPDATE job SET spec = replace(spec, 'ann,program,file', '|/bin/sh,/etc/passwd,ann')";
+    assert_eq!(spool.execute(old, []).unwrap(), 1);
+    drop(spool);
+    sandbox.run("qrls", &[&id]).ok();
+    sandbox.ended(&id);
+    let letters = mailbox.letters(&sandbox, 1);
+    assert!(letters[0].starts_with("args: -f adm ann\n"), "{letters:?}");
+}
+
 #[test]
 fn who_waited_in_vain_is_told_why_and_at_the_address_of_the_last_word() {
     let mailbox = Mailbox::new();

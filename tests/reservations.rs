@@ -103,6 +103,7 @@ fn what_is_wrong_is_told_as_pbs_tells_it() {
         (&["-R", &from], 238, "pbs_rsub: Bad time specification(s)"),
         (&["-D", "60", "-l", "ncpus=1", "-I", "5"], 238, "pbs_rsub: Bad time specification(s)"),
         (&["-R", &from, "-D", "60", "-l", "foo=1"], 187, "pbs_rsub: Unknown resource Resource_List.foo"),
+        (&["-R", &from, "-D", "60", "-M", "|/bin/sh"], 166, "pbs_rsub: Illegal attribute or resource value Mail_Users"),
         (&["-R", &from, "-D", "x"], 166, "pbs_rsub: Illegal attribute or resource value Resource_List.walltime"),
         (
             &["-R", &from, "-D", "60", "-r", "FREQ=DAILY;COUNT=2"],

@@ -6,7 +6,7 @@ complete -c qsub -s j -d 'Join output and errors: oe into the output file, eo in
 complete -c qsub -s k -d 'Output to write in the home folder on the node, from the start: n, or letters of o e; with d (-k oed) straight to its place' -r
 complete -c qsub -s l -d 'Resources: select=N:ncpus=4:mem=8gb, place=scatter, walltime=HH:MM:SS (or seconds), ...; sizes take b, kb, mb, gb, tb, pb' -r
 complete -c qsub -s m -d 'Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array' -r
-complete -c qsub -s M -d 'Whom to mail: user[@host],...; the owner if not given' -r
+complete -c qsub -s M -d 'Recipients of mail: plain addresses, user[@host],... (default: the owner)' -r
 complete -c qsub -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qsub -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
 complete -c qsub -s p -d 'Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best. How good owners may make it is for the site to say' -r

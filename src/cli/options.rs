@@ -48,7 +48,7 @@ pub struct JobOptions {
     /// Mail on abort, begin, end: n, or letters of a b e; j too for each subjob of an array
     #[arg(short = 'm', value_name = "mail_options")]
     pub mail_points: Option<OsString>,
-    /// Whom to mail: user[@host],...; the owner if not given
+    /// Recipients of mail: plain addresses, user[@host],... (default: the owner)
     #[arg(short = 'M', value_name = "user_list")]
     pub mail_users: Option<OsString>,
     /// Name of the job: up to 230 letters, digits and - _ + .

@@ -85,9 +85,32 @@ fn host_of(entry: &str) -> Option<&str> {
     (word(user) && (!entry.contains('@') || word(host))).then_some(host)
 }
 
-/// `user[@host]` joined by commas, for mail: hosts may repeat.
-pub fn mail_users(text: &str) -> bool {
+/// `group[@host]` joined by commas: hosts may repeat.
+pub fn group_list(text: &str) -> bool {
     text.split(',').all(|entry| host_of(entry).is_some())
+}
+
+/// Mail addresses joined by commas.
+pub fn mail_users(text: &str) -> bool {
+    text.split(',').all(mail_address)
+}
+
+/// A plain mail address, `user[@host]`.
+///
+/// Mailers deliver a recipient such as `|program`, `/file` or `:include:/file` to a program or a
+/// file, and read one that begins with a dash as an option. A plain address has none of the
+/// characters that this takes, nor those that a shell or a message header gives a meaning.
+pub fn mail_address(text: &str) -> bool {
+    match text.split_once('@') {
+        Some((user, host)) => is_mail_word(user, "._+-=") && is_mail_word(host, ".-"),
+        None => is_mail_word(text, "._+-="),
+    }
+}
+
+/// Letters, digits and these other characters, of which only `_` begins a word.
+fn is_mail_word(text: &str, others: &str) -> bool {
+    let is_legal = |c: char| c.is_alphanumeric() || others.contains(c);
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_') && text.chars().all(is_legal)
 }
 
 /// `path[@host]` joined by commas: absolute paths, at most one without a host.
@@ -231,7 +254,7 @@ mod tests {
             (&keep_files, &["oe", "eo", "n", "od", "oed"], &["x", "no", "d", ""]),
             (&remove_files, &["o", "oe", "eo", "oo"], &["x", ""]),
             (&mail_points, &["n", "abe", "aj"], &["x", "abn", ""]),
-            (&mail_users, &["a@b,c", "a,b"], &["", "a b", "a@", ",a"]),
+            (&group_list, &["a@b,c", "a,b", "a\\b"], &["", "a b", "a@", ",a"]),
             (&user_list, &["bob", "alice@head"], &["", "alice,bob", "a@h,b@h"]),
             (&shell_list, &["/bin/sh", "/bin/sh@head,/bin/bash"], &["sh", "", "/bin/sh,/bin/bash"]),
             (&checkpoint, &["n", "s", "c", "w", "c=5", "w=5", "c=0"], &["u", "x", "c=abc", "", "wd"]),
@@ -253,5 +276,41 @@ mod tests {
         }
         assert_eq!(job_name(&"a".repeat(231)), Err(NameFault::TooLong));
         assert_eq!(job_name(&"a".repeat(230)), Ok(()));
+    }
+    #[test]
+    fn a_mail_address_is_plain() {
+        for text in ["a@b,c", "a,b", "ann.b+c-d_e@mail.far-away.org", "_svc", "jörg@bücher.example"] {
+            assert!(mail_users(text), "{text:?}");
+        }
+        for text in [
+            "",
+            "a b",
+            "a@",
+            ",a",
+            "|/bin/sh",
+            "/etc/passwd",
+            ":include:/etc/passwd",
+            "a,|sh",
+            "-oQ/tmp",
+            "a@b@c",
+            "a@-b",
+            "a!b",
+            "a%b@c",
+            "a;b",
+            "$HOME",
+            "`id`",
+            "a&b",
+            "a<b>",
+            "\"|sh\"",
+            "\\|sh",
+            "a\nb",
+            "(a)b",
+            ".a",
+            "a/b@c",
+            "*",
+            "a'b",
+        ] {
+            assert!(!mail_users(text), "{text:?}");
+        }
     }
 }

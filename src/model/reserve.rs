@@ -1,5 +1,6 @@
 //! What `pbs_rsub` and `pbs_ralter` ask for, and what that comes to: times, occurrences, terms.
 
+use super::check;
 use super::job::JobId;
 use super::recurrence::{Rule, Zone};
 use super::refusal::Refusal;
@@ -71,10 +72,13 @@ impl Reserving {
             return Err(Refusal::bad_times());
         }
         let is_name = |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(char::is_control);
-        match self.name.as_deref().is_none_or(is_name) {
-            true => Ok(()),
-            false => Err(Refusal::illegal_value("Reserve_Name")),
+        if !self.name.as_deref().is_none_or(is_name) {
+            return Err(Refusal::illegal_value("Reserve_Name"));
         }
+        if !self.other.get("Mail_Users").is_none_or(|users| check::mail_users(users)) {
+            return Err(Refusal::illegal_value("Mail_Users"));
+        }
+        Ok(())
     }
 
     /// When it begins and ends, by two of beginning, end and length; of three they must agree.

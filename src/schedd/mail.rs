@@ -2,6 +2,7 @@
 
 use super::setup::Setup;
 use crate::model::array::{Elements, Indices};
+use crate::model::check;
 use crate::model::event::Event;
 use crate::model::job::{How, Job, Want};
 use crate::model::state::State;
@@ -108,15 +109,15 @@ fn exceeded(resource: &str) -> String {
     format!("Job exceeded resource {resource}\nSee job standard error file")
 }
 
-/// Those of `-M`, else the owner where the job was submitted.
+/// The addresses of `-M`, or the owner at the submission host.
+///
+/// Jobs of an earlier version may have recipients that are no plain addresses: these get nothing.
 fn recipients(setup: &Setup, job: &Job) -> Vec<String> {
     let here = format!("@{}", setup.host);
     let owner = || format!("{}@{}", job.owner.user, job.spec.submit_host);
     let list = job.spec.other.get("Mail_Users").cloned().unwrap_or_else(owner);
     let names = list.split(',').map(|name| name.strip_suffix(&here).unwrap_or(name));
-    // To a mailer one that begins with a dash is an option; a line end would begin a header.
-    let is_plain = |name: &&str| !name.contains(|c: char| c.is_whitespace() || c.is_control());
-    names.filter(|name| !name.is_empty() && !name.starts_with('-')).filter(is_plain).map(str::to_string).collect()
+    names.filter(|name| check::mail_address(name)).map(str::to_string).collect()
 }
 
 fn body(setup: &Setup, job: &Job, what: &str) -> String {

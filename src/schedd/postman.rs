@@ -114,7 +114,10 @@ impl Office {
         rounds.due(Span(i64::MAX)).iter().for_each(|letter| self.send(letter));
     }
 
-    /// As PBS does: `mailer -f from to ...`, headers and text on standard input.
+    /// Runs `mailer -f from to ...` as PBS does, with headers and text on standard input.
+    ///
+    /// No `--` precedes the recipients: a mailer that a site wrote for PBS takes it for one of them.
+    /// No recipient begins with a dash (`check::mail_address`).
     fn send(&self, letter: &Letter) {
         let arguments: Vec<String> =
             ["-f", &self.from].map(str::to_string).into_iter().chain(letter.to.iter().cloned()).collect();

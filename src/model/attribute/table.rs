@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Attribute] = &[
     row("Error_Path", Who::Owner, true, Effect::Bytes(error)),
     row("Output_Path", Who::Owner, true, Effect::Bytes(output)),
     row("Execution_Time", Who::Owner, true, Effect::Spec(begin)),
-    row("group_list", Who::Owner, false, Effect::Kept(check::mail_users)),
+    row("group_list", Who::Owner, false, Effect::Kept(check::group_list)),
     row("User_List", Who::Owner, false, Effect::Draft(users)),
     row("Hold_Types", Who::Owner, true, Effect::Draft(holds)),
     row("interactive", Who::Submitter, false, Effect::Spec(interactive)),
