@@ -3,6 +3,7 @@
 use crate::support::sandbox::{Sandbox, kill};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs;
 
 const CONFIG: &str = "[server]\nname = \"head\"\nrefuse_impossible = false\n[launch]\ngrace = \"1s\"\n";
 
@@ -137,4 +138,48 @@ fn the_history_lasts_as_long_as_an_administrator_says_while_it_runs() {
     sandbox.until("schedd's end", || sandbox.pid_of("schedd").is_none().then_some(()));
     sandbox.run("schedd", &[]).ok();
     assert_eq!(sandbox.ended(&kept)["Exit_status"], 0, "a restart forgets neither the job nor how long it is kept");
+}
+
+/// Orders that noded has handed to the shepherds of this sandbox.
+fn orders(sandbox: &Sandbox) -> String {
+    let attempts = fs::read_dir(sandbox.home().join("node/attempts")).unwrap();
+    let files = attempts.map(|attempt| attempt.unwrap().path().join("orders"));
+    files.filter_map(|file| fs::read_to_string(file).ok()).collect()
+}
+
+/// A subjob whose script has ended with status 3 when this command reaches its shepherd, which learns
+/// of both at once.
+#[track_caller]
+fn ended_before(program: &str) -> Value {
+    let sandbox = Sandbox::configured(CONFIG);
+    let script = "echo $$ > pid; until [ -e go ]; do sleep 0.05; done; exit 3\n";
+    let array = sandbox.submit(&["-J", "1-2", "-r", "y", "-h"], script);
+    let [one, other] = [1, 2].map(|index| array.replace("[]", &format!("[{index}]")));
+    sandbox.run("qdel", &[&other]).ok();
+    sandbox.run("qrls", &[&array]).ok();
+    let script: i32 = sandbox.until("the script", || fs::read_to_string(sandbox.file("pid")).ok()?.trim().parse().ok());
+    sandbox.running(&one);
+    let shepherd = sandbox.pid_of("lanai-shepherd").unwrap();
+    kill(shepherd, 19);
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.until("the end of the script", || {
+        let stat = fs::read_to_string(format!("/proc/{script}/stat")).unwrap();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')).then_some(())
+    });
+    sandbox.run(program, &[&one]).ok();
+    sandbox.until("the order", || orders(&sandbox).contains("cancel").then_some(()));
+    kill(shepherd, 18);
+    sandbox.ended(&one)
+}
+
+#[test]
+fn a_job_that_ended_before_its_deletion_keeps_its_exit_status() {
+    let job = ended_before("qdel");
+    assert_eq!((job["Exit_status"].as_i64(), job["substate"].as_i64()), (Some(3), Some(93)), "{job}");
+}
+
+#[test]
+fn a_job_that_ended_before_it_was_to_run_again_does_not_run_again() {
+    let job = ended_before("qrerun");
+    assert_eq!((job["Exit_status"].as_i64(), job["run_count"].as_i64()), (Some(3), Some(1)), "{job}");
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 fn over(job: JobId, attempt: u32, how: How) -> Report {
-    let outcome = Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None };
+    let outcome =
+        Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false };
     Report::Attempt(job, attempt, 0, Standing::Ended(outcome))
 }
 

@@ -244,8 +244,9 @@ fn a_hook_after_the_job_runs_to_its_end_though_the_job_is_deleted_meanwhile() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(!site.path("tidy").exists());
     site.remove("wait");
-    sandbox.ended(&id);
+    let job = sandbox.ended(&id);
     assert!(site.path("tidy").exists());
+    assert_eq!((job["Exit_status"].as_i64(), job["substate"].as_i64()), (Some(0), Some(92)), "{job}");
 }
 
 /// Nothing of it runs yet that would write it.

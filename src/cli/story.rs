@@ -420,6 +420,7 @@ mod tests {
             used: Usage { cput: Span(2000), ..Usage::default() },
             notes: Vec::new(),
             unfit: None,
+            on_its_own: false,
         };
         let lines = told(&record, vec![Event::Ended { attempt: 1, outcome }]);
         assert_eq!(lines[0], "M Ended by itself with exit code 3 (attempt 1)");

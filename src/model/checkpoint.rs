@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn ended(how: How, sent: Option<i32>) -> Event {
-        let outcome = Outcome { how, sent, used: Default::default(), notes: vec![], unfit: None };
+        let outcome = Outcome { how, sent, used: Default::default(), notes: vec![], unfit: None, on_its_own: false };
         Event::Ended { attempt: 1, outcome }
     }
 

@@ -558,6 +558,9 @@ pub struct Outcome {
     /// Why its node should get no more jobs: a hook of the site has failed there.
     #[serde(default)]
     pub unfit: Option<String>,
+    /// Its script ended before its shepherd received an order to end it, and within its limits.
+    #[serde(default)]
+    pub on_its_own: bool,
 }
 
 /// What happened to an attempt.

@@ -434,8 +434,14 @@ mod tests {
 
     #[test]
     fn a_suspended_job_that_ends_or_is_lost_leaves_no_suspension_behind() {
-        let outcome =
-            Outcome { how: How::Exited(3), sent: None, used: Default::default(), notes: Vec::new(), unfit: None };
+        let outcome = Outcome {
+            how: How::Exited(3),
+            sent: None,
+            used: Default::default(),
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        };
         let ends = [
             (Event::Ended { attempt: 1, outcome }, State::Finished),
             (Event::Vanished { attempt: 1, why: "rebooted".into() }, State::Queued),

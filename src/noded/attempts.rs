@@ -320,7 +320,17 @@ impl Attempts {
             Found::Lost => {
                 adopt::clear_up(&self.site, &folder);
                 let used = folder.usage().unwrap_or_default();
-                self.end(name, Outcome { how: How::ShepherdLost, sent: None, used, notes: Vec::new(), unfit: None });
+                self.end(
+                    name,
+                    Outcome {
+                        how: How::ShepherdLost,
+                        sent: None,
+                        used,
+                        notes: Vec::new(),
+                        unfit: None,
+                        on_its_own: false,
+                    },
+                );
             }
             Found::Unknown(e) => warn!("attempt {name} will be looked at again: {e}"),
         }

@@ -478,6 +478,7 @@ mod tests {
             used: Usage::default(),
             notes: vec!["n".into()],
             unfit: None,
+            on_its_own: false,
         };
         built.write_outcome(&outcome).unwrap();
         assert_eq!(built.folder.outcome().unwrap(), Some(outcome));

@@ -28,7 +28,14 @@ impl Hollow {
     /// Ends one that was cancelled.
     pub fn cancel(&mut self, name: Name, now: Span) -> Option<Outcome> {
         let used = self.forget(name, now)?;
-        Some(Outcome { how: How::Signaled(SIGTERM), sent: Some(SIGTERM), used, notes: Vec::new(), unfit: None })
+        Some(Outcome {
+            how: How::Signaled(SIGTERM),
+            sent: Some(SIGTERM),
+            used,
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        })
     }
 
     /// One stands still, or goes on.
@@ -47,7 +54,8 @@ impl Hollow {
     /// Ends those whose time has come.
     pub fn end(&mut self, now: Span) -> Vec<(Name, Outcome)> {
         let due: Vec<Name> = self.ends.iter().take_while(|(end, _)| *end <= now).map(|&(_, name)| name).collect();
-        let outcome = |used| Outcome { how: How::Exited(0), sent: None, used, notes: Vec::new(), unfit: None };
+        let outcome =
+            |used| Outcome { how: How::Exited(0), sent: None, used, notes: Vec::new(), unfit: None, on_its_own: true };
         due.into_iter().filter_map(|name| Some((name, outcome(self.forget(name, now)?)))).collect()
     }
 

@@ -240,7 +240,7 @@ pub fn unable(launch: &Launch, fault: Fault) -> How {
 
 /// The outcome of a job that never ran.
 pub fn never(how: How) -> Outcome {
-    Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None }
+    Outcome { how, sent: None, used: Default::default(), notes: Vec::new(), unfit: None, on_its_own: false }
 }
 
 /// Everything around the job that is ready before it is forked.

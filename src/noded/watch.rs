@@ -74,6 +74,8 @@ pub struct Watch<'a> {
     /// The last signal sent on somebody's order, or the TERM of an ending.
     sent: Option<i32>,
     ending: Option<Ending>,
+    /// Its script ended before it was to be ended.
+    on_its_own: bool,
     fate: Fate,
     /// No process of it is left.
     alone: bool,
@@ -128,6 +130,7 @@ impl<'a> Watch<'a> {
             bound: environment::here(&launch.shares).flat_map(|share| share.cpus.iter().copied()).collect(),
             sent: None,
             ending: None,
+            on_its_own: false,
             fate: Fate::Done,
             alone: false,
             next_sample: Span(began.0.saturating_add(FIRST_SAMPLE.0)),
@@ -265,7 +268,10 @@ impl<'a> Watch<'a> {
             match process::reap(None) {
                 Reaped::Living => return self.alone = false,
                 Reaped::NoChild => return self.alone = true,
-                Reaped::Ended(pid, end) if pid == self.session => self.status = Some(end),
+                Reaped::Ended(pid, end) if pid == self.session => {
+                    self.status = Some(end);
+                    self.on_its_own = self.ending.is_none();
+                }
                 Reaped::Ended(..) => {}
             }
         }

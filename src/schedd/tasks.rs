@@ -320,7 +320,14 @@ pub fn lose(ledger: &mut Ledger, node: &str, orders: &mut Orders) {
 }
 
 fn lost() -> Outcome {
-    Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new(), unfit: None }
+    Outcome {
+        how: How::ShepherdLost,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    }
 }
 
 /// Jobs with tasks that are not over on a node that `here` tells.
@@ -370,8 +377,14 @@ mod tests {
     }
 
     fn ended(status: i32) -> Event {
-        let outcome =
-            Outcome { how: How::Exited(status), sent: None, used: Default::default(), notes: Vec::new(), unfit: None };
+        let outcome = Outcome {
+            how: How::Exited(status),
+            sent: None,
+            used: Default::default(),
+            notes: Vec::new(),
+            unfit: None,
+            on_its_own: false,
+        };
         Event::Ended { attempt: 1, outcome }
     }
 

@@ -107,8 +107,14 @@ fn a_run_counts_nothing_and_what_was_accrued_before_it_stays() {
     let mut job = submitted("select=1:ncpus=1", None, at(0, Accrual::Pbs));
     job.apply(&Event::Started { attempt: 1, shares: Vec::new(), score: None, extra: false }, at(100, Accrual::Pbs));
     assert_eq!((eligible(&job, 500), job.life.eligibility.accrues.number()), (100, 3));
-    let outcome =
-        Outcome { how: How::ShepherdLost, sent: None, used: Default::default(), notes: Vec::new(), unfit: None };
+    let outcome = Outcome {
+        how: How::ShepherdLost,
+        sent: None,
+        used: Default::default(),
+        notes: Vec::new(),
+        unfit: None,
+        on_its_own: false,
+    };
     job.apply(&Event::Ended { attempt: 1, outcome }, at(500, Accrual::Pbs));
     assert_eq!((eligible(&job, 700), job.life.eligibility.accrues), (300, Accrues::Eligible));
     job.apply(&Event::DeleteWanted { by: by(), force: false }, at(800, Accrual::Pbs));

@@ -64,8 +64,15 @@ impl Watch<'_> {
         self.status.is_some() && (self.alone || self.ending.as_ref().is_none_or(|ending| self.due(ending.kill_at)))
     }
 
-    /// Ends it on somebody's order; the last one says whether for good.
+    /// Ends the job on an order. Of several orders the last one decides whether the job runs again.
+    ///
+    /// An order that arrives after the end of the script changes nothing: the end and the order may be
+    /// pending together, so the script's status is collected first.
     pub(super) fn cancel(&mut self, cgroup: Option<&Cgroup>, cancel: Cancel) {
+        self.reap();
+        if self.on_its_own {
+            return;
+        }
         self.fate = Fate::of(cancel);
         self.end_by(cgroup, cancel.signal.unwrap_or(SIGTERM), cancel.grace, None);
     }
@@ -132,7 +139,8 @@ impl Watch<'_> {
             _ => self.sent,
         };
         let runs_again = self.fate.runs_again(&how);
-        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None };
+        let on_its_own = self.on_its_own && matches!(how, How::Exited(_) | How::Signaled(_));
+        let outcome = Outcome { how, sent, used, notes: self.notes, unfit: None, on_its_own };
         Watched { outcome, streams: self.streams, runs_again }
     }
 

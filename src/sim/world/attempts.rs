@@ -109,7 +109,7 @@ impl World {
         let Some(attempt) = self.open_attempt(id) else { return };
         let sent = matches!(how, How::Signaled(_)).then_some(nix::libc::SIGTERM);
         let used = Usage { walltime: self.ran(id), ..Usage::default() };
-        let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None };
+        let outcome = Outcome { how, sent, used, notes: Vec::new(), unfit: None, on_its_own: false };
         self.close(id);
         self.happen(id, Event::Ended { attempt, outcome });
     }

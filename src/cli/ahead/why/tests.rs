@@ -248,7 +248,8 @@ fn who_never_starts_is_not_told_how_many_start_before() {
 #[test]
 fn a_start_that_failed_is_told_at_the_launch() {
     let mut waits = found(queued(1, "a", ""), Some(explanation(vec![Reason::Deferred { until: Time(5) }])));
-    let outcome = |how| Outcome { how, sent: None, used: Usage::default(), notes: vec![], unfit: None };
+    let outcome =
+        |how| Outcome { how, sent: None, used: Usage::default(), notes: vec![], unfit: None, on_its_own: false };
     waits.events = vec![
         (Time(1), Event::StartTimedOut { attempt: 1, after: Span::seconds(60) }),
         (Time(2), Event::Ended { attempt: 2, outcome: outcome(How::NodeFault("no disk".into())) }),
