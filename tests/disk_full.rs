@@ -259,3 +259,76 @@ fn a_node_whose_disk_is_full_starts_nothing_by_half_and_loses_no_status() {
     assert_eq!(job["Exit_status"], 0, "{job}");
     assert_eq!(sandbox.read("mark"), "started\n");
 }
+
+/// A file system of 32 MiB in a file, which can become read-only while files on it are open.
+struct FragileDisk {
+    folder: PathBuf,
+    _image: tempfile::NamedTempFile,
+}
+
+impl FragileDisk {
+    /// Mounts one at `folder`; None, said on standard output, where that is not possible.
+    fn mount(folder: &Path) -> Option<FragileDisk> {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(32 << 20).unwrap();
+        let made = succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image.path()))
+            && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image.path()).arg(folder));
+        if !made {
+            println!("skipped: needs root, mkfs.ext4 and a loop device");
+            return None;
+        }
+        Some(FragileDisk { folder: folder.to_path_buf(), _image: image })
+    }
+
+    /// As after an I/O error in the file system's own records.
+    fn become_read_only(&self) {
+        assert!(succeeds(Command::new("mount").args(["-o", "remount,abort"]).arg(&self.folder)));
+    }
+}
+
+impl Drop for FragileDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.folder).output();
+    }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn a_read_only_spool_is_called_so() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = FragileDisk::mount(&sandbox.home()) else { return };
+    let _ending = Ending(&sandbox);
+    fs::write(sandbox.home().join("lanai.toml"), CONFIG).unwrap();
+    let held = sandbox.submit(&["-h"], "true");
+    disk.become_read_only();
+    let spool = sandbox.home().join("spool");
+    let cause = format!("the spool's file system is read-only: remount {} read-write", spool.display());
+    // Before schedd has looked at its disk, and after that.
+    for attempt in 0..2 {
+        for (program, arguments) in [("qsub", &["--", "true"][..]), ("qdel", &[&held])] {
+            let done = sandbox.run(program, arguments);
+            assert!(done.code != 0 && done.err.contains(&cause), "{attempt}: {done:?}");
+        }
+        std::thread::sleep(Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn a_lack_of_file_descriptors_is_not_taken_for_a_full_disk() {
+    let sandbox = Sandbox::new();
+    let held = sandbox.submit(&["-h"], "true");
+    let schedd = sandbox.pid_of("schedd").unwrap();
+    let limit = |soft: &str| {
+        let limit = format!("--nofile={soft}:");
+        assert!(succeeds(Command::new("prlimit").args(["--pid", &schedd.to_string(), &limit])));
+    };
+    limit("3");
+    sandbox.until("the word about it", || sandbox.log().contains("no file descriptor is left").then_some(()));
+    assert!(!sandbox.log().contains("no space left"), "{}", sandbox.log());
+    limit("1000");
+    sandbox.submit(&["-h"], "true");
+    assert_eq!(sandbox.state(&held), "H");
+}

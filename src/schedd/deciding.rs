@@ -70,7 +70,7 @@ impl Schedd {
             Err(error) => {
                 tracing::error!("the spool did not take a plan: {error}");
                 if matches!(error, SpoolError::Full) {
-                    self.reserve.used();
+                    self.reserve.used(SpoolError::Full);
                 }
                 self.ledger.want_cycle(Trigger::Timer(Moment::Disk));
                 self.timers.retry = Some(monotonic() + timers::RETRY);

@@ -56,24 +56,28 @@ pub enum Granted {
     Batch(Vec<Result<Granted, Refusal>>),
 }
 
-/// Applies a request. `room` is false when the disk is full: then nothing is accepted that could
+/// Applies a request. `lack` is there when the spool has no room: it refuses every request that could
 /// make the spool grow much, so that jobs can still be held, released and deleted.
 pub fn apply(
     ledger: &mut Ledger,
     spool: &Spool,
     caller: &Caller,
     request: &Request,
-    room: bool,
+    lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     if let Request::Batch(batch) = request {
-        return apply_batch(ledger, spool, caller, batch, room);
+        return apply_batch(ledger, spool, caller, batch, lack);
     }
     let mut desk = Desk { ledger, spool, caller };
+    if let Some(lack) = lack
+        && needs_room(request)
+    {
+        return match request {
+            Request::Submit(submission) => desk.submitted(submission)?.ok_or_else(|| lack.clone()),
+            _ => Err(lack.clone()),
+        };
+    }
     match request {
-        Request::Submit(submission) if !room => {
-            desk.submitted(submission)?.ok_or(Refusal::spool(crate::spool::SpoolError::Full))
-        }
-        Request::Alter(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Submit(submission) => desk.submit(submission),
         Request::Alter(id, settings) => desk.alter(*id, settings),
         Request::Hold(id, holds) => desk.hold(*id, *holds),
@@ -83,31 +87,22 @@ pub fn apply(
             None => desk.delete(*job, *force, *purge),
         },
         Request::Rerun { job, only, .. } => desk.rerun(*job, *only),
-        Request::RerunFailed(_) | Request::Retry { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::RerunFailed(id) => desk.rerun_failed(*id),
         Request::Retry { job, only } => desk.retry(*job, *only),
         Request::Signal { job, only, signal } => desk.signal(*job, *only, signal),
-        Request::ReleaseNodes(..) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::ReleaseNodes(id, keep) => desk.release_nodes(*id, keep),
         &Request::Terminate { manner, nodes } => desk.terminate(manner, nodes),
         Request::Move(id, destination) => desk.put(*id, destination),
         Request::Swap(one, other) => desk.swap(*one, *other),
         Request::Message { job, output, errors, text } => desk.message(*job, *output, *errors, text),
-        Request::Run { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Run { job, on, detached } => desk.run_now(*job, on, *detached),
-        Request::Shove(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Shove(id) => desk.shove(*id),
         Request::Wait(id) => desk.wait(*id),
         Request::MarkNode { node, offline, comment } => desk.mark_node(node, *offline, comment.as_deref()),
         Request::DeclareGone { node } => desk.declare_gone(node),
-        Request::Reserve(_) | Request::AlterReservation { .. } if !room => {
-            Err(Refusal::spool(crate::spool::SpoolError::Full))
-        }
         Request::Reserve(asked) => desk.reserve(asked),
         Request::AlterReservation { id, changes, force } => desk.alter_reservation(id, changes, *force),
-        Request::Amend(_) if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::Amend(command) => desk.amend(command),
-        Request::ImportHook { .. } if !room => Err(Refusal::spool(crate::spool::SpoolError::Full)),
         Request::ImportHook { name, content } => desk.import_hook(name, content),
         Request::DeleteReservation(id) => desk.delete_reservation(id),
         Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status | Request::Stop => {
@@ -124,13 +119,13 @@ fn apply_batch(
     spool: &Spool,
     caller: &Caller,
     batch: &Batch,
-    room: bool,
+    lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     if batch.jobs.len() > batch::LARGEST {
         return Err(Refusal::invalid_request());
     }
     ledger.defer_dependencies();
-    let granted = batch.jobs.iter().map(|target| apply_to(ledger, spool, caller, (&batch.act, target), room));
+    let granted = batch.jobs.iter().map(|target| apply_to(ledger, spool, caller, (&batch.act, target), lack));
     let granted = granted.collect();
     ledger.pass_on_deferred();
     Ok(Granted::Batch(granted))
@@ -142,16 +137,34 @@ fn apply_to(
     spool: &Spool,
     caller: &Caller,
     (act, target): (&Act, &Target),
-    room: bool,
+    lack: Option<&Refusal>,
 ) -> Result<Granted, Refusal> {
     let unknown = Refusal::unknown_job();
-    let granted = apply(ledger, spool, caller, &act.on(target.job, target.only), room);
+    let granted = apply(ledger, spool, caller, &act.on(target.job, target.only), lack);
     match target.array() {
         Some(array) if granted.as_ref().is_err_and(|refusal| *refusal == unknown) => {
-            apply(ledger, spool, caller, &act.on(array, None), room)
+            apply(ledger, spool, caller, &act.on(array, None), lack)
         }
         _ => granted,
     }
+}
+
+/// Whether a request can make the spool grow much.
+fn needs_room(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Submit(_)
+            | Request::Alter(..)
+            | Request::RerunFailed(_)
+            | Request::Retry { .. }
+            | Request::ReleaseNodes(..)
+            | Request::Run { .. }
+            | Request::Shove(_)
+            | Request::Reserve(_)
+            | Request::AlterReservation { .. }
+            | Request::Amend(_)
+            | Request::ImportHook { .. }
+    )
 }
 
 /// One request in hand: what it may change, where history is looked up, who asks.

@@ -3,6 +3,7 @@
 //!
 //! Nobody can take that room away meanwhile, as they could if a file were given up for it.
 
+use crate::spool::SpoolError;
 use crate::sys::filesystem;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,44 +14,66 @@ const BYTES: u64 = 4 << 20;
 /// The room beyond the log's end.
 pub struct Reserve {
     log: PathBuf,
-    whole: bool,
+    /// Why it is not there in full.
+    lack: Option<SpoolError>,
+    /// The last attempt to renew it found no file descriptor.
+    unknown: bool,
 }
 
 impl Reserve {
     /// The reserve of the spool whose log this is, set aside if there is room.
     pub fn of(log: PathBuf) -> Reserve {
-        let mut reserve = Reserve { log, whole: true };
+        let mut reserve = Reserve { log, lack: None, unknown: false };
         reserve.renew();
         reserve
     }
 
     /// Whether it is there in full. If not, only what keeps a promise may be written.
     pub fn is_whole(&self) -> bool {
-        self.whole
+        self.lack.is_none()
+    }
+
+    /// Why it is not there in full.
+    pub fn lack(&self) -> Option<&SpoolError> {
+        self.lack.as_ref()
     }
 
     /// Sets aside what has been used of it, if there is room.
     pub fn renew(&mut self) {
-        let whole = match filesystem::allot(&self.log, BYTES) {
-            Ok(()) => true,
+        let lack = match filesystem::allot(&self.log, BYTES) {
+            Ok(()) => None,
             // Not on every file system can a file own more than it holds.
-            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => has_room(&self.log),
-            Err(_) => false,
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::NotFound) => {
+                (!has_room(&self.log)).then_some(SpoolError::Full)
+            }
+            // This says nothing about the disk, and the spool's own files are open.
+            Err(error) if filesystem::lacks_descriptors(&error) => return self.note_unknown(),
+            Err(error) => Some(SpoolError::of_file(error, self.folder())),
         };
-        match (self.whole, whole) {
-            (true, false) => self.used(),
-            (false, true) => tracing::info!("the disk has room again"),
-            _ => {}
+        self.unknown = false;
+        match lack {
+            Some(why) => self.used(why),
+            None if self.lack.take().is_some() => tracing::info!("the spool has room again"),
+            None => {}
         }
-        self.whole = whole;
     }
 
-    /// The disk took nothing more: all of it is in use.
-    pub fn used(&mut self) {
-        if self.whole {
-            tracing::error!("the disk is full: new jobs are refused and none are started");
+    /// The disk takes no more, for this reason.
+    pub fn used(&mut self, why: SpoolError) {
+        if self.lack.is_none() {
+            tracing::error!("{why}; until then new jobs are refused and none are started");
         }
-        self.whole = false;
+        self.lack = Some(why);
+    }
+
+    fn note_unknown(&mut self) {
+        if !std::mem::replace(&mut self.unknown, true) {
+            tracing::error!("{}", SpoolError::Descriptors);
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.log.parent().unwrap_or(&self.log)
     }
 }
 
@@ -69,7 +92,7 @@ mod tests {
         std::fs::write(&log, "x").unwrap();
         let mut reserve = Reserve::of(log);
         assert!(reserve.is_whole());
-        reserve.used();
+        reserve.used(SpoolError::Full);
         assert!(!reserve.is_whole());
         reserve.renew();
         assert!(reserve.is_whole());

@@ -72,12 +72,13 @@ impl Schedd {
     /// Applies, commits, acknowledges; then cycles until nothing more can be decided.
     pub fn tick(&mut self, inputs: Vec<Input>) {
         self.ledger.begin(&timers::read_clocks());
-        let mut effects = self.apply(&inputs, self.reserve.is_whole());
+        let lack = self.reserve.lack().map(Refusal::spool);
+        let mut effects = self.apply(&inputs, lack.as_ref());
         let mut committed = self.commit();
         if matches!(committed, Err(SpoolError::Full)) && self.reserve.is_whole() {
             // Without what is new the rest may fit.
-            self.reserve.used();
-            effects = self.apply(&inputs, false);
+            self.reserve.used(SpoolError::Full);
+            effects = self.apply(&inputs, Some(&Refusal::spool(SpoolError::Full)));
             committed = self.commit();
         }
         match committed {
@@ -87,7 +88,8 @@ impl Schedd {
         self.decide();
     }
 
-    fn apply(&mut self, inputs: &[Input], room: bool) -> Effects {
+    /// `lack`: the refusal of requests that the spool has no room for.
+    fn apply(&mut self, inputs: &[Input], lack: Option<&Refusal>) -> Effects {
         let mut effects = Effects::default();
         for id in self.ledger.due() {
             self.ledger.happen(id, Event::Due);
@@ -95,7 +97,7 @@ impl Schedd {
         for input in inputs {
             match input {
                 Input::Request(token, caller, request) => {
-                    let granted = requests::apply(&mut self.ledger, &self.spool, caller, request, room);
+                    let granted = requests::apply(&mut self.ledger, &self.spool, caller, request, lack);
                     effects.answer(&self.ledger, *token, granted);
                 }
                 Input::Report(target, report) => {

@@ -100,6 +100,10 @@ pub enum Change {
 impl Spool {
     /// Writes all changes, or none, and waits until they are on disk.
     pub fn commit(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
+        self.write_all(changes).map_err(|error| error.explained(&self.folder))
+    }
+
+    fn write_all(&mut self, changes: &[Change]) -> Result<(), SpoolError> {
         fault::point("spool.begin")?;
         let transaction = self.connection.transaction()?;
         for change in changes {

@@ -32,8 +32,10 @@ mod tellings;
 
 mod trace;
 
+use crate::sys::filesystem;
 use crate::sys::home::Home;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,6 +45,12 @@ pub enum SpoolError {
     /// No room on its file system.
     #[error("no space left for the spool: free some on its file system")]
     Full,
+    /// Its file system takes no writes.
+    #[error("the spool's file system is read-only: remount {} read-write", .0.display())]
+    ReadOnly(PathBuf),
+    /// No file can be opened.
+    #[error("no file descriptor is left: raise the limit (ulimit -n, LimitNOFILE= of the service)")]
+    Descriptors,
     /// A SQLite database of somebody else.
     #[error("it is not a Lanai spool: move that file away, or set LANAI_HOME to another folder")]
     Foreign,
@@ -83,6 +91,32 @@ impl From<rusqlite::Error> for SpoolError {
     }
 }
 
+impl SpoolError {
+    /// The error of an operation on the spool in this folder.
+    pub fn of_file(error: io::Error, folder: &Path) -> SpoolError {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => SpoolError::Full,
+            ErrorKind::ReadOnlyFilesystem => SpoolError::ReadOnly(folder.to_path_buf()),
+            _ if filesystem::lacks_descriptors(&error) => SpoolError::Descriptors,
+            _ => SpoolError::Io(error),
+        }
+    }
+
+    /// This error, or its cause where SQLite does not say which: it has the same code for a
+    /// read-only file system, a missing file descriptor and a broken disk.
+    fn explained(self, folder: &Path) -> SpoolError {
+        let SpoolError::Sqlite(error) = &self else { return self };
+        let is_vague = matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        );
+        match filesystem::probe(folder) {
+            Err(cause) if is_vague => SpoolError::of_file(cause, folder),
+            _ => self,
+        }
+    }
+}
+
 /// The database's file.
 pub fn file(home: &Home) -> PathBuf {
     home.spool().join("spool.db")
@@ -97,6 +131,7 @@ pub fn log(home: &Home) -> PathBuf {
 #[derive(Debug)]
 pub struct Spool {
     connection: Connection,
+    folder: PathBuf,
 }
 
 impl Spool {
@@ -110,7 +145,8 @@ impl Spool {
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.set_prepared_statement_cache_capacity(64);
         migrations::run(&mut connection)?;
-        Ok(Spool { connection })
+        let folder = file.parent().unwrap_or(Path::new("/")).to_path_buf();
+        Ok(Spool { connection, folder })
     }
 }
 

@@ -116,6 +116,19 @@ pub fn allot(path: &Path, bytes: u64) -> io::Result<()> {
     Ok(fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, wanted)?)
 }
 
+/// Makes a file in this folder, writes to it and removes it again: the error that this gives.
+pub fn probe(folder: &Path) -> io::Result<()> {
+    let path = folder.join(format!(".probe.{}", std::process::id()));
+    let written = write_new(&path, &[0; 4096], 0o600);
+    let _ = fs::remove_file(&path);
+    written
+}
+
+/// Whether this process, or the machine, has no file descriptor left.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(nix::libc::EMFILE | nix::libc::ENFILE))
+}
+
 /// Bytes free under `path` for users other than root.
 pub fn free(path: &Path) -> io::Result<u64> {
     let found = statfs(path)?;
