@@ -1,7 +1,9 @@
 //! Jobs that a command of the site checkpoints, with real processes: they go on where they were, and where the
 //! command fails another way is taken.
 
-use crate::support::sandbox::{Sandbox, kill};
+use crate::shared::shared;
+use crate::support::people::{Person, two_people};
+use crate::support::sandbox::{Sandbox, finish, kill};
 use lanai::sys::procfs;
 use nix::libc::SIGHUP;
 use std::fs::{self, Permissions};
@@ -342,6 +344,33 @@ fn a_folder_that_cannot_be_made_is_told_of_and_the_job_goes_on() {
     sandbox.until("the failure", || told().contains(&failed).then_some(()));
     fs::write(sandbox.file("go"), "").unwrap();
     assert_eq!((sandbox.ended(&id)["run_count"].as_u64(), command.asked().len()), (Some(1), 0));
+}
+
+/// A checkpoint holds all that the job knew. Users often have the same primary group.
+#[test]
+fn only_its_owner_reads_a_checkpoint() {
+    let Some([ann, bob]) = two_people("saved") else { return };
+    let command = Site::new("umask 022; echo secret >$3/state");
+    let config = format!("[launch]\ncheckpoint = \"{}\"\n", command.path("checkpoint").display());
+    let sandbox = shared(&config);
+    let id = ann.submit(&sandbox, &[], "cat $LANAI_CHECKPOINT/state 2>/dev/null && exit 3; sleep 60");
+    sandbox.running(&id);
+    sandbox.run("qhold", &[&id]).ok();
+    sandbox.until("the checkpoint", || (sandbox.job(&id)["job_state"] == "H").then_some(()));
+    let folder = sandbox.home().join(format!("node/checkpoints/{id}.CK"));
+    let groups = [format!("--regid={}", ann.gid), "--clear-groups".into()];
+    let read = |person: &Person| {
+        let mut read = Command::new("setpriv");
+        read.arg(format!("--reuid={}", person.uid)).args(&groups).args(["cat", "--"]).arg(folder.join("state"));
+        finish(read.output().unwrap())
+    };
+    let denied = read(&bob);
+    assert!(denied.code != 0 && denied.err.contains("Permission denied"), "{denied:?}");
+    assert_eq!(read(&ann).ok(), "secret\n");
+    let written = ann.shell(&sandbox, &format!("touch {}", folder.join("new").display()));
+    assert!(written.code != 0, "{written:?}");
+    sandbox.run("qrls", &[&id]).ok();
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3, "the next attempt reads it");
 }
 
 /// Neither what is made for a checkpoint nor what is removed after it keeps others waiting, or the job itself.

@@ -175,20 +175,20 @@ impl Checkpoints {
         self.said.push(failed(name, why));
     }
 
-    /// Begins to make a folder that the owner of the job may read. It is ours: what the command writes there goes
-    /// nowhere else, whatever links the owner would like to have there.
+    /// Begins to make a folder that only the owner of the job may read. It is ours: the owner cannot put
+    /// links there that the command would follow.
     fn prepare(&self, folder: &Path, order: &Checkpoint, poller: &mut Poller) -> io::Result<(Stage, Vec<Source>)> {
-        let readers = self.readers(&order.owner);
+        let reader = self.reader(&order.owner);
         let named = |error| io::Error::other(format!("{}: {error}", folder.display()));
-        let chore = Chore::begin(|| filesystem::make_own(folder, readers).map_err(named))?;
+        let chore = Chore::begin(|| filesystem::make_own(folder, reader).map_err(named))?;
         let sources = poller.add_all([chore.watched()].into_iter(), Source::Checkpoint);
         let sources = sources.inspect_err(|_| chore.kill())?;
         Ok((Stage::Folder(chore), sources))
     }
 
-    /// The group that may read what is written down of a job; None where it is ours.
-    fn readers(&self, owner: &Owner) -> Option<u32> {
-        Some(owner.gid).filter(|_| owner.uid != self.uid)
+    /// The user who may read the checkpoint of a job besides us; None where the job is ours.
+    fn reader(&self, owner: &Owner) -> Option<u32> {
+        Some(owner.uid).filter(|&uid| uid != self.uid)
     }
 }
 
@@ -296,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn the_owners_group_reads_what_is_written_down_unless_it_is_our_own_job() {
+    fn the_owner_reads_a_checkpoint_besides_us() {
         let owner = order(1, 1).owner;
-        let readers = |uid| Checkpoints::new("/no/such/folder".into(), uid).readers(&owner);
-        assert_eq!((readers(0), readers(1000)), (Some(100), None));
+        let reader = |uid| Checkpoints::new("/no/such/folder".into(), uid).reader(&owner);
+        assert_eq!((reader(0), reader(1000)), (Some(1000), None));
     }
 }

@@ -1,9 +1,11 @@
 //! Files: private folders, atomic replacement, what kind of file system lies beneath.
 
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::libc;
 use nix::sys::statfs::statfs;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -20,21 +22,56 @@ pub fn make_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder of this process's user that a group may read and nobody but us may write to, below others that
-/// everybody may pass through; None: that nobody else may enter. One of somebody else's that is there is not used.
-pub fn make_own(folder: &Path, readers: Option<u32>) -> io::Result<()> {
+/// Makes a folder of this process's user, which another user may read but not write to, below folders
+/// that everybody may pass through. An existing folder of this process's user is kept with its
+/// contents. Errors: the folder belongs to another user; its file system has no access control lists.
+pub fn make_own(folder: &Path, reader: Option<u32>) -> io::Result<()> {
     folder.parent().map_or(Ok(()), make_passable)?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         other => other?,
     }
-    let found = fs::symlink_metadata(folder)?;
-    if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
-        return Err(io::Error::other("it is no folder, or somebody else's"));
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let own = File::options().read(true).custom_flags(flags).open(folder)?;
+    if own.metadata()?.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
     }
-    let Some(group) = readers else { return Ok(()) };
-    std::os::unix::fs::lchown(folder, None, Some(group))?;
-    fs::set_permissions(folder, Permissions::from_mode(0o750))
+    own.set_permissions(Permissions::from_mode(0o700))?;
+    reader.map_or(Ok(()), |uid| let_read(&own, uid))
+}
+
+/// Lets one user read a folder, by an access control list: a group would let all its members read it.
+fn let_read(folder: &File, uid: u32) -> io::Result<()> {
+    let list = access_list(uid);
+    let name = c"system.posix_acl_access";
+    let (descriptor, value, length) = (folder.as_raw_fd(), list.as_ptr().cast(), list.len());
+    // SAFETY: the descriptor is open; the kernel reads `length` bytes at `value` and the name.
+    if unsafe { libc::fsetxattr(descriptor, name.as_ptr(), value, length, 0) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            Err(io::Error::other("its file system has no POSIX access control lists, so its owner could not read it"))
+        }
+        e => Err(e),
+    }
+}
+
+/// The owner may do everything, this user may read and enter, others nothing; in the format of
+/// `linux/posix_acl_xattr.h`: tag, permissions and number of each entry, by tag.
+fn access_list(uid: u32) -> Vec<u8> {
+    const VERSION: u32 = 2;
+    const NO_ID: u32 = u32::MAX;
+    let (owner, user, group, mask, other) = (0x01, 0x02, 0x04, 0x10, 0x20);
+    let entries: [(u16, u16, u32); 5] =
+        [(owner, 7, NO_ID), (user, 5, uid), (group, 0, NO_ID), (mask, 5, NO_ID), (other, 0, NO_ID)];
+    let mut list = VERSION.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
 }
 
 /// Whether this is a folder, and no link to one, that nobody but this process's user owns or may write to.
