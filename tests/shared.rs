@@ -249,6 +249,74 @@ fn output_goes_nowhere_its_owner_could_not_write() {
     assert_eq!(sandbox.read("roots"), "kept");
 }
 
+/// Whether the kernel keeps users from following links of others in folders like /tmp, as
+/// distributions have it; what the machine had before is put back.
+struct ProtectedSymlinks {
+    before: String,
+}
+
+impl ProtectedSymlinks {
+    const KEY: &str = "/proc/sys/fs/protected_symlinks";
+
+    fn set() -> Option<ProtectedSymlinks> {
+        let before = fs::read_to_string(Self::KEY).ok()?;
+        fs::write(Self::KEY, "1").ok()?;
+        Some(ProtectedSymlinks { before })
+    }
+}
+
+impl Drop for ProtectedSymlinks {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::KEY, &self.before);
+    }
+}
+
+#[test]
+fn output_follows_no_link_that_the_kernel_does_not_follow_for_its_owner() {
+    let Some([ann, bob]) = two_people("link") else { return };
+    let Some(_protected) = ProtectedSymlinks::set() else {
+        println!("link: skipped: fs.protected_symlinks cannot be set");
+        return;
+    };
+    let sandbox = shared("");
+    let sticky = sandbox.file("sticky");
+    fs::create_dir(&sticky).unwrap();
+    fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).unwrap();
+    ann.shell(&sandbox, "echo kept >precious").ok();
+    // The second link has the name that the output of job 3 gets.
+    let links = [("trap", "precious"), ("named.o3", "precious"), ("new", "created")];
+    for (link, target) in links {
+        let line = format!("ln -s {} {}", ann.file(target).display(), sticky.join(link).display());
+        bob.shell(&sandbox, &line).ok();
+    }
+    let denied = ann.shell(&sandbox, &format!("cat {}", sticky.join("trap").display()));
+    assert!(denied.code != 0 && denied.err.contains("Permission denied"), "{denied:?}");
+    for link in ["trap", "new"] {
+        let id = ann.submit(&sandbox, &["-j", "oe", "-o", sticky.join(link).to_str().unwrap()], "echo output");
+        let job = sandbox.ended(&id);
+        let comment = job["comment"].as_str().unwrap_or_default();
+        assert!(comment.contains("Permission denied"), "{link}: {job:#}");
+        assert_eq!(ann.read(&format!("job.sh.o{}", id.split('.').next().unwrap())), "output\n");
+    }
+    let mut submit = ann.command(&sandbox, "qsub");
+    submit.current_dir(&sticky).args(["-N", "named", "-j", "oe", "--", "/bin/echo", "output"]);
+    let id = finish(submit.output().unwrap()).line();
+    assert!(id.starts_with("3."), "{id}");
+    sandbox.ended(&id);
+    assert_eq!((ann.read("precious"), ann.file("created").exists()), ("kept\n".to_string(), false));
+    assert_eq!(ann.read("named.o3"), "output\n");
+
+    // Links of the owner are followed, wherever they are.
+    for (link, target) in [("own", "precious"), ("own-new", "created")] {
+        let link = sticky.join(link);
+        ann.shell(&sandbox, &format!("ln -s $HOME/{target} {}", link.display())).ok();
+        let id = ann.submit(&sandbox, &["-j", "oe", "-o", link.to_str().unwrap()], "echo output");
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+        assert_eq!(ann.read(target), "output\n");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+}
+
 #[test]
 fn a_working_folder_its_owner_cannot_enter_is_said_so() {
     let Some([ann, bob]) = two_people("dir") else { return };

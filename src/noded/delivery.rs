@@ -21,12 +21,10 @@ use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
-
-/// How many links one after another are followed to a place, as the kernel does.
-const MOST_LINKS: usize = 40;
 
 /// A stream, opened.
 #[derive(Debug)]
@@ -111,9 +109,8 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
 fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     let place = end_of_links(path)?;
     let part = beside(&place, launch)?;
-    if let Some(stream) = begun.iter().find(|stream| stream.place() == place) {
-        let file = left_beside(&part).filter(|file| file.metadata().is_ok_and(|found| stream.is(&found)))?;
-        return Some(Opened { file, stream: Some(stream.clone()) });
+    if let Some(opened) = begun_at(&part, begun) {
+        return Some(opened);
     }
     let old = match fs::symlink_metadata(&place) {
         Ok(found) if is_replaceable(&found, &place) => Some(found),
@@ -131,6 +128,17 @@ fn begin(path: &Path, launch: &Launch, begun: &[Stream]) -> Option<Opened> {
     }
     let stream = Stream::new(&place, &file).ok()?;
     Some(Opened { file, stream: Some(stream) })
+}
+
+/// The file beside a place, if it belongs to a stream that this process has open already.
+fn begun_at(part: &Path, begun: &[Stream]) -> Option<Opened> {
+    if begun.is_empty() {
+        return None;
+    }
+    let file = left_beside(part)?;
+    let found = file.metadata().ok()?;
+    let stream = begun.iter().find(|stream| stream.is(&found))?;
+    Some(Opened { file, stream: Some(stream.clone()) })
 }
 
 fn make(part: &Path) -> Result<File, Errno> {
@@ -178,17 +186,38 @@ fn appending(options: &mut OpenOptions, flags: i32, path: &Path) -> Result<File,
     Ok(file)
 }
 
-/// Where a path leads in the end, through links to a file that need not be there: a link is not
-/// replaced, and nothing can be moved from beside it to another file system.
+/// The file that a path leads to, which need not exist: a link is not replaced, and nothing can be
+/// renamed from beside it to another file system. The kernel follows the links, since it may refuse
+/// to: in /tmp, `fs.protected_symlinks` keeps users from following links of others. None if it does.
 fn end_of_links(path: &Path) -> Option<PathBuf> {
-    let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
-        match fs::read_link(&path) {
-            Ok(target) => path = path.parent()?.join(target),
-            Err(_) => return Some(path),
-        }
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        return Some(path.to_path_buf());
     }
-    None
+    match File::options().read(true).custom_flags(libc::O_PATH).open(path) {
+        Ok(file) => real_path(&file),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => end_of_dangling(path),
+        Err(_) => None,
+    }
+}
+
+/// The file that a link would create. Only creating it shows whether the kernel follows the link; it
+/// is removed at once, because it must not stand at its place before it is complete.
+fn end_of_dangling(path: &Path) -> Option<PathBuf> {
+    let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
+    let file = File::options().write(true).create(true).custom_flags(flags).open(path).ok()?;
+    let place = real_path(&file)?;
+    let found = file.metadata().ok()?;
+    if found.is_file() && found.len() == 0 {
+        fs::remove_file(&place).ok()?;
+    }
+    Some(place)
+}
+
+/// The path by which the kernel found an open file, unless another file has that path by now.
+fn real_path(file: &File) -> Option<PathBuf> {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let (found, there) = (file.metadata().ok()?, fs::symlink_metadata(&path).ok()?);
+    ((found.dev(), found.ino()) == (there.dev(), there.ino())).then_some(path)
 }
 
 /// `job.o12.part` for a job's own file; for one that other jobs may write too, with its number,
