@@ -25,6 +25,7 @@ mod event_properties;
 mod expand;
 mod fair_share;
 mod faults;
+mod first_commands;
 mod first_light;
 mod forecast;
 mod generated;

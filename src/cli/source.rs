@@ -32,11 +32,11 @@ const A_WHILE: Duration = Duration::from_millis(500);
 /// A place to ask.
 pub enum Source {
     /// The caller's own spool, with or without schedd running.
-    Spool(Box<Reader>),
+    Spool(Box<Reader>, Home),
     /// schedd.
     Schedd(Box<Client>),
-    /// A personal installation in which nothing has been submitted yet, and the name that its server will have.
-    Nothing(String),
+    /// A personal installation without a spool: it has no jobs.
+    Nothing(Home),
 }
 
 /// All parts of an answer, put together.
@@ -99,7 +99,7 @@ impl Source {
         if is_own(home) && filesystem::network(&home.spool())?.is_none() {
             let file = spool::file(home);
             match Reader::open(&file) {
-                Ok(Some(reader)) => return Ok(Source::Spool(Box::new(reader))),
+                Ok(Some(reader)) => return Ok(Source::Spool(Box::new(reader), home.clone())),
                 Ok(None) => {}
                 Err(error) => {
                     // On a full disk a reader may find no room for what it shares with the writer.
@@ -111,7 +111,7 @@ impl Source {
             }
         }
         if !home.system && !home.spool().exists() {
-            return Ok(Source::Nothing(name_to_be(home)));
+            return Ok(Source::Nothing(home.clone()));
         }
         Ok(Source::Schedd(Box::new(Client::connect(home)?)))
     }
@@ -179,15 +179,28 @@ impl Source {
         }
     }
 
+    /// Asks schedd where the spool cannot know the answer yet. A personal installation without a spool has no jobs,
+    /// but it has queues, and nodes as soon as schedd reaches its noded. Questions about jobs start nothing.
+    fn prefer_schedd(&mut self, question: &Question) -> anyhow::Result<()> {
+        let home = match self {
+            Source::Nothing(home) if !is_about_jobs(question) => home,
+            Source::Spool(reader, home) if !home.system && *question == Question::Nodes && !reader.has_nodes()? => home,
+            _ => return Ok(()),
+        };
+        *self = Source::Schedd(Box::new(Client::connect(home)?));
+        Ok(())
+    }
+
     fn ask_once(&mut self, question: &Question, each: &mut dyn FnMut(Answer) -> More) -> anyhow::Result<()> {
+        self.prefer_schedd(question)?;
         let mut enough = false;
         let answered = match self {
-            Source::Nothing(name) => {
-                each(Answer::Server(Box::new(ServerFacts { name: name.clone(), ..Answers::empty().server })));
+            Source::Nothing(home) => {
+                each(Answer::Server(Box::new(ServerFacts { name: name_to_be(home), ..Answers::empty().server })));
                 return Ok(());
             }
             Source::Schedd(client) => return Ok(client.ask(question, each)?),
-            Source::Spool(reader) => {
+            Source::Spool(reader, _) => {
                 let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
                 reader.answer(question, viewer, &mut |part| match each(part) {
                     More::Wanted => Ok(()),
@@ -212,6 +225,16 @@ fn name_to_be(home: &Home) -> String {
     let text = std::fs::read_to_string(&home.config).unwrap_or_default();
     let named = Config::parse(&text).ok().and_then(|config| config.server.name);
     named.unwrap_or_else(record::host)
+}
+
+/// Whether the answer is about jobs, or about the server's name alone.
+fn is_about_jobs(question: &Question) -> bool {
+    match question {
+        Question::JobsById(..) | Question::Jobs(..) | Question::Elements(..) | Question::Trace(_) => true,
+        Question::Accounts(..) | Question::Entries(..) | Question::Server => true,
+        Question::Queues | Question::Nodes | Question::Reservations | Question::Objects => false,
+        Question::Ahead(_) | Question::Cycles => false,
+    }
 }
 
 /// Whether the answer may be long, and can be asked for from anywhere in it.

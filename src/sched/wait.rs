@@ -35,12 +35,6 @@ impl State {
         self.wait(id).map_or(0, |wait| wait.bypassed)
     }
 
-    /// Whether a candidate is in another state as it is here: with the same requests, the same place and the same
-    /// waiting.
-    pub fn has_as_it_is(&self, id: JobId, other: &State) -> bool {
-        self.class_and_rank(id) == other.class_and_rank(id) && self.wait(id) == other.wait(id)
-    }
-
     /// Counts whom the starts of a plan pass (M18).
     ///
     /// That is those who had been promised a start before, and the first that is blocked if it was promised

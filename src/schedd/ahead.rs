@@ -64,11 +64,10 @@ impl Schedd {
     }
 
     fn study(&mut self, stream: UnixStream, caller: Caller, ahead: Ahead) {
-        let jobs = jobs_of(&ahead);
-        if jobs.len() > MOST_JOBS {
+        if number_of_jobs(&ahead) > MOST_JOBS {
             return self.refuse_study(stream, caller, &Refusal::too_many_jobs(MOST_JOBS));
         }
-        let scene = match self.scenes.with(jobs, &self.ledger, monotonic()) {
+        let scene = match self.scenes.of_revision(self.revision, &self.ledger, monotonic()) {
             Ok(scene) => scene,
             Err(_) if self.aside.is_full_for(&caller) => {
                 return self.refuse_study(stream, caller, &Refusal::spool(readers::BUSY));
@@ -91,14 +90,13 @@ impl Schedd {
     }
 }
 
-/// The jobs that have to be known.
-fn jobs_of(ahead: &Ahead) -> &[JobId] {
+/// How many jobs a question names.
+fn number_of_jobs(ahead: &Ahead) -> usize {
     match ahead {
-        Ahead::Starts(jobs) => jobs,
-        Ahead::Why(job) => std::slice::from_ref(job),
-        Ahead::Places(jobs) => jobs,
-        Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => &[],
-        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits | Ahead::Resources => &[],
+        Ahead::Starts(jobs) | Ahead::Places(jobs) => jobs.len(),
+        Ahead::Why(_) => 1,
+        Ahead::Windows(_) | Ahead::Trial(_) | Ahead::Usage => 0,
+        Ahead::Queue(_) | Ahead::Shares | Ahead::Limits | Ahead::Resources => 0,
     }
 }
 

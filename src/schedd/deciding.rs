@@ -35,7 +35,7 @@ impl Schedd {
             self.next_cycle = None;
             return false;
         }
-        if self.settling.goes_on(&mut self.ledger) || !self.ledger.take_cycle_due() {
+        if self.awaits_own_noded() || self.settling.goes_on(&mut self.ledger) || !self.ledger.take_cycle_due() {
             return false;
         }
         self.chooser.ask(&mut self.ledger, monotonic());

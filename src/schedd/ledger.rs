@@ -282,11 +282,6 @@ impl Ledger {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Whether a job waits for the scheduler, or for its begin time alone.
-    pub fn is_candidate(&self, id: JobId) -> bool {
-        self.known(id).is_some_and(|job| is_candidate(&job) || job.life.state == State::Waiting)
-    }
-
     /// The number that the next new job gets.
     pub fn next_number(&self) -> u64 {
         self.next

@@ -211,6 +211,8 @@ pub struct Schedd {
     untold: BTreeSet<JobId>,
     /// What waits for the next tick.
     inbox: Vec<Input>,
+    /// The number of commits so far: answers of the same revision show the same state.
+    revision: u64,
     /// When a cycle could decide something though nothing happens.
     next_cycle: Option<Time>,
     /// When there was last something to do.
@@ -263,6 +265,7 @@ impl Schedd {
             reloaded: None,
             untold: BTreeSet::new(),
             inbox: Vec::new(),
+            revision: 0,
             next_cycle: None,
             busy: now,
             started: now,
@@ -344,7 +347,8 @@ impl Schedd {
             watched.push(Watched::Call(token));
             fds.push(PollFd::new(fd, PollFlags::POLLIN));
         }
-        for (token, fd, writes) in self.clients.watched() {
+        let clients = (!self.awaits_own_noded()).then(|| self.clients.watched());
+        for (token, fd, writes) in clients.into_iter().flatten() {
             watched.push(Watched::Client(token));
             fds.push(PollFd::new(fd, flags(writes)));
         }
@@ -357,6 +361,12 @@ impl Schedd {
         let ready = watched.into_iter().zip(is_ready).filter(|&(_, ready)| ready).map(|(what, _)| what);
         let again = |what: &Watched| matches!(what, Watched::Client(token) if unheard.contains(token));
         ready.filter(|what| !again(what)).chain(unheard.iter().map(|&token| Watched::Client(token))).collect()
+    }
+
+    /// Whether a personal schedd that has just started still waits for its own noded. Until then it does not know
+    /// what its host has: requests wait, and so do cycles.
+    pub(super) fn awaits_own_noded(&self) -> bool {
+        self.nodes.await_own() && !self.ledger.is_settled(settling::OWN)
     }
 
     /// How long there is nothing to do unless somebody asks.

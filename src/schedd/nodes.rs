@@ -97,6 +97,8 @@ struct Target {
     process: Option<daemon::Started>,
     /// The pause before our own is started again.
     restart: Span,
+    /// Whether it has ever sent its greeting.
+    greeted: bool,
 }
 
 /// News of one noded.
@@ -150,6 +152,11 @@ impl Nodes {
         for target in self.targets.values_mut().filter(|target| target.link.is_none() && target.dial_at <= now) {
             target.dial(self.epoch, now);
         }
+    }
+
+    /// Whether the noded that schedd itself starts has not sent its greeting yet.
+    pub fn await_own(&self) -> bool {
+        self.targets.values().any(|target| target.place.own && !target.greeted)
     }
 
     /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
@@ -287,6 +294,7 @@ impl Target {
             started: None,
             process: None,
             restart: REDIAL,
+            greeted: false,
         }
     }
 
@@ -371,6 +379,7 @@ impl Target {
                 self.presents = nodes.iter().map(|facts| facts.name.clone()).collect();
                 (self.boot, self.directory) = (boot.clone(), directory.clone());
                 (self.pause, self.restart) = (REDIAL, REDIAL);
+                self.greeted = true;
                 News::Report(index, Report::Hello { boot, directory, nodes, attempts })
             }
             Report::Fenced { epoch } => self.lose(&format!("it follows a newer schedd (epoch {epoch})")),

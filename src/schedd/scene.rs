@@ -1,8 +1,9 @@
-//! What readers look ahead in: a copy of the scheduler's view, shared by all who ask within a second.
+//! What readers look ahead in: a copy of the scheduler's view, shared by all questions until the view changes.
 //!
-//! Copying takes the loop some ten milliseconds with a hundred thousand jobs, most of which the copy
-//! shares with the view; it is done no more often than leaves the loop to its work. All else is done by
-//! readers, one at a time, and what one of them has worked out the next one uses.
+//! An answer is never older than the question: what its caller has changed before is in it. Copying takes the
+//! loop some ten milliseconds with a hundred thousand jobs, most of which the copy shares with the view; questions
+//! that need a new copy wait together, so that copies leave the loop to its work. All else is done by readers, one
+//! at a time, and what one of them has worked out the next one uses.
 
 use super::ledger::Ledger;
 use super::limits;
@@ -28,10 +29,11 @@ use crate::wire::ahead::Told;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A copy is good for this long, and for this long at least: one that lacks a job asked for,
-/// or shows it as it was before it was altered, is replaced no sooner.
+/// The longest time that a copy of an unchanged state is shared: time passes in it, too.
 const SHARED: Span = Span::seconds(1);
-const KEPT: Span = Span(250);
+
+/// The least time between two copies.
+const KEPT: Span = Span(50);
 
 /// After a copy the loop has so many times as long to itself.
 const PAUSE: i64 = 20;
@@ -65,16 +67,6 @@ impl Scene {
     fn order(&self) -> QueueOrder<'_> {
         QueueOrder::of(&self.state, &self.policy, self.now)
     }
-
-    /// Whether it shows a job as it is now, or as what it no longer is: who has just altered a job wants to see
-    /// that.
-    fn is_true_of(&self, job: JobId, ledger: &Ledger) -> bool {
-        match ledger.cluster().class_of(job) {
-            Some(_) => ledger.cluster().has_as_it_is(job, &self.state),
-            None if ledger.cluster().waits_to_go_on(job) => self.state.waits_to_go_on(job),
-            None => self.state.class_of(job).is_some() || !ledger.is_candidate(job),
-        }
-    }
 }
 
 /// The latest scene, and all that somebody still looks into.
@@ -86,24 +78,26 @@ pub struct Scenes {
 
 struct Latest {
     scene: Arc<Scene>,
-    /// From when on it may be replaced, if it is not true of a job asked for; and from when on it is.
+    /// The state's revision that it shows.
+    revision: u64,
+    /// The earliest time to replace it, and the time until which it may be shared.
     kept: Span,
     shared: Span,
 }
 
 impl Scenes {
-    /// A scene in which these jobs wait as they do now, if they do; `now` is on the clock that no step moves. Else
-    /// when to ask again.
-    pub fn with(&mut self, jobs: &[JobId], ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
-        if let Some(Latest { scene, kept, shared }) = &self.latest {
-            let has_all = jobs.iter().all(|job| scene.is_true_of(*job, ledger));
-            match has_all {
-                true if now < *shared => return Ok(scene.clone()),
-                false if now < *kept => return Err(*kept),
-                _ => {}
+    /// The scene of this revision of the state. If there is none, and none may be made yet, the time to ask again.
+    /// `now` is monotonic.
+    pub fn of_revision(&mut self, revision: u64, ledger: &Ledger, now: Span) -> Result<Arc<Scene>, Span> {
+        if let Some(latest) = &self.latest {
+            if latest.revision == revision && now < latest.shared {
+                return Ok(latest.scene.clone());
+            }
+            if now < latest.kept {
+                return Err(latest.kept);
             }
         }
-        self.expire(now);
+        self.latest = None;
         self.all.retain(|scene| scene.strong_count() > 0);
         if self.all.len() >= MOST {
             return Err(now + KEPT);
@@ -112,7 +106,7 @@ impl Scenes {
         let pause = Span((monotonic().0 - now.0) * PAUSE);
         let (kept, shared) = (now + KEPT.max(pause), now + SHARED.max(pause));
         self.all.push(Arc::downgrade(&scene));
-        self.latest = Some(Latest { scene: scene.clone(), kept, shared });
+        self.latest = Some(Latest { scene: scene.clone(), revision, kept, shared });
         Ok(scene)
     }
 

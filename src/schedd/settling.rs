@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 /// How long nodes are waited for. Those that are there answer within milliseconds.
 pub(super) const LONGEST: Span = Span::seconds(2);
 
+/// How long a personal schedd waits for the noded that it starts itself, before it takes requests.
+pub(super) const OWN: Span = Span::seconds(5);
+
 /// The nodes that are waited for.
 pub struct Settling(BTreeSet<String>);
 

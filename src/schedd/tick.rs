@@ -134,6 +134,7 @@ impl Schedd {
         changes.extend(self.cycles.changes());
         match self.spool.commit(&changes) {
             Ok(()) => {
+                self.revision += 1;
                 self.verdicts.written();
                 self.cycles.written();
                 if reasoned {

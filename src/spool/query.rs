@@ -36,6 +36,11 @@ pub struct Viewer {
 type Each<'a> = &'a mut dyn FnMut(Answer) -> Result<(), SpoolError>;
 
 impl Reader {
+    /// Whether any node is known.
+    pub fn has_nodes(&self) -> Result<bool, SpoolError> {
+        Ok(self.connection.query_row("SELECT EXISTS (SELECT 1 FROM node)", [], |row| row.get(0))?)
+    }
+
     /// Answers part by part, the server's facts first. What `each` says ends the answer early.
     pub fn answer(&mut self, question: &Question, viewer: Viewer, each: Each) -> Result<(), SpoolError> {
         // One transaction: all parts are of one moment.

@@ -319,8 +319,9 @@ pub(super) const EXTRAS: &[Extra] = &[
             Text(
                 "--start, --holes and --why ask schedd, which runs its own scheduling forward on a copy of all jobs \
                   and nodes: jobs are taken to end at their walltimes, later submissions are not known. An answer is \
-                  shared for about a second. How far is looked is bounded; a job that has not started by then is \
-                  told so, with the moment and the number of cycles.",
+                  never older than the last change: it contains what the caller has submitted, altered or deleted \
+                  before. While nothing changes, it is shared for up to a second. How far is looked is bounded; a \
+                  job that has not started by then is told so, with the moment and the number of cycles.",
             ),
             Text(
                 "--why says in a sentence what a job waits for and what would help, then how each stage of the \
