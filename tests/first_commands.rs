@@ -73,6 +73,8 @@ fn the_first_job_is_checked_as_the_second_is() {
         let [first, later] = [&fresh(), &used].map(|sandbox| sandbox.run("qsub", &["-l", request, "--", "/bin/true"]));
         assert_ne!(first.code, 0, "{request}: {first:?}");
         assert_eq!(without_numbers(&first), without_numbers(&later), "{request}");
+        let dry = used.run("qsub", &["--dry-run", "-l", request, "--", "/bin/true"]);
+        assert_eq!((dry.code, dry.out, dry.err), (later.code, later.out, later.err), "{request}: a dry run");
     }
 }
 
@@ -108,7 +110,7 @@ fn what_is_to_come_contains_the_callers_last_command() {
         sandbox.run("qdel", &[&next]).ok();
         let starts = sandbox.run("qstat", &["--start"]).ok();
         assert!(!starts.contains(&next), "{round}: {next} is in\n{starts}");
-        sandbox.run("qdel", &["-W", "force", &id]).ok();
+        sandbox.run("qdel", &[&id]).ok();
         sandbox.ended(&id);
         let dry = sandbox.run("qsub", &["--dry-run", "-l", "walltime=60", "--", "/bin/true"]).ok();
         assert!(dry.contains("It would start now"), "{round}: {dry}");

@@ -257,3 +257,38 @@ fn a_node_tells_when_it_was_last_used() {
     let now = chrono::Utc::now().timestamp();
     assert!((now - 60..=now + 1).contains(&used), "{used} at {now}");
 }
+
+#[test]
+fn qalter_refuses_what_qsub_refuses_in_the_same_words() {
+    let queues = "[server]\nname = \"head\"\n[[queue]]\nname = \"workq\"\n[[queue]]\nname = \"small\"\n\
+                  resources_max = { ncpus = 2, walltime = \"1:00:00\" }\n";
+    let sandbox = Sandbox::configured(queues);
+    for (queue, request) in [
+        ("workq", "ncpus=100000"),
+        ("workq", "mem=5000tb"),
+        ("workq", "select=2:ncpus=100000"),
+        ("workq", "select=1:host=nosuch"),
+        ("small", "ncpus=3"),
+        ("small", "walltime=2:00:00"),
+        ("workq", "ncpus=abc"),
+        ("workq", "foo=1"),
+    ] {
+        let id = sandbox.run("qsub", &["-h", "-q", queue, "--", "/bin/true"]).line();
+        let before = sandbox.job(&id)["Resource_List"].clone();
+        let submitted = sandbox.run("qsub", &["-q", queue, "-l", request, "--", "/bin/true"]);
+        let altered = sandbox.run("qalter", &["-l", request, &id]);
+        let text = submitted.err.trim_end().replacen("qsub: ", "", 1);
+        assert_ne!(submitted.code, 0, "{request}: {submitted:?}");
+        assert_eq!((altered.code, altered.err), (submitted.code, format!("qalter: {text} {id}\n")), "{request}");
+        assert_eq!(sandbox.job(&id)["Resource_List"], before, "{request}");
+        silent(sandbox.run("qalter", &["-N", "other", "-l", "walltime=60", &id]));
+    }
+}
+
+/// Where the site keeps jobs that can never run, they may be altered like others.
+#[test]
+fn a_job_that_can_never_run_may_be_altered_where_the_site_keeps_such() {
+    let sandbox = Sandbox::configured("[server]\nname = \"head\"\nrefuse_impossible = false\n");
+    let id = sandbox.run("qsub", &["-l", "ncpus=100000", "--", "/bin/true"]).line();
+    silent(sandbox.run("qalter", &["-l", "ncpus=200000", &id]));
+}

@@ -121,6 +121,7 @@ fn task(ledger: &mut Ledger, meters: &Meters, spool: &Spool, caller: &Caller, ah
             let desk = Desk { ledger, spool, caller };
             desk.admit()?;
             let (job, held) = imagined(&desk, &submission)?;
+            desk.ledger.refuse_impossible(&job)?;
             Task::Trial(Box::new(job), held)
         }
     })

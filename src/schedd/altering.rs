@@ -5,7 +5,7 @@ use super::requests::{Desk, Granted, LARGEST_REST, is_member, may_hold, size_of}
 use crate::model::attribute::{self, Draft, Setting};
 use crate::model::bonds::{self, Bonds};
 use crate::model::event::Event;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::state::Holds;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Alteration {
 
 impl Desk<'_> {
     /// What settings make of a job, if they may be made.
-    pub(super) fn altered(&self, id: JobId, settings: &[Setting]) -> Result<Alteration, Refusal> {
+    pub(super) fn altered(&mut self, id: JobId, settings: &[Setting]) -> Result<Alteration, Refusal> {
         let job = self.whole(id)?;
         if size_of(settings) > LARGEST_REST {
             return Err(Refusal::too_large("a request", LARGEST_REST));
@@ -48,7 +48,19 @@ impl Desk<'_> {
         self.grant_group(&job.owner, Some(&job.spec), &after.spec)?;
         self.check_hosts(Some(&job.spec), &after.spec)?;
         notices::may_be_told(&job.owner, Some(&job.spec), &after.spec)?;
+        self.refuse_impossible(&job, &after.spec)?;
         Ok(Alteration { job, after, bonds })
+    }
+
+    /// Refuses a request that can never run, as `qsub` does. Other attributes of a job that could never run before
+    /// may be changed.
+    fn refuse_impossible(&mut self, job: &Job, after: &Spec) -> Result<(), Refusal> {
+        let before = &job.spec;
+        let is_same = (&before.request, &before.wishes, &before.qos) == (&after.request, &after.wishes, &after.qos);
+        if job.life.state.is_under_way() || is_same {
+            return Ok(());
+        }
+        self.ledger.refuse_impossible(&Job { spec: Arc::new(after.clone()), ..job.clone() })
     }
 
     pub(super) fn alter(&mut self, id: JobId, settings: &[Setting]) -> Result<Granted, Refusal> {

@@ -27,9 +27,9 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
     let site = Caller::hook(&case.by, &ledger.setup);
     match &case.matter {
         Matter::Start(job, nodes) => {
-            let desk = Desk { ledger, spool, caller: &site };
+            let mut desk = Desk { ledger, spool, caller: &site };
             let known = desk.ledger.known(*job).ok_or_else(Refusal::unknown_job)?;
-            started(&desk, &known, case, nodes.clone()).map(Some)
+            started(&mut desk, &known, case, nodes.clone()).map(Some)
         }
         Matter::Request(_, caller, request) => {
             let mut desk = Desk { ledger, spool, caller };
@@ -42,8 +42,8 @@ pub fn judge(ledger: &mut Ledger, spool: &Spool, case: &Case) -> Result<Option<J
                 Request::Run { job, on, detached } => {
                     let (job, start) = desk.planned_run(*job, on, *detached)?;
                     let nodes = start.as_ref().map(super::nodes_of).unwrap_or_default();
-                    let desk = Desk { ledger: desk.ledger, spool, caller: &site };
-                    started(&desk, &job, case, nodes).map(Some)
+                    let mut desk = Desk { ledger: desk.ledger, spool, caller: &site };
+                    started(&mut desk, &job, case, nodes).map(Some)
                 }
                 _ => Err(Refusal::invalid_request()),
             }
@@ -65,7 +65,7 @@ fn submitted(desk: &mut Desk, submission: &Submission) -> Result<Option<Judged>,
 }
 
 /// A job to be started, with what hooks have set of it.
-fn started(desk: &Desk, job: &Arc<Job>, case: &Case, nodes: Vec<String>) -> Result<Judged, Refusal> {
+fn started(desk: &mut Desk, job: &Arc<Job>, case: &Case, nodes: Vec<String>) -> Result<Judged, Refusal> {
     let mut job = Job::clone(job);
     if !case.set.is_empty() {
         if job.id.index().is_some() {
