@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const SMALL: &str = "[launch]\ngrace = \"2s\"\n[[node]]\nname = \"n\"\nncpus = 2\n";
 
 /// Somebody at a terminal on which one command runs.
-struct Person {
+pub struct Person {
     keyboard: Option<OwnedFd>,
     terminal: PathBuf,
     command: Child,
@@ -58,7 +58,7 @@ impl Person {
     }
 
     /// At a shell of the job, whose prompt is `$ `.
-    fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
+    pub fn at_shell(sandbox: &Sandbox, arguments: &[&str]) -> (Person, String) {
         let mut person = Person::runs(sandbox, "qsub", &[&["-I", "-S", "/bin/sh"], arguments].concat());
         let id = person.sees_id();
         person.sees(&format!("qsub: job {id} ready\r\n\r\n"));
@@ -78,13 +78,13 @@ impl Person {
         self.sees(if nix::unistd::geteuid().is_root() { "# " } else { "$ " });
     }
 
-    fn types(&self, keys: &str) {
+    pub fn types(&self, keys: &str) {
         let keyboard = self.keyboard.as_ref().unwrap();
         assert_eq!(nix::unistd::write(keyboard, keys.as_bytes()).unwrap(), keys.len());
     }
 
     /// Types a line, and sees what comes of it.
-    fn asks(&mut self, line: &str, answer: &str) {
+    pub fn asks(&mut self, line: &str, answer: &str) {
         self.types(&format!("{line}\r"));
         self.sees(&format!("{line}\r\n"));
         self.sees(answer);

@@ -35,6 +35,8 @@ pub struct Surroundings<'a> {
     pub tasks: &'a Path,
     /// Where it finds how far it had come, if the site writes that down.
     pub checkpoint: Option<&'a Path>,
+    /// The directory to append to its `PATH`, unless its login shell does so after the profile.
+    pub commands: Option<&'a Path>,
 }
 
 /// Variables by name.
@@ -42,9 +44,27 @@ pub type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The environment: what the submitter handed on, then what only the node knows.
 pub fn of(launch: &Launch, around: &Surroundings) -> Environment {
-    if launch.place.task > 0 {
-        return super::task::environment(launch, around);
+    let mut environment = match launch.place.task {
+        0 => of_script(launch, around),
+        _ => super::task::environment(launch, around),
+    };
+    if let Some(folder) = around.commands {
+        append_to_path(&mut environment, folder);
     }
+    environment
+}
+
+/// Appends a directory to `PATH`, where it hides no program of the user's.
+fn append_to_path(environment: &mut Environment, folder: &Path) {
+    let folder = folder.as_os_str().as_bytes();
+    let path = environment.entry("PATH".into()).or_insert_with(|| PATH.into());
+    if path.split(|&b| b == b':').all(|entry| entry != folder) {
+        path.push(b':');
+        path.extend(folder);
+    }
+}
+
+fn of_script(launch: &Launch, around: &Surroundings) -> Environment {
     let mut environment = handed_on(&launch.environ);
     let account = around.account;
     let mut set = |name: &str, value: &[u8]| environment.insert(name.into(), value.to_vec());
@@ -198,6 +218,7 @@ mod tests {
                 home,
                 tasks,
                 checkpoint: None,
+                commands: None,
             },
         )
     }
@@ -221,6 +242,20 @@ mod tests {
         assert_eq!(value(&environment, "junk"), None);
         assert_eq!(value(&environment, "LANAI_HOME"), Some("/l"));
         assert_eq!(value(&environment, "CUDA_VISIBLE_DEVICES"), None);
+    }
+
+    #[test]
+    fn commands_are_appended_to_the_path_once() {
+        let path = |before: &str| {
+            let mut environment = Environment::from([(b"PATH".to_vec(), before.into())]);
+            append_to_path(&mut environment, Path::new("/l/bin"));
+            value(&environment, "PATH").map(str::to_string)
+        };
+        assert_eq!(path("/a:/b").as_deref(), Some("/a:/b:/l/bin"));
+        assert_eq!(path("/l/bin:/b").as_deref(), Some("/l/bin:/b"));
+        let mut none = Environment::new();
+        append_to_path(&mut none, Path::new("/l/bin"));
+        assert_eq!(value(&none, "PATH"), Some("/usr/local/bin:/usr/bin:/bin:/l/bin"));
     }
 
     #[test]

@@ -24,18 +24,34 @@ pub struct Program {
     pub needs: Vec<(&'static str, PathBuf)>,
 }
 
-/// What to execute for this launch. `script` is where its script lies.
-pub fn of(launch: &Launch, account: &Account, host: &str, script: &Path) -> io::Result<Program> {
+/// Shells that understand `exec` and `"$PATH"`, by the names of their files.
+const SHELLS: [&str; 12] = ["sh", "ash", "bash", "csh", "dash", "fish", "ksh", "ksh93", "mksh", "tcsh", "yash", "zsh"];
+
+/// Whether a login shell reads its profile before the job's program starts. The profile may set
+/// `PATH` anew.
+pub fn reads_profile(launch: &Launch) -> bool {
+    launch.login && matches!(launch.payload, Payload::Script(_))
+}
+
+/// What to execute for this launch. `script` is where its script lies. `commands` is the
+/// directory to append to the job's `PATH`.
+pub fn of(
+    launch: &Launch,
+    account: &Account,
+    host: &str,
+    script: &Path,
+    commands: Option<&Path>,
+) -> io::Result<Program> {
     match &launch.payload {
         Payload::Command(words) => command(words),
         Payload::Script(_) if launch.interactive => {
-            shell(interpreter(launch.shell.as_ref(), host, b"", account), launch.login)
+            shell(interpreter(launch.shell.as_ref(), host, b"", account), launch.login, commands)
         }
         Payload::Script(text) => {
             let mut words = interpreter(launch.shell.as_ref(), host, text, account);
             words.push(script.as_os_str().to_os_string());
             words.extend(given(&launch.arguments));
-            if launch.login { under_login_shell(&words, account) } else { directly(words) }
+            if launch.login { under_login_shell(&words, account, commands) } else { directly(words) }
         }
     }
 }
@@ -52,10 +68,15 @@ fn given(arguments: &Text) -> impl Iterator<Item = OsString> {
     words.map(|word| OsString::from_vec(word.strip_suffix(b"\0").unwrap_or(word).to_vec()))
 }
 
-/// A shell that takes its commands from the terminal.
-fn shell(mut words: Vec<OsString>, login: bool) -> io::Result<Program> {
+/// A shell that takes its commands from the terminal. No shell appends to `PATH` between its
+/// profile and its first prompt. So the login shell reads the profile, then replaces itself with a
+/// shell that keeps its environment.
+fn shell(mut words: Vec<OsString>, login: bool, commands: Option<&Path>) -> io::Result<Program> {
     let file = PathBuf::from(words[0].clone());
-    if login {
+    let is_known = file.file_name().and_then(OsStr::to_str).is_some_and(|name| SHELLS.contains(&name));
+    if login && commands.is_some() && is_known {
+        words = vec![as_login(&file), "-c".into(), replacing(&words, commands)];
+    } else if login {
         words[0] = as_login(&file);
     }
     Ok(Program { needs: vec![("shell", file.clone())], file, arguments: strings(words)? })
@@ -73,12 +94,23 @@ fn directly(words: Vec<OsString>) -> io::Result<Program> {
     Ok(Program { needs: vec![("interpreter", file.clone())], file, arguments: strings(words)? })
 }
 
-fn under_login_shell(words: &[OsString], account: &Account) -> io::Result<Program> {
+/// The command line on which a shell replaces itself with a program. Bourne shells, C shells and
+/// fish read it alike.
+fn replacing(words: &[OsString], commands: Option<&Path>) -> OsString {
     let mut line = OsString::from("exec");
+    if let Some(folder) = commands {
+        line.push(" /usr/bin/env PATH=\"$PATH\":");
+        line.push(quoted(folder.as_os_str()));
+    }
     for word in words {
         line.push(" ");
         line.push(quoted(word));
     }
+    line
+}
+
+fn under_login_shell(words: &[OsString], account: &Account, commands: Option<&Path>) -> io::Result<Program> {
+    let line = replacing(words, commands);
     Ok(Program {
         file: account.shell.clone(),
         arguments: strings(vec![as_login(&account.shell), "-c".into(), line])?,
@@ -135,7 +167,11 @@ mod tests {
     }
 
     fn arguments(launch: &Launch) -> Vec<String> {
-        let program = of(launch, &account(), "n1", Path::new("/s p/script")).unwrap();
+        arguments_with(launch, None)
+    }
+
+    fn arguments_with(launch: &Launch, commands: Option<&Path>) -> Vec<String> {
+        let program = of(launch, &account(), "n1", Path::new("/s p/script"), commands).unwrap();
         program.arguments.iter().map(|word| word.to_str().unwrap().to_string()).collect()
     }
 
@@ -149,6 +185,24 @@ mod tests {
         assert_eq!(arguments(&launch), ["/usr/bin/env", "python3 -u", "/s p/script"]);
         launch.arguments = "a b\0\0-x\0".into();
         assert_eq!(arguments(&launch)[3..], ["a b", "", "-x"]);
+    }
+
+    #[test]
+    fn commands_are_appended_to_the_path_that_the_profile_leaves() {
+        let commands = Some(Path::new("/opt/my lanai/bin"));
+        let env = "exec /usr/bin/env PATH=\"$PATH\":'/opt/my lanai/bin'";
+        let mut launch = launch();
+        launch.payload = Payload::Script(b"#!/bin/sh\n".to_vec());
+        launch.login = true;
+        let line = format!("{env} /bin/sh '/s p/script'");
+        assert_eq!(arguments_with(&launch, commands), ["-zsh", "-c", &line]);
+        launch.interactive = true;
+        let line = format!("{env} /bin/zsh");
+        assert_eq!(arguments_with(&launch, commands), ["-zsh", "-c", &line]);
+        launch.shell = Some("/usr/bin/python3".into());
+        assert_eq!(arguments_with(&launch, commands), ["-python3"], "no shell");
+        launch.login = false;
+        assert_eq!(arguments_with(&launch, commands), ["/usr/bin/python3"]);
     }
 
     #[test]
@@ -189,6 +243,20 @@ mod tests {
         let mut launch = launch();
         launch.payload = Payload::Command(vec!["echo".into(), "a b".into(), "".into()]);
         assert_eq!(arguments(&launch), ["echo", "a b", ""]);
+    }
+
+    #[test]
+    fn each_shell_replaces_itself_with_a_program_that_has_the_longer_path() {
+        let folder = Path::new("/no such/bin");
+        let words = ["/bin/sh", "-c", "echo \"$PATH\""].map(OsString::from);
+        let line = replacing(&words, Some(folder));
+        for shell in SHELLS.map(|name| Path::new("/bin").join(name)).iter().filter(|shell| shell.exists()) {
+            #[allow(clippy::disallowed_methods, reason = "asks a real shell")]
+            let mut command = std::process::Command::new(shell);
+            let output = command.arg("-c").arg(&line).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap();
+            let path = String::from_utf8(output.stdout).unwrap();
+            assert!(path.starts_with("/usr/bin:/bin:/no such/bin"), "{shell:?}: {path}");
+        }
     }
 
     #[test]

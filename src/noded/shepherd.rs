@@ -414,6 +414,7 @@ impl Around<'_> {
 
     fn plan(&self) -> io::Result<Plan<'_>> {
         let folder = &self.built.folder;
+        let commands = self.site.commands.as_deref();
         let checkpoint = checkpoint_folder(self.site, self.launch);
         let surroundings = Surroundings {
             account: self.account,
@@ -426,6 +427,7 @@ impl Around<'_> {
             home: self.site.home.as_deref(),
             tasks: &self.site.tasks(),
             checkpoint: checkpoint.as_deref(),
+            commands: commands.filter(|_| !program::reads_profile(self.launch)),
         };
         let processors = environment::here(&self.launch.shares).flat_map(|share| share.cpus.iter().copied());
         Ok(Plan {
@@ -435,7 +437,7 @@ impl Around<'_> {
             groups: attendance::groups(self.site, self.account, self.launch)?,
             group: self.group(),
             jobdir: self.launch.files.private.then_some(self.jobdir),
-            program: program::of(self.launch, self.account, &self.site.host, &folder.script())?,
+            program: program::of(self.launch, self.account, &self.site.host, &folder.script(), commands)?,
             environment: environment::of(self.launch, &surroundings),
             processors: processors.collect(),
             shepherd: nix::unistd::getpid(),

@@ -3,9 +3,13 @@
 use super::child::Fault;
 use crate::model::hosts::for_host;
 use crate::model::job::Owner;
+use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::sys::user::{self, Account};
+use chrono::DateTime;
 use std::path::PathBuf;
+
+const SECONDS_A_DAY: i64 = 86_400;
 
 /// Where and under which rules jobs run here. Made before the spawner is forked, so that every
 /// shepherd has it without asking.
@@ -19,6 +23,8 @@ pub struct Site {
     pub tmp: PathBuf,
     /// The installation, where it lives within a job: its own jobs' commands belong to it too.
     pub home: Option<PathBuf>,
+    /// The directory of Lanai's commands, unless every `PATH` has it.
+    pub commands: Option<PathBuf>,
     /// The host's short name.
     pub host: String,
     /// Whether this host has GPUs.
@@ -72,7 +78,26 @@ impl Site {
             let why = format!("user {user} has number {} on {}, not {uid}", account.uid, self.host);
             return Err(Fault::Node(why));
         }
+        self.refuse_closed(&account)?;
         Ok(account)
+    }
+
+    /// Refuses an account that has expired or may not log in. No job of it may run, whether it has
+    /// a script, a command or a terminal: the administrator has closed it. A locked password closes
+    /// no account, since its user may log in by key.
+    fn refuse_closed(&self, account: &Account) -> Result<(), Fault> {
+        let Account { name, shell, .. } = account;
+        let expiry = user::expiry(name).map_err(|e| Fault::Node(format!("expiry of user {name}: {e}")))?;
+        let today = clock::wall().0.div_euclid(SECONDS_A_DAY);
+        if let Some(day) = expiry.filter(|&day| has_expired(day, today)) {
+            let why = format!("the account of user {name} on {} expired{}", self.host, on_day(day));
+            return Err(Fault::Owner(format!("{why}: ask your administrator to extend it")));
+        }
+        if let Some(fault) = user::shell_fault(shell) {
+            let why = format!("user {name} may not log in on {}: the login shell {}", self.host, shell.display());
+            return Err(Fault::Owner(format!("{why} {fault}; ask your administrator to change it")));
+        }
+        Ok(())
     }
 
     /// The account with the group that a list, `group[@host],...`, names for this host.
@@ -90,6 +115,17 @@ impl Site {
     }
 }
 
+/// A day since 1970, as part of a sentence; nothing where the calendar does not reach.
+fn on_day(day: i64) -> String {
+    let date = DateTime::from_timestamp(day.saturating_mul(SECONDS_A_DAY), 0);
+    date.map(|date| format!(" on {}", date.format("%Y-%m-%d"))).unwrap_or_default()
+}
+
+/// Whether an account whose shadow entry names this day has expired today, as `pam_unix` decides.
+fn has_expired(day: i64, today: i64) -> bool {
+    today >= day
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -101,6 +137,7 @@ pub(super) mod tests {
             boot: "boot".into(),
             tmp: "/tmp".into(),
             home: None,
+            commands: None,
             host: "n1".into(),
             gpus: false,
             amd: false,
@@ -122,6 +159,13 @@ pub(super) mod tests {
         refused(site(0, true), "root", 0, "shared");
         refused(site(0, false), "daemon", 1, "below");
         assert!(site(5000, false).admit(&owner("me", 5000)).is_ok());
+    }
+
+    #[test]
+    fn an_account_expires_on_its_day() {
+        assert_eq!([99, 100, 101].map(|today| has_expired(100, today)), [false, true, true]);
+        assert!(has_expired(0, 20_000), "closed by day 0");
+        assert_eq!((on_day(18_262), on_day(i64::MAX)), (" on 2020-01-01".into(), String::new()));
     }
 
     #[test]

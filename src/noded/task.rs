@@ -66,6 +66,7 @@ mod tests {
             home,
             tasks,
             checkpoint: None,
+            commands: None,
         };
         let environment = environment::of(&launch, &around);
         for (name, value) in [

@@ -1,11 +1,17 @@
 //! Accounts: what this machine knows of its users, and how to become one.
 
 use super::keyring;
+use nix::libc;
 use nix::sys::prctl;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgid, setgroups, setuid};
 use std::ffi::CString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// A shadow entry's expiry where there is none.
+const NEVER: i64 = -1;
+/// The largest shadow entry to be read, in bytes.
+const LARGEST_ENTRY: usize = 1 << 20;
 
 /// A user as this machine's account data has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +51,49 @@ pub fn own() -> Account {
     let name = super::env::text("USER").unwrap_or_else(|| uid.to_string());
     let gid = Gid::effective().as_raw();
     Account { name, uid: uid.as_raw(), gid, home: path("HOME", "/"), shell: path("SHELL", "/bin/sh") }
+}
+
+/// The day on which an account expires, in days since 1970; None if it does not, or if this
+/// machine has no shadow entry for it. Whether its password is locked does not matter here. Only
+/// root can read this.
+pub fn expiry(name: &str) -> io::Result<Option<i64>> {
+    let name = CString::new(name)?;
+    let mut buffer: Vec<libc::c_char> = vec![0; 1024];
+    loop {
+        // SAFETY: all zero is a valid value of this plain C struct.
+        let mut entry: libc::spwd = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        let (space, size) = (buffer.as_mut_ptr(), buffer.len());
+        // SAFETY: every pointer refers to memory that outlives the call, and `size` is that of `space`.
+        match unsafe { libc::getspnam_r(name.as_ptr(), &raw mut entry, space, size, &raw mut found) } {
+            0 if found.is_null() => return Ok(None),
+            0 => return Ok(Some(entry.sp_expire).filter(|&day| day != NEVER)),
+            libc::ERANGE if size < LARGEST_ENTRY => buffer.resize(size * 2, 0),
+            // No shadow file, or no entry in it.
+            libc::ENOENT => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+/// Why nobody can log in with this login shell, if so: it is none of those in `/etc/shells`, or
+/// serves to refuse logins.
+pub fn shell_fault(shell: &Path) -> Option<&'static str> {
+    let listed = std::fs::read_to_string("/etc/shells").ok();
+    fault_of(shell, listed.as_deref())
+}
+
+fn fault_of(shell: &Path, listed: Option<&str>) -> Option<&'static str> {
+    if shell.file_name().is_some_and(|name| name == "nologin" || name == "false") {
+        return Some("does not permit logins");
+    }
+    // The same file may be listed under another path: /bin is often a link to /usr/bin.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let is_listed = |text: &str| {
+        let mut shells = text.lines().map(str::trim).filter(|line| line.starts_with('/'));
+        shells.any(|line| real(Path::new(line)) == real(shell))
+    };
+    (!listed.is_none_or(is_listed)).then_some("is not in /etc/shells")
 }
 
 /// The number of the user this process runs under.
@@ -117,6 +166,25 @@ mod tests {
         assert_eq!(named("root").unwrap().unwrap().uid, 0);
         assert_eq!(named("no-such-user-here").unwrap(), None);
         assert_eq!(own().uid, effective());
+    }
+
+    #[test]
+    fn a_login_shell_must_be_listed_and_must_permit_logins() {
+        let fault = |shell: &str| fault_of(Path::new(shell), Some("# shells\n/bin/sh\n /no/such\n/sbin/nologin\n"));
+        assert_eq!((fault("/bin/sh"), fault("/no/such")), (None, None));
+        for shell in ["/sbin/nologin", "/usr/sbin/nologin", "/bin/false"] {
+            assert_eq!(fault(shell), Some("does not permit logins"), "{shell}");
+        }
+        assert_eq!(fault("/usr/bin/env"), Some("is not in /etc/shells"));
+        assert_eq!(fault_of(Path::new("/usr/bin/env"), None), None, "no such file here");
+    }
+
+    #[test]
+    fn an_account_without_an_entry_does_not_expire() {
+        if effective() == 0 {
+            assert_eq!(expiry("no-such-user-here").unwrap(), None);
+            assert_eq!(expiry("root").unwrap(), None);
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn place(name: &str) -> PathBuf {
 
 /// Runs a tool that changes account data, again while somebody else does.
 #[track_caller]
-fn change_accounts(command: &mut Command) {
+pub fn change_accounts(command: &mut Command) {
     let mut said = String::new();
     for _ in 0..200 {
         let output = command.output().unwrap();

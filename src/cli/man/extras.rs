@@ -260,6 +260,15 @@ pub(super) const EXTRAS: &[Extra] = &[
     },
     output::OUTPUT,
     Extra {
+        on: Programs(&["qsub", "pbsdsh"]),
+        heading: "PATH",
+        parts: &[Text(
+            "noded appends the directory of Lanai's commands to the PATH of a job, after the login profile and after \
+             the user's own directories. A startup file that every shell reads, such as ~/.cshrc or ~/.zshenv, can \
+             still replace PATH in a script of that shell.",
+        )],
+    },
+    Extra {
         on: Programs(&["qsub"]),
         heading: "INTERACTIVE JOBS",
         parts: &[
@@ -475,6 +484,16 @@ pub(super) const EXTRAS: &[Extra] = &[
         on: Programs(&["schedd", "noded"]),
         heading: "SIGNALS",
         parts: &[Term("TERM, INT", "Leave. Running jobs go on under their shepherds and are found again.")],
+    },
+    Extra {
+        on: Programs(&["noded"]),
+        heading: "ACCOUNTS",
+        parts: &[Text(
+            "As root, noded runs no job of an account that has expired (shadow(5)), or with a login shell that is \
+             nologin, false, or not in /etc/shells. This holds for scripts, commands, interactive jobs and tasks. \
+             The job ends, and its comment gives the reason. A locked password does not matter: the user may log \
+             in by key.",
+        )],
     },
     Extra {
         on: Programs(&["schedd"]),

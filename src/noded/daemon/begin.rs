@@ -17,11 +17,11 @@ use crate::noded::site::Site;
 use crate::noded::state::StateFolder;
 use crate::noded::{gpus, grant, tmpdir};
 use crate::sys::home::Home;
-use crate::sys::{cgroup, clock, process, sensors, user};
+use crate::sys::{cgroup, clock, env, process, sensors, user};
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tracing::info;
 
 impl Daemon {
@@ -126,6 +126,7 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
         boot: clock::boot_id(),
         tmp: tmpdir::base(state_folder),
         home: None,
+        commands: commands(),
         host: hardware.host.clone(),
         cgroup,
         gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
@@ -134,6 +135,13 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
         min_uid: rules.min_uid,
         own: user::own(),
     }
+}
+
+/// The directory of this program, and so of the commands, unless every `PATH` has it.
+fn commands() -> Option<PathBuf> {
+    let folder = env::program().ok()?.parent()?.to_path_buf();
+    let is_in_path = ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|usual| folder == Path::new(usual));
+    (!is_in_path).then_some(folder)
 }
 
 /// Asks the tool that `lanai.toml` names; NVIDIA's only where there are GPUs for it to tell of.
