@@ -121,6 +121,7 @@ impl Run {
         }
         if let Some(&(to, at)) = self.made_way.get(&id) {
             job.life.yielding = Some(Box::new(lanai::model::preemption::Yielding {
+                attempt: None,
                 to: Some(JobId::job(to)),
                 cause: lanai::model::preemption::Cause::Rank,
                 action: Action::Requeue,

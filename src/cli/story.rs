@@ -195,7 +195,7 @@ impl Teller<'_> {
     }
 
     fn preempted(&mut self, to: Option<JobId>, cause: preemption::Cause, action: Action) {
-        let told = Yielding { to, cause, action, at: Time(0) }.told(|job| job.full(&self.server.name));
+        let told = Yielding { attempt: None, to, cause, action, at: Time(0) }.told(|job| job.full(&self.server.name));
         self.say(Server, "sched", "preempted", format!("Job preempted: {told}"));
     }
 

@@ -102,10 +102,9 @@ impl Job {
         }
         let Some(run) = self.run(attempt).filter(|run| run.checkpoint == Progress::Wanted) else { return };
         run.checkpoint = Progress::Failed;
-        let started = run.started;
         self.life.want = Want::Run;
-        let is_void = |told: &super::preemption::Yielding| told.at >= started && told.action == Action::Checkpoint;
-        if self.life.yielding.as_deref().is_some_and(is_void) {
+        let told = self.life.yielding.as_deref().filter(|told| told.action == Action::Checkpoint);
+        if self.life.open_run().zip(told).is_some_and(|(run, told)| told.concerns(run)) {
             self.life.yielding = None;
             self.life.preempted = self.life.preempted.saturating_sub(1);
         }

@@ -126,7 +126,7 @@ impl Decay {
             Decay::Continuous { .. } => 0.0,
             Decay::Step { .. } | Decay::Window { .. } => {
                 let periods = self.periods();
-                periods.pieces(stretch, now).map(|(period, amount)| amount * periods.weight(period, now)).sum()
+                total(periods.pieces(stretch, now).map(|(period, amount)| amount * periods.weight(period, now)))
             }
         }
     }
@@ -172,6 +172,11 @@ impl Decay {
     }
 }
 
+/// The sum of some amounts. Without any it is 0; `Iterator::sum` would give -0, which shows its sign as text.
+pub fn total(amounts: impl Iterator<Item = f64>) -> f64 {
+    amounts.fold(0.0, |sum, amount| sum + amount)
+}
+
 fn seconds(span: Span) -> f64 {
     span.0 as f64 / 1000.0
 }
@@ -185,6 +190,17 @@ mod tests {
     use super::*;
 
     const HOUR: i64 = 3600;
+
+    /// A zero with a sign would be shown as -0.
+    #[test]
+    fn nothing_used_leaves_a_zero_without_a_sign() {
+        let window = Decay::Window { length: Span::seconds(HOUR), count: 2, factor: 0.5 };
+        for decay in [Decay::None, Decay::default(), Decay::Step { half_life: Decay::WEEK }, window] {
+            let left = decay.left(stretch(5, 5, 1.0), at(9));
+            assert!(left == 0.0 && left.is_sign_positive(), "{decay:?}");
+        }
+        assert!(total(std::iter::empty()).is_sign_positive());
+    }
 
     /// From second to second.
     fn stretch(from: i64, to: i64, rate: f64) -> Stretch {

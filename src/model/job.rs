@@ -171,9 +171,9 @@ impl Job {
         self.spec.other.get("no_preempt").is_some_and(|text| text == "True")
     }
 
-    /// Whether it was told in this attempt to make way.
+    /// Whether this attempt was preempted.
     pub fn makes_way(&self, run: &Run) -> bool {
-        self.life.yielding.as_ref().is_some_and(|told| told.at >= run.started)
+        self.life.yielding.as_ref().is_some_and(|told| told.concerns(run))
     }
 
     /// The signal on which it writes down how far it has come and ends, if it does (Y17).

@@ -7,10 +7,10 @@
 use super::checkpoint::Progress;
 use super::depend::Bars;
 use super::event::Event;
-use super::job::{Attempt, Exit, How, Job, Life, Outcome, Run, Share, Want};
+use super::job::{Attempt, Exit, How, Job, JobId, Life, Outcome, Run, Share, Want};
 use super::label::Awaited;
 use super::policy::Accrual;
-use super::preemption::{Action, Yielding};
+use super::preemption::{Action, Cause, Yielding};
 use super::release::Division;
 use super::response::Rules;
 use super::retry::Again;
@@ -149,8 +149,7 @@ impl Job {
             Event::CheckpointWanted { attempt, by } => self.want_checkpoint(*attempt, by),
             Event::CheckpointFailed { attempt, .. } => self.go_on_without_checkpoint(*attempt),
             Event::Preempted { attempt, to, cause, action, by } => {
-                let yielding = Yielding { to: *to, cause: *cause, action: *action, at: moment.now };
-                self.make_way(*attempt, yielding, by, moment);
+                self.make_way(*attempt, (*to, *cause, *action), by, moment);
             }
             Event::Bound { .. }
             | Event::Named { .. }
@@ -213,17 +212,24 @@ impl Job {
     }
 
     /// Whoever ends anyway makes way so.
-    fn make_way(&mut self, attempt: Attempt, yielding: Yielding, by: &str, moment: Moment) {
+    fn make_way(
+        &mut self,
+        attempt: Attempt,
+        (to, cause, action): (Option<JobId>, Cause, Action),
+        by: &str,
+        moment: Moment,
+    ) {
         if self.run(attempt).is_none() || self.life.want != Want::Run {
             return;
         }
         self.life.preempted = self.life.preempted.saturating_add(1);
-        match yielding.action {
+        match action {
             Action::Suspend | Action::Finish => {}
             Action::Checkpoint => self.want_checkpoint(attempt, by),
             Action::Requeue => self.life.want = Want::Requeue(by.to_string()),
             Action::Delete => self.delete(by, false, moment),
         }
+        let yielding = Yielding { attempt: Some(attempt), to, cause, action, at: moment.now };
         self.life.yielding = Some(Box::new(yielding));
     }
 

@@ -1,6 +1,6 @@
 //! A running job makes way: for whom, why, and how.
 
-use super::job::JobId;
+use super::job::{Attempt, JobId, Run};
 use super::time::Time;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -88,9 +88,12 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a job was told to make way for last.
+/// The latest preemption of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Yielding {
+    /// The attempt that was preempted; None in records that older versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Attempt>,
     /// For which job; None where nobody gets what it had.
     pub to: Option<JobId>,
     /// Why.
@@ -102,6 +105,12 @@ pub struct Yielding {
 }
 
 impl Yielding {
+    /// Whether this attempt was preempted, and not an earlier one. A job can start again at the instant of its
+    /// preemption, so the time decides only where the attempt is unknown.
+    pub fn concerns(&self, run: &Run) -> bool {
+        self.attempt.map_or(self.at >= run.started, |attempt| attempt == run.attempt)
+    }
+
     /// In words, as the comment of the job that makes way has it; `id` shows a job's id.
     pub fn told(&self, id: impl Fn(JobId) -> String) -> String {
         let how = match self.action {
@@ -149,9 +158,23 @@ impl fmt::Display for Cause {
 mod tests {
     use super::*;
 
+    /// Records of older versions do not name the attempt: then the time decides.
+    #[test]
+    fn a_preemption_concerns_one_attempt() {
+        let run = |attempt, started| Run::new(attempt, Vec::new(), Time(started));
+        let (cause, action) = (Cause::Rank, Action::Requeue);
+        let told = Yielding { attempt: Some(1), to: None, cause, action, at: Time(5) };
+        let concerns = |told: &Yielding| [run(1, 0), run(2, 5), run(2, 6)].map(|run| told.concerns(&run));
+        assert_eq!(concerns(&told), [true, false, false]);
+        let text = r#"{"to":null,"cause":"qube","action":"requeue","at":5}"#;
+        let old: Yielding = serde_json::from_str(text).unwrap();
+        assert_eq!(concerns(&old), [true, true, false]);
+    }
+
     #[test]
     fn a_victim_is_told_for_whom_it_makes_way_and_why() {
-        let told = |to, cause, action| Yielding { to, cause, action, at: Time(0) }.told(|job| job.full("head"));
+        let told =
+            |to, cause, action| Yielding { attempt: None, to, cause, action, at: Time(0) }.told(|job| job.full("head"));
         assert_eq!(
             told(Some(JobId::job(7)), Cause::Level, Action::Suspend),
             "suspended for job 7.head (it is of a higher preemption level)"

@@ -75,10 +75,26 @@ pub fn fair_shares(ledger: &Ledger) -> FairShares {
     starving::shares(ledger)
 }
 
-/// Lets those that wait for room have that of others, the first in the order first.
+/// Preempts running jobs for those that wait for room, the first in the order first. Where clusters count, the jobs
+/// nearest to a node come first, as they do for free room (`nearness`).
 fn make_room<'s>(trigger: Trigger, resolved: &'s Resolved, stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
     let Some(mut rivalry) = Rivalry::open(trigger, ledger) else { return };
-    let (mut ranking, mut left) = (priority::rank(ledger.state, resolved), MOST);
+    for near in &resolved.passes {
+        make_room_in(Some(near), resolved, &mut rivalry, stage, ledger);
+    }
+    make_room_in(None, resolved, &mut rivalry, stage, ledger);
+}
+
+/// Does so on the nodes that a pass leaves to each job; without one, on all nodes. A job that has room on a node
+/// outside its pass preempts nothing.
+fn make_room_in<'s>(
+    pass: Option<&'s Resolved>,
+    whole: &'s Resolved,
+    rivalry: &mut Rivalry<'s>,
+    stage: &mut Stage<'s>,
+    ledger: &mut Ledger<'s>,
+) {
+    let (mut ranking, mut left) = (priority::rank(ledger.state, pass.unwrap_or(whole)), MOST);
     while left > 0
         && let Some(job) = ranking.next()
     {
@@ -86,14 +102,18 @@ fn make_room<'s>(trigger: Trigger, resolved: &'s Resolved, stage: &mut Stage<'s>
             ranking.follow(job);
             continue;
         }
-        if !waits_for_room(job, ledger) || !rivalry.may_preempt(job, ledger) {
+        let class = ledger.state.class(job.class.id);
+        let anywhere = class.map_or(job, |class| job.asking(whole.of(class)));
+        if !waits_for_room(anywhere, ledger) || !rivalry.may_preempt(job, ledger) {
             ranking.pass(job);
             continue;
         }
         left -= 1;
-        match stage.evict(job, &mut rivalry, ledger) {
-            true => ranking.follow(job),
-            false => ranking.pass(job),
+        let has_room = pass.is_some() && stage.has_room(anywhere, ledger);
+        if !has_room && stage.evict(job, rivalry, ledger) {
+            ranking.follow(job);
+        } else {
+            ranking.pass(job);
         }
     }
 }

@@ -303,7 +303,8 @@ mod tests {
             let mut scene = scene.running(1, "select=1:ncpus=2", "n1", until).running(3, "select=1:ncpus=2", "n1", 100);
             scene.state.standing.fillers.insert(JobId::job(1));
             for is_told in [false, true] {
-                let way = Yielding { to: None, cause: Cause::Promise, action: Action::Requeue, at: Time(0) };
+                let way =
+                    Yielding { attempt: None, to: None, cause: Cause::Promise, action: Action::Requeue, at: Time(0) };
                 scene.state.standing.note_told(JobId::job(1), Some(&way).filter(|_| is_told));
                 let case = format!("{until} {other} {is_told}");
                 assert_eq!(scene.clone().queued(2, "select=1:ncpus=2").booked(), "2 at 0 on n1", "{case}");
@@ -317,9 +318,15 @@ mod tests {
     fn who_may_finish_makes_way_for_nobody_who_does_not_wait() {
         let (job, mut standing) = (JobId::job(1), Standing::default());
         let to = Some(JobId::job(2));
-        standing.note_told(job, Some(&Yielding { to, cause: Cause::Rank, action: Action::Finish, at: Time(0) }));
+        standing.note_told(
+            job,
+            Some(&Yielding { attempt: None, to, cause: Cause::Rank, action: Action::Finish, at: Time(0) }),
+        );
         assert_eq!((standing.is_leaving(job), standing.making_way().count()), (false, 0));
-        standing.note_told(job, Some(&Yielding { to, cause: Cause::Rank, action: Action::Requeue, at: Time(0) }));
+        standing.note_told(
+            job,
+            Some(&Yielding { attempt: None, to, cause: Cause::Rank, action: Action::Requeue, at: Time(0) }),
+        );
         assert!(standing.is_leaving(job) && standing.making_way().eq([job]));
     }
 

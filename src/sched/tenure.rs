@@ -70,7 +70,7 @@ impl Tenure {
             asked: uncounted(job),
             processors: Held::of(&run.shares).cores,
             preempted: job.life.preempted,
-            told: job.life.yielding.as_deref().cloned().filter(|told| told.at >= run.started && is_awaited(told, run)),
+            told: job.life.yielding.as_deref().cloned().filter(|told| told.concerns(run) && is_awaited(told, run)),
             suspended: run.suspension.is_some(),
             can_stop: job.can_be_suspended(),
         })

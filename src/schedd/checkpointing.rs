@@ -42,7 +42,7 @@ pub fn of_held(ledger: &mut Ledger, id: JobId, by: &str) {
 pub fn failed(ledger: &mut Ledger, id: JobId, attempt: Attempt, why: &str) {
     let Some(job) = ledger.job(id).cloned().filter(|job| job.awaits_checkpoint()) else { return };
     let Some(run) = job.life.open_run().filter(|run| run.attempt == attempt) else { return };
-    let told = job.life.yielding.clone().filter(|told| told.at >= run.started && told.action == Action::Checkpoint);
+    let told = job.life.yielding.clone().filter(|told| told.concerns(run) && told.action == Action::Checkpoint);
     ledger.happen(id, Event::CheckpointFailed { attempt, why: why.to_string() });
     // Nobody makes way in another way for who has started meanwhile, or is gone.
     let waits = |to: JobId| ledger.keeps_room_for(to);

@@ -3,6 +3,7 @@
 use super::scenario::values;
 use super::world::{Past, World};
 use crate::model::config::table::{ConfigError, Section, Value};
+use crate::model::decay::total;
 use crate::model::job::{Job, JobId, Share};
 use crate::model::preemption::{Action, Cause};
 use crate::model::reason::{self, Stage};
@@ -457,7 +458,7 @@ impl Course<'_> {
     /// To as many digits as are expected.
     fn score(&self, id: JobId, expected: &str, at: Span) -> String {
         let score = self.world.score(id, self.zero + at);
-        score.map_or_else(none, |score| format!("{score:.*}", digits(expected)))
+        score.map_or_else(none, |score| rounded(score, digits(expected)))
     }
 
     fn booked_on(&self, id: JobId) -> String {
@@ -493,10 +494,9 @@ impl Course<'_> {
         let usage = self.world.usage();
         let left = |account: &str| -> f64 {
             let members = usage.members().filter(|member| member.account == account);
-            members.map(|member| usage.decayed(member, self.zero + at)).sum()
+            total(members.map(|member| usage.decayed(member, self.zero + at)))
         };
-        let shown =
-            |(account, text): (&String, &String)| (account.clone(), format!("{:.*}", digits(text), left(account)));
+        let shown = |(account, text): (&String, &String)| (account.clone(), rounded(left(account), digits(text)));
         expected.iter().map(shown).collect()
     }
 
@@ -522,6 +522,15 @@ fn amounts(all: &BTreeMap<String, String>) -> String {
 /// How many digits a number has behind its point.
 fn digits(text: &str) -> usize {
     text.split_once('.').map_or(0, |(_, fraction)| fraction.len())
+}
+
+/// A number with this many digits behind its point. A zero has no sign, whatever it was rounded from.
+fn rounded(number: f64, digits: usize) -> String {
+    let text = format!("{number:.digits$}");
+    match text.strip_prefix('-') {
+        Some(zero) if zero.chars().all(|char| matches!(char, '0' | '.')) => zero.to_string(),
+        _ => text,
+    }
 }
 
 fn differs(what: &'static str, part: &str, found: String) -> Option<(&'static str, String, String)> {

@@ -159,7 +159,7 @@ mod tests {
         let (asked, held, places) = (Asked::default(), Held::default(), vec![("n1".to_string(), 2)]);
         let before = serde_json::to_string(&(&asked, &held, &places)).unwrap();
         assert_eq!(told(&before).unwrap().3, None);
-        let yielding = Yielding { to: None, cause: Cause::Limit, action: Action::Requeue, at: Time(5) };
+        let yielding = Yielding { attempt: None, to: None, cause: Cause::Limit, action: Action::Requeue, at: Time(5) };
         let now = serde_json::to_string(&(asked, held, &places, Some(&yielding))).unwrap();
         assert_eq!(told(&now).unwrap().3.as_deref(), Some(&yielding));
         assert_eq!(told(&now).unwrap().2, places);

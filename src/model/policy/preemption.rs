@@ -21,9 +21,9 @@ named! {
 }
 
 named! {
-    /// When those make way that others go before by cluster and priority (Q13).
+    /// When a job leaves that is preempted by cluster and priority (Q13).
     Mode {
-        /// An element of an array at its end, all others at once.
+        /// A subjob at its end, a job that is not an array as [`NoAgenda`] says.
         Passive = "passive",
         /// At once.
         Aggressive = "aggressive",
@@ -35,11 +35,11 @@ named! {
 }
 
 named! {
-    /// What becomes, where elements of arrays may finish, of a job that is none (Q13).
+    /// When a preempted job that is not an array leaves, where subjobs may finish (Q13).
     NoAgenda {
-        /// It makes way at once.
+        /// At once.
         Now = "now",
-        /// It stays.
+        /// At its end: all of it is its current work.
         Wait = "wait",
     }
 }
@@ -84,7 +84,7 @@ pub struct Preemption {
     pub repair: bool,
     /// When jobs make way under the trigger `qube`.
     pub mode: Mode,
-    /// The same for a job that is no element of an array.
+    /// The same for a job that is not an array.
     pub no_agenda: NoAgenda,
     /// Who makes way first.
     pub victims: Victims,

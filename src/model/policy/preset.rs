@@ -4,7 +4,7 @@
 use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
-use super::preemption::{Actions, Trigger};
+use super::preemption::{Actions, NoAgenda, Trigger};
 use super::{
     Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
     Precedence, Preemption, UserPriority,
@@ -57,12 +57,12 @@ impl Preset {
         Policy { precedence, backfill, placement, fair_share, usage, accrual, preemption, ..Policy::default() }
     }
 
-    /// Who makes way for whom: by flags of qualities of service under Maui, for express queues at IT4I.
+    /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of actions.
     fn preemption(self) -> Preemption {
         match self {
-            Preset::Qube => Preemption::by(Trigger::Qube),
+            Preset::Qube => Preemption { no_agenda: NoAgenda::Wait, ..Preemption::by(Trigger::Qube) },
             Preset::Maui => Preemption::by(Trigger::Qos),
-            Preset::It4i => Preemption { actions: Actions::pbs(), ..Preemption::by(Trigger::Levels) },
+            Preset::It4i => Preemption { actions: Actions::pbs(), ..Preemption::default() },
             Preset::Ytsaurus => Preemption::by(Trigger::Starvation),
             Preset::Flux | Preset::Hybrid => Preemption::default(),
         }

@@ -35,7 +35,7 @@ fn a_promise_that_is_a_count_names_nodes_for_all_its_chunks() {
 fn who_makes_way_past_its_walltime_gives_back_what_it_has_once() {
     for ends in [49, 50, 51, 100] {
         let mut scene = cluster("1 x ncpus=2").running(1, "select=1:ncpus=1", "n1", ends);
-        let way = Yielding { to: None, cause: Cause::Rank, action: Action::Requeue, at: Time(0) };
+        let way = Yielding { attempt: None, to: None, cause: Cause::Rank, action: Action::Requeue, at: Time(0) };
         scene.state.standing.note_told(JobId::job(1), Some(&way));
         let scene = scene.running(2, "select=1:ncpus=1", "n1", 200).at(50);
         assert_eq!(times(&scene.clone().queued(3, "select=1:ncpus=1")), [(3, 50)], "{ends}");

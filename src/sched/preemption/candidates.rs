@@ -186,7 +186,7 @@ impl<'s> Rivalry<'s> {
                 vec![Action::Finish]
             }
             Mode::Mixed if is_element => at_once(),
-            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => Vec::new(),
+            Mode::Passive | Mode::Mixed if rule.no_agenda == NoAgenda::Wait => vec![Action::Finish],
             Mode::Passive | Mode::Mixed => at_once(),
         }
     }

@@ -72,6 +72,16 @@ impl<'s> Stage<'s> {
         self.awaiting.contains(&job)
     }
 
+    /// Whether a job fits once all have left that were told to.
+    pub fn has_room(&self, job: Candidate<'s>, ledger: &Ledger<'s>) -> bool {
+        self.trial(job, &[], ledger).fits()
+    }
+
+    fn trial<'t>(&self, job: Candidate<'s>, ways: &'t [(JobId, Action)], ledger: &'t Ledger<'s>) -> Trial<'t, 's> {
+        let (space, gone) = (self.trial.clone(), self.gone.clone());
+        Trial { state: self.state, releases: self.releases, space, gone, out: 0, ways, job, ledger }
+    }
+
     /// Has those leave that must so that a job can start; false if none do.
     pub fn evict(&mut self, job: Candidate<'s>, rivalry: &mut Rivalry<'s>, ledger: &mut Ledger<'s>) -> bool {
         if self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some()) {
@@ -183,8 +193,7 @@ impl<'s> Stage<'s> {
         closed: &BTreeSet<NodeIx>,
         ledger: &Ledger<'s>,
     ) -> Option<Eviction> {
-        let (space, gone) = (self.trial.clone(), self.gone.clone());
-        let mut trial = Trial { state: self.state, releases: self.releases, space, gone, out: 0, ways, job, ledger };
+        let mut trial = self.trial(job, ways, ledger);
         closed.iter().for_each(|&ix| trial.space.close(ix));
         if self.left < ways.len() || trial.fits() {
             return None;

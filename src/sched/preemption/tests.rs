@@ -188,14 +188,16 @@ fn elements_may_finish_where_preemption_is_passive() {
 
 /// Q13.
 #[test]
-fn a_job_without_elements_makes_way_at_once_or_stays_as_the_site_says() {
+fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     let passive = |no_agenda| {
         let mut scene = scene("1 x ncpus=1", Trigger::Qube);
         (scene.policy.preemption.mode, scene.policy.preemption.no_agenda) = (Mode::Passive, no_agenda);
         let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0));
-        preempts(&scene.at(100).queued(2, "select=1:ncpus=1"))
+        let plan = scene.at(100).queued(2, "select=1:ncpus=1").plan();
+        (told(&plan), plan.preempts[0].action)
     };
-    assert_eq!((passive(NoAgenda::Now).as_str(), passive(NoAgenda::Wait).as_str()), ("1 for 2", ""));
+    assert_eq!(passive(NoAgenda::Now), ("1 for 2".to_string(), Action::Requeue));
+    assert_eq!(passive(NoAgenda::Wait), ("1 for 2".to_string(), Action::Finish));
 }
 
 fn quality(name: &str, flag: Flag) -> Quality {

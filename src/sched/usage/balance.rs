@@ -1,7 +1,7 @@
 //! What is left of stretches of usage as of a moment, from which follows what is left at any later one.
 
 use crate::model::charge::UsageRules;
-use crate::model::decay::Stretch;
+use crate::model::decay::{Stretch, total};
 use crate::model::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ impl Balance {
             return 0.0;
         }
         match rules.decay.part(self.at, now) {
-            Some(part) => self.parts.values().sum::<f64>() * part,
-            None => self.parts.iter().map(|(&window, amount)| amount * rules.decay.weight(window, now)).sum(),
+            Some(part) => total(self.parts.values().copied()) * part,
+            None => total(self.parts.iter().map(|(&window, amount)| amount * rules.decay.weight(window, now))),
         }
     }
 
