@@ -340,6 +340,31 @@ fn a_job_whose_files_are_not_there_does_not_start() {
     refused(done, 166, "stagein: far.away is no host of this cluster");
 }
 
+/// Under preset `maui` files to stage in are a precondition; a key says so elsewhere.
+#[test]
+fn a_job_waits_for_files_to_stage_in_where_the_site_says_so() {
+    // The load of the machine is no matter of this test.
+    let maui = "preset = \"maui\"\nplacement = { availability = \"dedicated\" }\n[launch]\n";
+    for config in [maui, "[launch]\nstage_in = \"wait\"\n"] {
+        let sandbox = Sandbox::configured(&format!("{config}stage_in_retry = \"1s\"\n"));
+        let work = sandbox.work().display().to_string();
+        let stage_in = format!("stagein={work}/x@localhost:{work}/none");
+        let id = sandbox.submit(&["-W", &stage_in], "cat x > ran\n");
+        let missing = format!("{work}/none");
+        let why = sandbox.until("the reason", || {
+            let why = sandbox.run("qstat", &["--why", &id]).out;
+            why.contains("(state: stage_in)").then_some(why)
+        });
+        assert!(why.contains(&format!("Files to stage in are missing: {missing}. They are looked for")), "{why}");
+        let said = comment(&sandbox.job(&id)).to_string();
+        assert!(said.starts_with("Not Running: Files to stage in are missing") && said.ends_with(&missing), "{said}");
+        assert!(!sandbox.file("ran").exists());
+        fs::write(sandbox.file("none"), "here").unwrap();
+        assert_eq!(sandbox.ended(&id)["Exit_status"], 0);
+        assert_eq!(sandbox.read("ran"), "here");
+    }
+}
+
 #[test]
 fn a_job_that_waits_for_its_files_can_be_deleted() {
     let sandbox = Sandbox::new();

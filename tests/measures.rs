@@ -43,3 +43,32 @@ fn a_load_that_changes_is_worth_no_write() {
     played.sandbox.until("the change", || state("pcpus = 16"));
     assert_ne!(written(&played), before);
 }
+
+/// A node whose processors are in use by others has none free, though no job runs there: the reason and
+/// `pbsnodes` show its load.
+#[test]
+fn the_load_of_a_node_is_the_reason_and_is_shown() {
+    let played = Played::new("[placement]\navailability = \"combined\"\n", |_| vec![]);
+    let sandbox = &played.sandbox;
+    sandbox.run("schedd", &[]).ok();
+    sandbox.until("the node", || sandbox.run("pbsnodes", &["n1"]).out.contains("state = free").then_some(()));
+    played.say(&Report::Nodes(vec![NodeFacts { load: 17_040, ..busy(17_000) }]));
+    let shown = sandbox.until("the load", || {
+        let shown = sandbox.run("pbsnodes", &["-a"]).out;
+        shown.contains("loadave = 17.04").then_some(shown)
+    });
+    assert!(shown.contains("resources_utilized.ncpus = 17"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&sandbox.run("pbsnodes", &["-a", "-F", "json"]).ok()).unwrap();
+    assert_eq!(json["nodes"]["n1"]["loadave"], 17.04, "{json}");
+    let id = sandbox.submit(&["-l", "select=1:ncpus=2"], "true\n");
+    let why = sandbox.until("the reason", || {
+        let why = sandbox.run("qstat", &["--why", &id]).out;
+        why.contains("match: in_use").then_some(why)
+    });
+    let said = "asked for 2, free 0 of 4; 17 in use beyond what jobs were given. The load average of n1 is 17.0.";
+    assert!(why.contains(said), "{why}");
+    assert!(why.contains("ncpus: 2 asked, 0 free, more in use beyond what jobs were given"), "{why}");
+    assert!(!why.contains("jobs that run") && !why.contains("-1"), "{why}");
+    played.say(&Report::Nodes(vec![busy(0)]));
+    sandbox.until("a start", || (!played.starts().is_empty()).then_some(()));
+}

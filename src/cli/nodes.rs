@@ -3,6 +3,7 @@
 use super::attributes::{Attributes, Shown};
 use super::place;
 use crate::model::job::JobId;
+use crate::model::node::Node;
 use crate::model::resource::{ResourceList, Resources, Value};
 use crate::model::time::Time;
 use crate::wire::message::{NodeRecord, ServerFacts};
@@ -147,6 +148,7 @@ pub fn attributes<'a>(record: &'a NodeRecord, server: &'a ServerFacts, format: F
         out.resource("resources_available", name, value);
     }
     held(&mut out, record, server, format);
+    load(&mut out, node);
     gpus(&mut out, record, server);
     out.text_if("comment", comment(record));
     out.text("resv_enable", "True");
@@ -160,6 +162,17 @@ pub fn attributes<'a>(record: &'a NodeRecord, server: &'a ServerFacts, format: F
         out.add("last_used_time", moment(used));
     }
     out
+}
+
+/// Its load average over a minute, and what is really in use of its resources, as far as noded measures that.
+fn load<'a>(out: &mut Attributes<'a>, node: &'a Node) {
+    if node.facts.utilized.is_empty() {
+        return;
+    }
+    out.add("loadave", Shown::Real(f64::from(node.facts.load / 10) / 100.0));
+    for (name, value) in &node.facts.utilized {
+        out.resource("resources_utilized", name, value);
+    }
 }
 
 /// The numbers of its GPUs, whose they are now, and which are used from outside.

@@ -320,6 +320,7 @@ impl Teller<'_> {
             }
             How::CannotStart { why, .. } => ("error", format!("Could not be started: {why}")),
             How::NodeFault(why) => ("error", format!("Start failed on its node: {why}")),
+            How::AwaitsFiles(files) => ("job", format!("Not started: files to stage in are missing: {files}")),
             How::Cancelled => ("job", "Cancelled before it started".to_string()),
             How::ShepherdLost => ("error", "Its shepherd was killed: how it ended is not known".to_string()),
         };

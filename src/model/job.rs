@@ -599,12 +599,14 @@ pub enum How {
     Cancelled,
     /// The shepherd itself was killed; its exit status is not known.
     ShepherdLost,
+    /// Never started, because files to stage in are missing, which are named here: to be tried again.
+    AwaitsFiles(String),
 }
 
 impl How {
     /// Whether the job began.
     pub fn ran(&self) -> bool {
-        !matches!(self, How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled)
+        !matches!(self, How::CannotStart { .. } | How::NodeFault(_) | How::Cancelled | How::AwaitsFiles(_))
     }
 
     /// What is said of an end at a limit: `mem 600kb exceeded limit 500kb`. None for any other end.

@@ -322,6 +322,7 @@ impl Job {
             (how, Want::Requeue(_)) if outcome.on_its_own => self.over_by_itself(how, outcome, moment),
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
             (How::NodeFault(_), _) => self.start_failed(moment),
+            (How::AwaitsFiles(_), _) => self.await_files(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
             // Y17: what has come to its end in time is done.
             (How::Exited(0), Want::Requeue(_)) if self.was_interrupted() => self.finish(0, false, moment),
@@ -423,6 +424,12 @@ impl Job {
         self.requeue(moment);
     }
 
+    /// M3: files to stage in are looked for again, however often. That is no failed start.
+    fn await_files(&mut self, moment: Moment) {
+        self.put_off(moment.rules.stage_in.retry, moment);
+        self.requeue(moment);
+    }
+
     /// M50, M51: from the beginning, but not round and round.
     fn over_limit(&mut self, moment: Moment) {
         self.life.failed_starts = 0;
@@ -461,7 +468,7 @@ pub fn exit_status(outcome: &Outcome) -> Option<i32> {
         How::Overran { .. } => Some(OVER_WALLTIME),
         How::Exceeded { bound, .. } => Some(bound.exit_status()),
         How::CannotStart { status, .. } => Some(*status),
-        How::NodeFault(_) | How::Cancelled | How::ShepherdLost => None,
+        How::NodeFault(_) | How::Cancelled | How::ShepherdLost | How::AwaitsFiles(_) => None,
     }
 }
 

@@ -28,8 +28,6 @@ pub mod array;
 
 pub mod bounds;
 
-pub mod response;
-
 pub mod expression;
 
 pub mod cluster_path;
@@ -88,6 +86,8 @@ pub mod suspension;
 
 #[macro_use]
 pub mod policy;
+
+pub mod response;
 
 pub mod preemption;
 

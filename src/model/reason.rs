@@ -8,6 +8,7 @@ mod words;
 
 pub use codes::{CODES, Code, stage_of};
 pub use stage::Stage;
+pub use words::is_none;
 
 use super::excess::Excess;
 use super::job::JobId;
@@ -190,6 +191,23 @@ pub enum Reason {
         /// Used from outside.
         outside: i64,
     },
+    /// Too little is free now, and what is in use on nodes beyond what their jobs were given would do.
+    InUse {
+        /// Of which resource.
+        resource: String,
+        /// Asked for in all.
+        requested: String,
+        /// Free now.
+        available: String,
+        /// What there is in all.
+        total: String,
+        /// In use beyond what jobs were given.
+        in_use: String,
+        /// The node with the highest load of those.
+        node: String,
+        /// Its load average over a minute, as shown.
+        load: String,
+    },
     /// No node answers, or all are offline.
     NoNodes,
     /// Resources it would need are set aside by a reservation that is not for it.
@@ -243,6 +261,7 @@ impl Reason {
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => true,
+            Reason::InUse { .. } => true,
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => true,
             Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } => true,
             Reason::Unsuitable { .. } => !self.is_never(),
@@ -297,6 +316,7 @@ impl Reason {
             Reason::NoWalltime => "no_walltime",
             Reason::KeptForWider { .. } => "chunking",
             Reason::UsedOutside { .. } => "used_outside",
+            Reason::InUse { .. } => "in_use",
             Reason::NoNodes => "node_state",
             Reason::Deferred { .. } => "deferred",
             Reason::Reserved { .. } => "window_acl",
@@ -352,6 +372,15 @@ pub(crate) mod tests {
             Reason::BackfillDepth { limit: 2 },
             Reason::KeptForWider { size: 2, until: at },
             Reason::UsedOutside { requested: text(), available: text(), total: text(), outside: 1 },
+            Reason::InUse {
+                resource: text(),
+                requested: text(),
+                available: text(),
+                total: text(),
+                in_use: text(),
+                node: text(),
+                load: text(),
+            },
             Reason::Reserved { window: text(), from: at },
             Reason::NotOpen { window: text() },
             Reason::OutlastsWindow { requested: text(), left: text() },

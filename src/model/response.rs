@@ -14,6 +14,8 @@ pub struct Rules {
     pub walltime: Action,
     /// Of a job over another of its limits (M51).
     pub limits: Responses,
+    /// When a file to stage in is missing.
+    pub stage_in: StageIn,
     /// Whether a job that has made way goes before its equals (X25).
     pub boost: bool,
 }
@@ -27,6 +29,31 @@ impl Rules {
             _ => Action::Cancel,
         };
         action == Action::Requeue
+    }
+}
+
+/// What becomes of a job when a file to stage in is missing (M3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageIn {
+    /// Whether the job waits for it.
+    pub missing: Missing,
+    /// After how long it is looked for again.
+    pub retry: Span,
+}
+
+impl Default for StageIn {
+    fn default() -> StageIn {
+        StageIn { missing: Missing::Fail, retry: Span::seconds(60) }
+    }
+}
+
+named! {
+    /// What a job does whose file to stage in is missing.
+    Missing {
+        /// It ends.
+        Fail = "fail",
+        /// It waits in its queue until the file is there.
+        Wait = "wait",
     }
 }
 

@@ -34,6 +34,8 @@ pub fn transfers(text: &str) -> Option<Vec<Transfer>> {
 pub struct Files {
     /// Copied before it.
     pub before: Vec<Transfer>,
+    /// Whether the job waits while files to copy before it are missing.
+    pub awaited: bool,
     /// Copied after it.
     pub after: Vec<Transfer>,
     /// It works in a folder of its own, which is removed after it.
@@ -55,6 +57,7 @@ impl Files {
         let list = |name: &str| transfers(text(name)).unwrap_or_default();
         Files {
             before: list("stagein"),
+            awaited: false,
             after: list("stageout"),
             private: text("sandbox") == "PRIVATE",
             remove_output: text("Remove_Files").contains('o'),

@@ -290,11 +290,26 @@ impl Around<'_> {
             return Ok(None);
         }
         self.write_trace(None);
+        if let Some(outcome) = self.awaited()? {
+            return Ok(Some(outcome));
+        }
         match self.errand(Cancels::All, |staging| staging.before())? {
             Done::Well => Ok(None),
             Done::Failed(why) => Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why }))),
             Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
         }
+    }
+
+    /// Looks for the files to copy, where the job waits for them; the outcome, if some are missing.
+    fn awaited(&self) -> io::Result<Option<Outcome>> {
+        if !self.launch.files.awaited || self.launch.files.before.is_empty() {
+            return Ok(None);
+        }
+        Ok(match self.errand(Cancels::All, |staging| staging.missing())? {
+            Done::Well => None,
+            Done::Failed(files) => Some(never(How::AwaitsFiles(files))),
+            Done::Cancelled => Some(never(How::Cancelled)),
+        })
     }
 
     /// Asks the site once more; the outcome, if the job is not to run.

@@ -30,6 +30,21 @@ pub struct Staging<'a> {
 }
 
 impl Staging<'_> {
+    /// Names the files to copy before the job that are missing on this host.
+    pub fn missing(&self) -> Result<(), String> {
+        let here = self.files.before.iter().filter(|transfer| self.is_here(transfer));
+        let paths = here.map(|transfer| self.home.join(&transfer.remote));
+        let missing: Vec<String> =
+            paths.filter(|path| is_missing(path)).map(|path| path.display().to_string()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(shortened(missing.join(", "), LONGEST)) }
+    }
+
+    /// Whether the other host is this one.
+    fn is_here(&self, transfer: &Transfer) -> bool {
+        let host = transfer.host.split('.').next().unwrap_or_default();
+        host == self.host || host == "localhost"
+    }
+
     /// Makes the job's folder and copies into it.
     pub fn before(&self) -> Result<(), String> {
         self.make_and_fill().inspect_err(|_| self.discard())
@@ -82,8 +97,7 @@ impl Staging<'_> {
     }
 
     fn copy(&self, transfer: &Transfer, from: &Path, to: &Path) -> Result<(), String> {
-        let host = transfer.host.split('.').next().unwrap_or_default();
-        if host != self.host && host != "localhost" {
+        if !self.is_here(transfer) {
             return Err(format!("files are copied within a host only, and this one is {}", self.host));
         }
         let sources = expand(from).map_err(|e| format!("{}: {e}", from.display()))?;
@@ -99,6 +113,15 @@ impl Staging<'_> {
             copy_all(&source, &target)?;
         }
         Ok(())
+    }
+}
+
+/// Whether nothing is there, or nothing that a pattern means, or only a link that leads nowhere.
+fn is_missing(path: &Path) -> bool {
+    let is_gone = |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+    match expand(path) {
+        Ok(sources) => sources.iter().any(|source| fs::metadata(source).is_err_and(|error| is_gone(&error))),
+        Err(error) => is_gone(&error),
     }
 }
 
@@ -263,6 +286,23 @@ mod tests {
             let said = before.expect_err(list);
             assert!(said.starts_with(&format!("stage-in failed: {list}: ")) && said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn files_that_are_missing_are_named_before_anything_is_copied() {
+        let place = Place::new();
+        place.write("there", "");
+        std::os::unix::fs::symlink("nothing", place.home().join("link")).unwrap();
+        let home = place.home();
+        let missing = |list: &str| {
+            let files = Files { before: transfers(list).unwrap(), ..Files::default() };
+            Staging { files: &files, home: &home, folder: &home, host: "n1" }.missing()
+        };
+        assert_eq!(missing("x@n1:there,y@elsewhere:z"), Ok(()));
+        let path = |name: &str| home.join(name).display().to_string();
+        assert_eq!(missing("x@n1:no,y@n1:there,z@localhost:d/*"), Err(format!("{}, {}", path("no"), path("d/*"))));
+        assert_eq!(missing("x@n1:link"), Err(path("link")));
+        assert_eq!(missing("x@n1:there/below"), Err(path("there/below")));
     }
 
     #[test]

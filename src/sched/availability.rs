@@ -5,6 +5,7 @@
 //! until it is measured again.
 
 use super::cluster::{Cluster, Kind, Node, NodeIx, Room};
+use super::room::InUse;
 use super::space::Space;
 use crate::model::node::{Adjust, NodeFacts};
 use crate::model::policy::{Availability, Placement};
@@ -53,6 +54,10 @@ pub fn observe(space: &mut Space, placement: &Placement) {
         }
         heed_load(&mut room, node, kind, cluster.catalog.index("ncpus"));
         if room != *space.room(ix) {
+            let given = space.room(ix);
+            let amounts = given.free.iter().zip(&room.free).map(|(given, left)| (given - left).max(0)).collect();
+            let in_use = InUse { amounts, is_closed: room.alone > given.alone };
+            space.withhold(ix, in_use);
             space.refile(ix, room);
         }
     }

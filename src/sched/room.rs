@@ -135,6 +135,25 @@ impl Room {
     }
 }
 
+/// What a node's room lacks because it is measured to be in use, beyond what its jobs were given (M6).
+#[derive(Clone, Debug)]
+pub struct InUse {
+    /// Amounts by resource, none below zero.
+    pub amounts: Amounts,
+    /// Whether its load lets no further job join (M48).
+    pub is_closed: bool,
+}
+
+impl InUse {
+    /// The room as it would be without that.
+    pub fn given_back(&self, room: &Room) -> Room {
+        let mut room = room.clone();
+        add(&mut room.free, &self.amounts);
+        room.alone -= u32::from(self.is_closed);
+        room
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

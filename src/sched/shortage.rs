@@ -36,7 +36,8 @@ pub fn now(space: &Space, shape: &Shape, misfit: Misfit) -> Reason {
     if space.is_void() {
         return Reason::NoNodes;
     }
-    if let Some(reason) = unsuitable(space, shape).or_else(|| used_outside(space, shape)) {
+    let outside = || used_outside(space, shape).or_else(|| in_use(space, shape));
+    if let Some(reason) = unsuitable(space, shape).or_else(outside) {
         return reason;
     }
     let catalog = &space.cluster.catalog;
@@ -115,6 +116,35 @@ fn used_outside(space: &Space, shape: &Shape) -> Option<Reason> {
         available: shape.shown(index, space.free(shape.tenancy)[index], catalog),
         total: shape.shown(index, space.cluster.capacity()[index], catalog),
         outside,
+    })
+}
+
+/// Whether it would fit but for what is in use beyond what jobs were given (M6, M48).
+fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
+    if space.in_use().is_empty() {
+        return None;
+    }
+    let mut freed = space.clone();
+    for (&ix, in_use) in space.in_use() {
+        freed.refile(ix, in_use.given_back(space.room(ix)));
+    }
+    if !matching::fits(&freed, shape) {
+        return None;
+    }
+    let (cluster, free) = (space.cluster, space.free(shape.tenancy));
+    let catalog = &cluster.catalog;
+    let used = |index: usize| space.in_use().values().map(|in_use| in_use.amounts[index]).sum::<i64>();
+    let short = shape.resources().into_iter().filter(|&index| used(index) > 0 || shape.total[index] > free[index]);
+    let index = short.max_by_key(|&index| (shape.total[index] > free[index], used(index) > 0))?;
+    let most = space.in_use().keys().map(|&ix| cluster.node(ix)).max_by_key(|node| node.load)?;
+    Some(Reason::InUse {
+        resource: catalog.names()[index].clone(),
+        requested: shape.shown_total(index, catalog),
+        available: shape.shown(index, free[index].max(0), catalog),
+        total: shape.shown(index, cluster.capacity()[index], catalog),
+        in_use: shape.shown(index, used(index), catalog),
+        node: most.name.clone(),
+        load: format!("{:.1}", f64::from(most.load) / 1000.0),
     })
 }
 
@@ -236,6 +266,8 @@ fn places(space: &Space, shape: &Shape) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::node::Terms;
+    use crate::model::policy::Availability;
     use crate::sched::fixture::{Scene, cluster};
 
     fn why(scene: &Scene, request: &str) -> String {
@@ -296,6 +328,28 @@ mod tests {
         assert_eq!(why(&full, "select=3:ngpus=1"), format!("{})", busy(3, 1)));
         assert_eq!(why(&full, "select=2:ngpus=1"), format!("{}{outside}", busy(2, 1)));
         assert_eq!(full.queued(5, "select=1:ngpus=1").queued(6, "select=1:ncpus=1").starts(), "5 on n2; 6 on n2");
+    }
+
+    #[test]
+    fn what_is_in_use_beyond_jobs_is_the_reason_where_it_would_do() {
+        let scene = cluster("").measured("n1", "ncpus=2", "ncpus=17", 17_040);
+        let mut scene = scene.node("n2", "ncpus=1", true);
+        scene.policy.placement.availability = Availability::Utilized;
+        let said = |scene: &Scene, request: &str| why(scene, request);
+        let busy = "Not Running: Insufficient amount of resource: ncpus (R: 2 A: 1 T: 3";
+        let outside = ", 17 in use beyond what jobs were given; load average 17.0 on n1)";
+        assert_eq!(said(&scene, "select=1:ncpus=2"), format!("{busy}{outside}"));
+        assert_eq!(scene.clone().queued(5, "select=1:ncpus=2").reason(5).unwrap().code(), "in_use");
+        let full = scene.running(1, "select=1:ncpus=1", "n1", 60);
+        assert_eq!(said(&full, "select=1:ncpus=2"), format!("{busy})"), "the job on n1 is in the way as well");
+    }
+
+    #[test]
+    fn a_node_at_its_highest_load_is_the_reason() {
+        let terms = Terms { max_load: Some(4000), ..Terms::default() };
+        let scene = cluster("").terms("n1", "ncpus=8", terms.clone()).loaded("n1", "ncpus=8", terms, 4200);
+        let said = "Not Running: Insufficient amount of resource: ncpus (R: 1 A: 0 T: 8; load average 4.2 on n1)";
+        assert_eq!(why(&scene, "select=1:ncpus=1"), said);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::columns::Columns;
 use super::memory::Rooms;
 use super::preference::{Guide, Rank};
 use super::preferred::Preferred;
+use super::room::InUse;
 use super::shape::Need;
 use super::siblings::{Place, SharedHosts};
 use super::tenant::{Tenancy, Tenant};
@@ -68,6 +69,8 @@ pub struct Space<'s> {
     held_back: Amounts,
     /// What arrays have by host of what this cycle has given.
     joined: Arc<SharedHosts>,
+    /// What is measured to be in use beyond what jobs were given.
+    in_use: Arc<BTreeMap<NodeIx, InUse>>,
     free: Amounts,
     idle: Amounts,
 }
@@ -124,6 +127,7 @@ impl<'s> Space<'s> {
             promises: Arc::default(),
             held_back: nothing.clone(),
             joined: Arc::default(),
+            in_use: Arc::default(),
             free: nothing.clone(),
             idle: nothing,
         };
@@ -344,6 +348,16 @@ impl<'s> Space<'s> {
             self.note(place);
         }
         self.enter(ix, room);
+    }
+
+    /// Notes what the room of a node lacks because it is in use without a job having it.
+    pub fn withhold(&mut self, ix: NodeIx, in_use: InUse) {
+        Arc::make_mut(&mut self.in_use).insert(ix, in_use);
+    }
+
+    /// What is measured to be in use beyond what jobs were given, by node.
+    pub fn in_use(&self) -> &BTreeMap<NodeIx, InUse> {
+        &self.in_use
     }
 
     /// A node that is in no bucket goes into one.

@@ -62,7 +62,7 @@ impl Objection {
 
     /// In the order in which nodes are asked, which is that of the codes.
     fn place(&self) -> usize {
-        const ORDER: [&str; 12] = [
+        const ORDER: [&str; 13] = [
             "attribute",
             "requirement",
             "restriction",
@@ -73,6 +73,7 @@ impl Objection {
             "node_state",
             AMOUNT,
             "used_outside",
+            "in_use",
             "window_acl",
             "would_delay_booking",
         ];
@@ -135,6 +136,9 @@ impl Poll<'_> {
 
     fn access(&self, ix: NodeIx) -> Option<Objection> {
         let room = self.space.room(ix);
+        if self.space.in_use().get(&ix).is_some_and(|in_use| in_use.is_closed) {
+            return Some(Objection::said("in_use", "its load average is as high as it may be"));
+        }
         let is_taken = self.chunk.wants_idle() && room.tenants > 0;
         if self.space.admits(ix, self.shape.tenant()) && !is_taken {
             return None;
@@ -152,6 +156,10 @@ impl Poll<'_> {
 
     fn amount(&self, ix: NodeIx) -> Option<Objection> {
         let objection = self.lacking(&self.space.room(ix).free)?;
+        let unused = self.space.in_use().get(&ix).map(|in_use| in_use.given_back(self.space.room(ix)));
+        if unused.is_some_and(|room| self.lacking(&room.free).is_none()) {
+            return Some(Objection { code: "in_use", ..objection });
+        }
         let outside = self.space.cluster.outside(ix);
         let is_gpus = objection.resource.as_ref().is_some_and(|(name, _)| name == "ngpus");
         let would_do = objection.resource.as_ref().and_then(|(_, found)| *found).is_some_and(|free| {
@@ -168,7 +176,7 @@ impl Poll<'_> {
     fn lacking(&self, free: &[i64]) -> Option<Objection> {
         let &(index, _) = self.chunk.asked.iter().find(|&&(index, amount)| amount > free[index])?;
         let name = self.space.cluster.catalog.names()[index].clone();
-        Some(Objection { code: AMOUNT, resource: Some((name, Some(free[index]))), said: None, never: false })
+        Some(Objection { code: AMOUNT, resource: Some((name, Some(free[index].max(0)))), said: None, never: false })
     }
 
     /// What reservations leave of a node that has enough.

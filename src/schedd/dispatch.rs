@@ -12,6 +12,7 @@ use crate::model::hook::rites::{Rites, around_a_job};
 use crate::model::hook::{Occasion, asked};
 use crate::model::job::{Job, Program, Run, Want};
 use crate::model::placeholder;
+use crate::model::response::Missing;
 use crate::model::staging::Files;
 use crate::model::text::Text;
 use crate::model::time::Span;
@@ -136,7 +137,10 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         threads: u32::try_from(threads).unwrap_or(1),
         limits: Bounds::of(&job.spec),
         responses: setup.config.launch.rules.limits,
-        files: Files::of(&job.spec.other).filled(job.id, &job.spec.name),
+        files: Files {
+            awaited: setup.config.launch.rules.stage_in.missing == Missing::Wait,
+            ..Files::of(&job.spec.other).filled(job.id, &job.spec.name)
+        },
         groups: job.spec.other.get("group_list").cloned(),
         place: TaskPlace::default(),
         checkpoints: checkpoint.program.is_some().then(|| checkpoint.folders.clone()),

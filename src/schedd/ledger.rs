@@ -73,6 +73,8 @@ pub struct Ledger {
     sharing: Sharing,
     nodes: BTreeMap<String, Node>,
     uses: Uses,
+    /// The nodes with measures that are not on disk yet.
+    measured: BTreeSet<String>,
     cluster: View,
     reservations: windows::Reservations,
     outside: Outside,
@@ -157,6 +159,7 @@ impl Ledger {
             sharing,
             nodes: nodes.into_iter().map(|node| (node.facts.name.clone(), node)).collect(),
             uses: Uses::default(),
+            measured: BTreeSet::new(),
             cluster,
             reservations: Default::default(),
             outside,

@@ -54,9 +54,13 @@ const REFUSED: &str = "Not Running: PBS Error: ";
 /// What it begins with where a start has failed, and is to be tried again at its time.
 const FAILED: &str = "Not Running: Job start failed, tried again ";
 
+/// What it begins with where files to stage in are missing.
+const AWAITED: &str = "Not Running: Files to stage in are missing, looked for again";
+
 /// Whether a job's comment is that it was put off.
 fn is_put_off(job: &Job) -> bool {
-    is_refused_start(job) || job.life.comment.as_deref().is_some_and(|comment| comment.starts_with(FAILED))
+    let begins = |comment: &str| comment.starts_with(FAILED) || comment.starts_with(AWAITED);
+    is_refused_start(job) || job.life.comment.as_deref().is_some_and(begins)
 }
 
 /// Whether a job's comment is that a hook has refused its start.
@@ -74,6 +78,10 @@ fn after_end(job: &Job, how: &How, wall: &impl Fn(Time) -> Wall) -> Option<Strin
     let is_put_off = job.life.state == State::Queued && job.life.failed_starts > 0;
     match how {
         How::CannotStart { why, .. } => Some(format!("Job could not be started: {why}")),
+        How::AwaitsFiles(files) => {
+            let at = job.life.not_before.map_or(String::new(), |at| format!(" on {}", shown(wall(at))));
+            Some(format!("{AWAITED}{at}: {files}"))
+        }
         How::ShepherdLost => lost(job, "its shepherd was killed"),
         How::NodeFault(why) if job.life.holds.contains(Holds::SYSTEM) => Some(held(why)),
         How::NodeFault(why) if is_put_off => Some(put_off(job, why, wall)),

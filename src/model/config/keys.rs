@@ -41,6 +41,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "max_failed_starts",
             "retry",
             "retry_max",
+            "stage_in",
+            "stage_in_retry",
             "gpu_tool",
             "gpu_look",
             "prologue",

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::charge::Weights;
 use crate::model::decay::Decay;
 use crate::model::resource::{Kind, Value};
-use crate::model::response::{Action, Response, Responses, Retries};
+use crate::model::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 
 fn refusal(text: &str) -> String {
     Config::parse(text).expect_err(text).to_string()
@@ -98,6 +98,8 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
         walltime_action = "requeue"
         limits = { mem = "cancel after 5m", cput = "requeue" }
         start_timeout = "90s"
+        stage_in = "wait"
+        stage_in_retry = "5m"
         "#,
     )
     .unwrap();
@@ -106,7 +108,9 @@ fn what_is_done_when_a_job_goes_wrong_is_read() {
     let retries = Retries { most: 3, first: Span::seconds(1), longest: Span::seconds(60) };
     let limits =
         Responses { mem: response(Action::Cancel, 300), cput: response(Action::Requeue, 0), ..Default::default() };
-    assert_eq!(launch.rules, Rules { retries, walltime: Action::Requeue, limits, boost: false });
+    let stage_in = StageIn { missing: Missing::Wait, retry: Span::seconds(300) };
+    let expected = Rules { retries, walltime: Action::Requeue, limits, stage_in, ..Rules::default() };
+    assert_eq!(launch.rules, expected);
     assert_eq!(launch.start_timeout, Some(Span::seconds(90)));
 }
 

@@ -58,6 +58,13 @@ impl Reason {
                 "Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
                  {outside} in use by processes outside the queue)"
             ),
+            R::InUse { resource, requested, available, total, in_use, node, load } => {
+                write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total}")?;
+                if !is_none(in_use) {
+                    write!(f, ", {in_use} in use beyond what jobs were given")?;
+                }
+                write!(f, "; load average {load} on {node})")
+            }
             R::Reserved { window, .. } => write!(f, "Job would conflict with reservation or top job ({window})"),
             R::NotOpen { window } => write!(f, "Reservation {window} is not open"),
             R::OutlastsWindow { requested, left } => write!(f, "{}", Short("walltime", requested, left, left)),
@@ -74,6 +81,11 @@ impl Reason {
             R::Deferred { .. } => f.write_str("Job failed or could not be started; it is tried again after a pause"),
         }
     }
+}
+
+/// Whether an amount, as shown, is nothing: `0` or `0kb`.
+pub fn is_none(amount: &str) -> bool {
+    amount.trim_end_matches(|c: char| c.is_ascii_alphabetic()) == "0"
 }
 
 /// Too little of a resource: which, asked for, available, in all.

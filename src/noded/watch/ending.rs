@@ -42,7 +42,7 @@ impl Fate {
     /// Whether what it has written is not its last word. schedd decides by the same (`model::life`).
     fn runs_again(self, how: &How) -> bool {
         match (how, self) {
-            (How::NodeFault(_), _) | (_, Fate::Again) => true,
+            (How::NodeFault(_) | How::AwaitsFiles(_), _) | (_, Fate::Again) => true,
             // Its end may have been due before it was written down how far it had come.
             (How::Exited(0) | How::Overran { .. } | How::Exceeded { .. }, Fate::AgainUnlessWell) => false,
             (_, Fate::AgainUnlessWell) => true,

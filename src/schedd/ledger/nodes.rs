@@ -54,19 +54,26 @@ impl Ledger {
         self.want_cycle(Trigger::Node(name.to_string()));
     }
 
-    /// Takes in what a node measures of itself. That is worth no write of its own, and a cycle only where
-    /// the policy heeds it: what cycles go by is what was last taken in (X21).
+    /// Takes in what a node measures of itself. Where the policy uses it, a cycle follows, and it is written, so
+    /// that `pbsnodes` shows what the reasons of waiting jobs name. Elsewhere it is written with the next uses of
+    /// nodes. A cycle uses what was last taken in (X21).
     pub fn measure(&mut self, name: &str, facts: NodeFacts) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         node.facts = facts;
         self.cluster.make(seen(node));
         if self.setup.policy.placement.heeds_measures() {
+            self.tick.changes.push(Row::Node(Box::new(node.clone())));
             self.want_cycle(Trigger::Node(name.to_string()));
+        } else {
+            self.measured.insert(name.to_string());
         }
     }
 
-    /// Writes when nodes were last used, where that is new.
+    /// Writes when nodes were last used, and what they measure, where that is new.
     pub fn write_uses(&mut self) {
+        let measured = std::mem::take(&mut self.measured);
+        let nodes = measured.iter().filter_map(|name| self.nodes.get(name));
+        self.tick.changes.extend(nodes.map(|node| Row::Node(Box::new(node.clone()))));
         for name in self.uses.nodes() {
             match self.nodes.get(&name).cloned() {
                 Some(node) => self.set_node(node),

@@ -7,6 +7,7 @@ use super::super::super::when;
 use super::{View, counted};
 use crate::model::depend::Kind;
 use crate::model::event::Event;
+use crate::model::job::How;
 use crate::model::outlook::{Explanation, Prospect};
 use crate::model::reason::{Code, Reason, Stage};
 use crate::model::state::{Holds, State};
@@ -51,10 +52,10 @@ impl View<'_> {
     pub fn obstacles(&self) -> Vec<Obstacle> {
         let mut obstacles = self.of_its_state();
         if let Some(explanation) = &self.found.explanation {
-            let has_begin = obstacles.iter().any(|obstacle| obstacle.code == "begin_time");
+            let has_pause = obstacles.iter().any(|obstacle| ["begin_time", "stage_in"].contains(&&*obstacle.code));
             let others = explanation.objections.iter().filter(|reason| {
                 // That it waits for its time is known to the scheduler as a pause.
-                !(has_begin && matches!(reason, Reason::Deferred { .. }))
+                !(has_pause && matches!(reason, Reason::Deferred { .. }))
             });
             obstacles.extend(others.map(|reason| self.obstacle(reason, explanation)));
         }
@@ -66,6 +67,7 @@ impl View<'_> {
         match job.life.state {
             State::Held => self.holds().into_iter().chain(self.dependency()).collect(),
             State::Waiting => self.begin_time().into_iter().collect(),
+            State::Queued => self.stage_in().into_iter().collect(),
             State::Finished | State::Expired => self.broken().into_iter().collect(),
             _ => Vec::new(),
         }
@@ -127,6 +129,27 @@ impl View<'_> {
         let text = format!("It is not to start before {}.", when::ctime(begin));
         let help = format!("time; or an earlier one: qalter -a [[CC]YY]MMDDhhmm {}", self.id(job.id));
         Some(Obstacle::of_state("begin_time", text, help, json!({ "at": begin.0 })))
+    }
+
+    /// The files to stage in that were missing when its last start was tried.
+    fn stage_in(&self) -> Option<Obstacle> {
+        let job = &self.found.record.job;
+        let (files, at) = (self.awaited_files()?, job.life.not_before?);
+        let text = format!("Files to stage in are missing: {files}. They are looked for again at {}.", self.moment(at));
+        let help = format!("the files being there; or a list without them: qalter -W stagein=... {}", self.id(job.id));
+        let numbers = json!({ "files": files, "until": self.wall(at).0 });
+        Some(Obstacle::of_state("stage_in", text, help, numbers))
+    }
+
+    fn awaited_files(&self) -> Option<&str> {
+        let last = self.found.events.iter().rev().map(|(_, event)| event);
+        last.take_while(|event| !matches!(event, Event::Started { .. })).find_map(|event| match event {
+            Event::Ended { outcome, .. } => match &outcome.how {
+                How::AwaitsFiles(files) => Some(files.as_str()),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 
     fn obstacle(&self, reason: &Reason, explanation: &Explanation) -> Obstacle {

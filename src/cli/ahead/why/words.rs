@@ -4,7 +4,7 @@ use super::View;
 use crate::model::excess::Excess;
 use crate::model::job::JobId;
 use crate::model::outlook::Rejection;
-use crate::model::reason::Reason;
+use crate::model::reason::{Reason, is_none};
 use crate::model::time::Time;
 
 impl View<'_> {
@@ -16,7 +16,8 @@ impl View<'_> {
             return format!("It can never start on this system as it is{since}: {}.", never(reason));
         }
         match reason {
-            Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::ArrayLimit { .. } => short(reason),
+            Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::InUse { .. } => short(reason),
+            Reason::ArrayLimit { .. } => short(reason),
             Reason::Scattered { .. } | Reason::NotContiguous | Reason::NoSet { .. } => apart(reason),
             Reason::NoNodes => "No node takes jobs now: none answers, or all are offline.".to_string(),
             Reason::Nowhere { said, nodes, .. } => {
@@ -157,6 +158,14 @@ fn short(reason: &Reason) -> String {
             "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
              queue use {outside}."
         ),
+        Reason::InUse { resource, requested, available, total, in_use, node, load } => {
+            let beyond = format!("; {in_use} in use beyond what jobs were given");
+            let beyond = if is_none(in_use) { "" } else { &beyond };
+            format!(
+                "Not enough {resource} is free now: asked for {requested}, free {available} of {total}{beyond}. \
+                 The load average of {node} is {load}."
+            )
+        }
         Reason::ArrayLimit { limit, expand } => {
             let most = super::counted(u64::from(*limit), "subjob");
             let more = match expand {
@@ -192,6 +201,10 @@ pub fn rejected(rejection: &Rejection) -> String {
     };
     let range = if least == most { least.clone() } else { format!("{least} to {most}") };
     let kind = if rejection.never { "there" } else { "free" };
-    let outside = if rejection.code == "used_outside" { ", more in use outside the queue" } else { "" };
+    let outside = match rejection.code.as_str() {
+        "used_outside" => ", more in use outside the queue",
+        "in_use" => ", more in use beyond what jobs were given",
+        _ => "",
+    };
     format!("{resource}: {requested} asked, {range} {kind}{outside}")
 }

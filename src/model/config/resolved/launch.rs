@@ -23,6 +23,8 @@ pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
         ("max_failed_starts", Some(i64::from(retries.most).into())),
         ("retry", Some(span(retries.first))),
         ("retry_max", Some(span(retries.longest))),
+        ("stage_in", Some(config.rules.stage_in.missing.name().into())),
+        ("stage_in_retry", Some(span(config.rules.stage_in.retry))),
         ("gpu_tool", Some(path(&config.gpu_tool))),
         ("gpu_look", Some(span(config.gpu_look))),
         ("prologue", scripts.prologue.as_deref().map(path)),

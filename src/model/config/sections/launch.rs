@@ -9,7 +9,7 @@ use crate::model::config::table::Section;
 use crate::model::config::{ConfigError, LaunchConfig};
 use crate::model::hook::rites::Scripts;
 use crate::model::policy::Preset;
-use crate::model::response::{Action, Response, Responses, Retries, Rules};
+use crate::model::response::{Action, Missing, Response, Responses, Retries, Rules, StageIn};
 use crate::model::time::Span;
 use toml::de::{DeTable, DeValue};
 
@@ -21,7 +21,9 @@ const TIMEOUT: &str = "a time of a second or more, as \"10m\", or \"none\"";
 /// What holds where the file says nothing.
 pub fn preset(preset: Preset) -> LaunchConfig {
     let retries = if preset == Preset::Maui { Retries::MAUI } else { Retries::default() };
-    LaunchConfig { rules: Rules { retries, ..Rules::default() }, ..LaunchConfig::default() }
+    let missing = if preset == Preset::Maui { Missing::Wait } else { Missing::Fail };
+    let stage_in = StageIn { missing, ..StageIn::default() };
+    LaunchConfig { rules: Rules { retries, stage_in, ..Rules::default() }, ..LaunchConfig::default() }
 }
 
 /// `[launch]`.
@@ -64,9 +66,16 @@ fn rules(section: &Section, preset: Rules) -> Result<Rules, ConfigError> {
         retries: retries(section, preset.retries)?,
         walltime: walltime.unwrap_or(preset.walltime),
         limits: section.read("limits", LIMITS, limits)?.unwrap_or(preset.limits),
+        stage_in: stage_in(section, preset.stage_in)?,
         // Said in `[preemption]`.
         boost: preset.boost,
     })
+}
+
+fn stage_in(section: &Section, preset: StageIn) -> Result<StageIn, ConfigError> {
+    let missing = section.read("stage_in", &one_of(Missing::ALL), by_name(Missing::named))?;
+    let retry = section.read("stage_in_retry", "a time above zero, as \"60s\"", span_above_zero)?;
+    Ok(StageIn { missing: missing.unwrap_or(preset.missing), retry: retry.unwrap_or(preset.retry) })
 }
 
 fn retries(section: &Section, preset: Retries) -> Result<Retries, ConfigError> {
