@@ -45,6 +45,7 @@ mod licences;
 mod limit_properties;
 mod limits;
 mod limits_in_force;
+mod lost_replies;
 mod measures;
 mod messages;
 mod migration;

@@ -13,11 +13,17 @@ use std::process::{Command, Stdio};
 
 /// A shared installation, served by root.
 pub fn shared(more: &str) -> Sandbox {
+    let sandbox = installed(more);
+    sandbox.run("schedd", &[]).ok();
+    sandbox
+}
+
+/// The same before its daemons are started.
+pub fn installed(more: &str) -> Sandbox {
     let sandbox = Sandbox::configured(&format!("[server]\nshared = true\n{more}"));
     for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
         fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
-    sandbox.run("schedd", &[]).ok();
     sandbox
 }
 

@@ -5,7 +5,7 @@ use super::setup::Setup;
 use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
-use crate::sys::clock;
+use crate::sys::{clock, fault};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::message::{Reply, Request};
 use crate::wire::peer;
@@ -140,6 +140,7 @@ impl Clients {
 
     /// Answers a client; one that takes no answers is let go.
     pub fn answer(&mut self, token: Token, reply: &Reply) {
+        let _ = fault::point("reply");
         let Some(client) = self.connections.get_mut(&token) else { return };
         (client.active, client.watches) = (clock::monotonic(), false);
         if client.link.send(reply).is_err() || client.link.backlog() > BACKLOG {

@@ -3,8 +3,9 @@
 use super::frame::{self, FrameError};
 use super::message::{Answer, Question, Reply, Request, Watched};
 use super::peer;
+use crate::model::time::Span;
 use crate::sys::home::Home;
-use crate::sys::{daemon, record, socket};
+use crate::sys::{clock, daemon, record, socket};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +16,11 @@ use std::time::Duration;
 const RETRIES: usize = 5;
 /// How often schedd is started when each time it has left again before it could be reached.
 const STARTS: usize = 3;
+
+/// How long a schedd that left without an answer to a change is waited for.
+const PATIENCE: Span = Span::seconds(20);
+/// The pause before it is looked for again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A connection to schedd.
 #[derive(Debug)]
@@ -37,12 +43,17 @@ pub enum ClientError {
 impl From<FrameError> for ClientError {
     fn from(error: FrameError) -> ClientError {
         match error {
-            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(format!(
-                "schedd went away before it answered ({error}); qstat shows whether it had done what was asked"
-            )),
+            FrameError::Closed | FrameError::Io(_) => ClientError::Unreachable(unknown(&error.to_string())),
             error => ClientError::Protocol(format!("schedd: {error}")),
         }
     }
+}
+
+/// A request was sent and not answered.
+fn unknown(error: &str) -> String {
+    format!(
+        "schedd went away before it answered ({error}); it may have accepted the request: qstat shows whether it did"
+    )
 }
 
 /// Whether whoever takes an answer part by part wants the rest of it.
@@ -90,14 +101,32 @@ impl Client {
 
     /// Asks and waits for the one reply.
     pub fn call(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        let mut may_be_done = false;
         for _ in 0..RETRIES {
             match self.try_call(request) {
-                Err(error) if is_unread(&error) => *self = Client::connect(&self.home)?,
-                Err(FrameError::Closed) if request.is_repeatable() => *self = Client::connect(&self.home)?,
+                Err(error) if is_unread(&error) => {}
+                Err(FrameError::Closed) if request.is_repeatable() => may_be_done |= request.is_change(),
                 other => return Ok(other?),
             }
+            *self = match may_be_done {
+                true => Client::connect_again(&self.home)?,
+                false => Client::connect(&self.home)?,
+            };
         }
         Ok(self.try_call(request)?)
+    }
+
+    /// Connects to the schedd that comes after one that was asked for a change and left without an
+    /// answer: only it knows whether the change was made.
+    fn connect_again(home: &Home) -> Result<Client, ClientError> {
+        let end = clock::monotonic() + PATIENCE;
+        loop {
+            match Client::connect(home) {
+                Err(ClientError::Unreachable(_)) if clock::monotonic() < end => clock::sleep(PAUSE),
+                Err(ClientError::Unreachable(why)) => return Err(ClientError::Unreachable(unknown(&why))),
+                other => return other,
+            }
+        }
     }
 
     fn try_call(&mut self, request: &Request) -> Result<Reply, FrameError> {

@@ -238,6 +238,14 @@ pub enum Reply {
 }
 
 impl Request {
+    /// Whether it asks for a change, and not only for an answer.
+    pub fn is_change(&self) -> bool {
+        !matches!(
+            self,
+            Request::Wait(_) | Request::Ask(_) | Request::Attach(_) | Request::Watch { .. } | Request::Status
+        )
+    }
+
     /// Whether asking again comes to the same: a client that got no answer then simply does.
     pub fn is_repeatable(&self) -> bool {
         if let Request::Batch(batch) = self {
