@@ -361,6 +361,11 @@ impl Person {
         valid.then(|| Person { user: user.to_string(), host: host.map(str::to_string) })
     }
 
+    /// The name of the account that is meant; None for any account.
+    pub fn account(&self) -> Option<&str> {
+        Some(self.user.as_str()).filter(|user| *user != "*")
+    }
+
     /// Whether `user` at `host` is meant. Without a host, any host is.
     pub fn is(&self, user: &str, host: &str) -> bool {
         let fits = |pattern: &str, name: &str| pattern == "*" || pattern == name;

@@ -143,6 +143,16 @@ pub struct Owner {
     pub gid: u32,
 }
 
+impl Owner {
+    /// Whether this user, whose name was looked up just now, is the owner of a job or a reservation.
+    ///
+    /// Both the number and the name must be the same: a site may give either of them to another
+    /// person. A user whose name is unknown now is known by the number alone: no other account has it.
+    pub fn is_same_account(&self, owner: &Owner) -> bool {
+        self.uid == owner.uid && (self.user == owner.user || self.user == self.uid.to_string())
+    }
+}
+
 /// A job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {

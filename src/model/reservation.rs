@@ -309,18 +309,18 @@ impl Reservation {
         if self.lost.is_empty() { self.number() as i64 } else { DEGRADED as i64 }
     }
 
-    /// Whether its owner, or one the lists name, asks. `groups` are those of `user` at `host`.
-    pub fn lets_in(&self, uid: u32, user: &str, host: &str, is_member: impl Fn(&str) -> bool) -> bool {
+    /// Whether its owner, or one the lists name, asks at `host`.
+    pub fn lets_in(&self, asker: &Owner, host: &str, is_member: impl Fn(&str) -> bool) -> bool {
         let listed = |entry: &str| -> Option<bool> {
             let (denied, entry) = match entry.strip_prefix('-') {
                 Some(entry) => (true, entry),
                 None => (false, entry.strip_prefix('+').unwrap_or(entry)),
             };
             let (name, at) = entry.split_once('@').unwrap_or((entry, "*"));
-            let fits = (name == "*" || name == user) && (at == "*" || at.eq_ignore_ascii_case(host));
+            let fits = (name == "*" || name == asker.user) && (at == "*" || at.eq_ignore_ascii_case(host));
             fits.then_some(!denied)
         };
-        if uid == self.owner.uid {
+        if asker.is_same_account(&self.owner) {
             return true;
         }
         let named = self.terms.users.iter().find_map(|entry| listed(entry));
@@ -411,11 +411,12 @@ pub(crate) mod tests {
     #[test]
     fn its_owner_and_those_named_are_let_in() {
         let reservation = reservation(1);
+        let asker = |uid, user: &str| Owner { user: user.into(), uid, gid: uid };
         let lets_in =
-            |uid, user, groups: &[&str]| reservation.lets_in(uid, user, "head", |name| groups.contains(&name));
+            |uid, user, groups: &[&str]| reservation.lets_in(&asker(uid, user), "head", |name| groups.contains(&name));
         assert!(lets_in(1000, "alice", &[]) && lets_in(1001, "bob", &[]) && lets_in(1002, "dave", &["staff"]));
         assert!(!lets_in(1003, "carol", &["staff"]) && !lets_in(1004, "eve", &[]));
-        assert!(!reservation.lets_in(1001, "bob", "elsewhere", |_| false));
+        assert!(!reservation.lets_in(&asker(1001, "bob"), "elsewhere", |_| false));
     }
 
     #[test]

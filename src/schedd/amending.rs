@@ -5,6 +5,7 @@ use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
 use super::setup::Setup;
 use crate::model::amendment::{Amendments, Command, Edit, Key, Op, Target, Verb, known};
+use crate::model::config::Person;
 use crate::model::config::resolved::{Origin, Setting, resolved};
 use crate::model::job::{Job, Share};
 use crate::model::pool::Telling;
@@ -13,6 +14,17 @@ use crate::model::refusal::Refusal;
 use crate::model::resource::{Kind, Value};
 use crate::model::state::State;
 use std::sync::Arc;
+
+/// The names that a command grants rights to: what has them is the account that has the name now.
+fn granted_anew(command: &Command) -> Vec<String> {
+    let grants = |edit: &&Edit| {
+        let attribute = &edit.key.attribute;
+        ["managers", "operators"].iter().any(|name| name.eq_ignore_ascii_case(attribute)) && edit.op != Op::Remove
+    };
+    let granted = command.edits.iter().filter(grants).flat_map(|edit| edit.value.split(','));
+    let people = granted.filter_map(|text| Person::parse(text.trim()));
+    people.filter_map(|person| person.account().map(str::to_string)).collect()
+}
 
 impl Desk<'_> {
     /// Does what a command of `qmgr` says, all of it or nothing.
@@ -136,7 +148,9 @@ impl Desk<'_> {
         }
         let setup = &self.ledger.setup;
         let amendments = setup.amendments.with(command, &setup.file)?;
-        let next: Setup = setup.amended(Arc::new(amendments));
+        let mut grantees = setup.grantees.clone();
+        grantees.release(&granted_anew(command));
+        let next: Setup = setup.clone().granted_to(grantees).amended(Arc::new(amendments));
         self.ledger.reconfigure(next).map_err(Refusal::spool)
     }
 

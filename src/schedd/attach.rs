@@ -90,7 +90,7 @@ impl Schedd {
 
     fn terminal_of(&self, caller: &Caller, id: JobId) -> Result<(String, Attempt), Refusal> {
         let job = self.ledger.job(id).ok_or_else(Refusal::unknown_job)?;
-        if job.owner.uid != caller.owner.uid {
+        if !caller.owner.is_same_account(&job.owner) {
             return Err(Refusal::unauthorized());
         }
         let run = job.life.open_run().filter(|run| run.session.is_some() && job.spec.interactive);

@@ -80,6 +80,7 @@ pub mod tasks;
 pub mod dispatch;
 
 mod gone;
+mod grantees;
 
 pub mod limbo;
 

@@ -136,7 +136,7 @@ fn end_with(end: End, stuck: Option<Stuck>) -> End {
 /// Jobs that can never run, of a schedd that has left since there are no others.
 fn stuck(home: &Home) -> Result<Option<Stuck>> {
     let Some(mut reader) = Reader::open(&spool::file(home))? else { return Ok(None) };
-    let viewer = Viewer { uid: nix::unistd::geteuid().as_raw(), privileged: true };
+    let viewer = Viewer::own();
     let queued = Filter { states: vec![State::Queued], ..Filter::default() };
     let mut stuck: Option<Stuck> = None;
     reader.answer(&Question::Jobs(queued, Detail::Whole), viewer, &mut |part| {

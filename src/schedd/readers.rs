@@ -227,7 +227,7 @@ fn answer(reader: &mut Reader, asking: Asking) -> Result<(UnixStream, Caller), F
     let Asking { mut stream, caller, asked } = asking;
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let viewer = Viewer { uid: caller.owner.uid, privileged: caller.privileged };
+    let viewer = Viewer { owner: caller.owner.clone(), privileged: caller.privileged };
     let until = clock::monotonic() + LONGEST;
     let each = &mut |part| {
         if clock::monotonic() > until {

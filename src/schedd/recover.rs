@@ -2,6 +2,7 @@
 
 use super::charging;
 use super::clock::{Clock, Saved};
+use super::grantees::Grantees;
 use super::ledger::Ledger;
 use super::settling::Settling;
 use super::setup::Setup;
@@ -52,7 +53,8 @@ pub fn recover(setup: Setup) -> Result<Recovered> {
     };
     let epoch = spool.meta::<u64>("epoch")?.unwrap_or(0) + 1;
     let reservations = spool.reservations()?;
-    let setup = setup.amended(Arc::new(spool.amendments()?));
+    let grantees = spool.meta(Grantees::KEY)?.unwrap_or_default();
+    let setup = setup.granted_to(grantees).amended(Arc::new(spool.amendments()?));
     for misfit in &setup.misfits {
         tracing::warn!("what qmgr has said does not fit {}: {misfit}", setup.home.config.display());
     }

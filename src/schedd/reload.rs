@@ -22,7 +22,7 @@ impl Schedd {
     pub(super) fn reload(&mut self) {
         let setup = &self.ledger.setup;
         let mut next = match Setup::read(setup.home.clone()) {
-            Ok(read) => read.amended(setup.amendments.clone()),
+            Ok(read) => read.granted_to(setup.grantees.clone()).amended(setup.amendments.clone()),
             Err(error) => return tracing::error!("not reloaded, all stays as it was: {error:#}"),
         };
         if let Some(why) = needed(&self.ledger, &next) {

@@ -68,6 +68,9 @@ pub fn apply(
     if let Request::Batch(batch) = request {
         return apply_batch(ledger, spool, caller, batch, lack);
     }
+    if caller.privileged {
+        ledger.bind_grantee(&caller.owner);
+    }
     let mut desk = Desk { ledger, spool, caller };
     if let Some(lack) = lack
         && needs_room(request)

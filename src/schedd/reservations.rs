@@ -145,7 +145,7 @@ impl Desk<'_> {
         if !reservation.has_queue() {
             return Err(Refusal::unsupported("lanai.toml makes this reservation: change it there"));
         }
-        match self.caller.privileged || reservation.owner.uid == self.caller.owner.uid {
+        match self.caller.privileged || self.caller.owner.is_same_account(&reservation.owner) {
             true => Ok(reservation),
             false => Err(Refusal::unauthorized()),
         }
@@ -167,7 +167,7 @@ impl Desk<'_> {
             account.is_some_and(|account| user::group_of(&account, group).is_ok_and(|gid| gid.is_some()))
         };
         let host = &self.ledger.setup.host;
-        match self.caller.privileged || reservation.lets_in(owner.uid, &owner.user, host, is_member) {
+        match self.caller.privileged || reservation.lets_in(owner, host, is_member) {
             true => Ok(()),
             false => Err(Refusal::queue_denied()),
         }

@@ -1,5 +1,6 @@
 //! What the configuration comes to: names, resources, policy, who may do what.
 
+use super::grantees::Grantees;
 use crate::model::amendment::description::described;
 use crate::model::amendment::{Amendments, Misfit};
 use crate::model::config::{Config, ServerConfig};
@@ -78,6 +79,8 @@ pub struct Setup {
     /// The numbers of the groups that limits and priorities name, as they were when the file was read: to ask for
     /// them anew at each command of `qmgr` could keep schedd waiting for a directory of users.
     groups: BTreeMap<String, u32>,
+    /// The accounts that managers and operators are.
+    pub grantees: Grantees,
 }
 
 impl Setup {
@@ -91,7 +94,15 @@ impl Setup {
     /// The same file with what `qmgr` has said.
     pub fn amended(&self, amendments: Arc<Amendments>) -> Setup {
         let groups = self.groups.clone();
-        Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments, groups)
+        let mut setup = Setup::of(self.home.clone(), self.text.clone(), self.file.clone(), amendments, groups);
+        setup.grantees = self.grantees.clone();
+        setup.grantees.follow(&setup.config.server);
+        setup
+    }
+
+    /// The same with these accounts as managers and operators.
+    pub fn granted_to(self, grantees: Grantees) -> Setup {
+        Setup { grantees, ..self }
     }
 
     fn of(
@@ -123,6 +134,7 @@ impl Setup {
             amendments,
             misfits,
             groups: groups.into_inner(),
+            grantees: Grantees::default(),
         }
     }
 
@@ -143,11 +155,12 @@ impl Setup {
     }
 
     /// What readers of the spool are told of the installation.
-    pub fn facts_on_disk(&self) -> serde_json::Result<[Change; 2]> {
+    pub fn facts_on_disk(&self) -> serde_json::Result<[Change; 3]> {
         let objects = described(&self.config, &self.amendments);
         Ok([
             Change::Meta("server", serde_json::to_string(&self.facts())?),
             Change::Meta(ServerFacts::OBJECTS, serde_json::to_string(&objects)?),
+            Change::Meta(Grantees::KEY, serde_json::to_string(&self.grantees)?),
         ])
     }
 

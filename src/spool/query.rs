@@ -5,9 +5,11 @@ use super::load;
 use super::{Reader, SpoolError};
 use crate::model::amendment::Target;
 use crate::model::amendment::description::Described;
+use crate::model::job::Owner;
 use crate::model::state::State;
 use crate::model::time::Saved;
 use crate::sys::clock;
+use crate::sys::user::{self, Account};
 use crate::wire::message::{Answer, Detail, Question, ServerFacts};
 use rusqlite::Connection;
 use search::{Search, Visible};
@@ -24,12 +26,20 @@ const PART: usize = 500;
 const PART_BYTES: usize = 1 << 20;
 
 /// Who asks, and what they may see.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Viewer {
     /// The user.
-    pub uid: u32,
+    pub owner: Owner,
     /// May see everybody's environment: operator, root, or the one user of a personal system.
     pub privileged: bool,
+}
+
+impl Viewer {
+    /// The user of the installation itself, who may see everything.
+    pub fn own() -> Viewer {
+        let Account { name: user, uid, gid, .. } = user::own();
+        Viewer { owner: Owner { user, uid, gid }, privileged: true }
+    }
 }
 
 /// Takes a part of an answer; what it says ends the answer early.
@@ -45,9 +55,9 @@ impl Reader {
     pub fn answer(&mut self, question: &Question, viewer: Viewer, each: Each) -> Result<(), SpoolError> {
         // One transaction: all parts are of one moment.
         let connection = self.connection.transaction()?;
-        let server = server(&connection, viewer)?;
+        let server = server(&connection, &viewer)?;
         let sees_others = viewer.privileged || server.query_other_jobs;
-        let visible = Visible { history: server.history, only: (!sees_others).then_some(viewer.uid) };
+        let visible = Visible { history: server.history, only: (!sees_others).then(|| viewer.owner.clone()) };
         let shown = if server.history { "1" } else { "state <> 'F'" };
         each(Answer::Server(Box::new(server)))?;
         match question {
@@ -83,7 +93,7 @@ impl Reader {
     }
 }
 
-fn server(connection: &Connection, viewer: Viewer) -> Result<ServerFacts, SpoolError> {
+fn server(connection: &Connection, viewer: &Viewer) -> Result<ServerFacts, SpoolError> {
     let facts: Option<ServerFacts> = load::meta(connection, "server")?;
     let facts = facts.ok_or_else(|| std::io::Error::other("the spool is new: no schedd has finished its start yet"))?;
     let table = load::clock(connection)?;

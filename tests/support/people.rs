@@ -96,6 +96,23 @@ impl Person {
         self.run(sandbox, "qsub", &[arguments, &["job.sh"]].concat()).line()
     }
 
+    /// Deletes the account and makes one with this name and number, for another person.
+    pub fn replace(&mut self, name: String, uid: u32) {
+        self.end_all();
+        fs::remove_dir_all(self.home()).unwrap();
+        change_accounts(Command::new("userdel").arg(&self.name));
+        if name != self.name {
+            change_accounts(Command::new("groupadd").arg(format!("{name}x")));
+            change_accounts(Command::new("groupdel").arg(format!("{}x", self.name)));
+        }
+        self.name = name;
+        let mut useradd = Command::new("useradd");
+        useradd.args(["--create-home", "--user-group", "--shell", "/bin/sh", "--uid", &uid.to_string()]);
+        change_accounts(useradd.arg("--home-dir").arg(self.home()).arg(&self.name));
+        let account = lanai::sys::user::named(&self.name).unwrap().unwrap();
+        (self.uid, self.gid) = (account.uid, account.gid);
+    }
+
     /// Ends every process of this user; whether there was one.
     pub fn end_all(&self) -> bool {
         let mut found = false;

@@ -26,7 +26,7 @@ impl Desk<'_> {
 
     /// The owner's jobs of this name that are not over: elements of arrays stand in their arrays.
     fn named(&self, owner: &Owner, name: &str) -> Vec<JobId> {
-        let jobs = self.ledger.jobs().filter(|job| job.owner.uid == owner.uid && job.id.index().is_none());
+        let jobs = self.ledger.jobs().filter(|job| owner.is_same_account(&job.owner) && job.id.index().is_none());
         let waiting = jobs.filter(|job| job.life.state != State::Finished && matches(name, &job.spec.name));
         waiting.map(|job| job.id).take(MOST).collect()
     }

@@ -2,7 +2,7 @@
 //! it, and is as before if the tick cannot be written.
 
 use super::{Ledger, furnish};
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, Owner};
 use crate::model::node::{Node, NodeFacts};
 use crate::model::queue::Queue;
 use crate::model::reservation::Reservation;
@@ -10,6 +10,7 @@ use crate::model::select::Request;
 use crate::model::state::State;
 use crate::model::trigger::Trigger;
 use crate::sched::change::Change;
+use crate::schedd::grantees::{self, Grantees};
 use crate::schedd::reports;
 use crate::schedd::setup::Setup;
 use crate::spool::commit::Change as Row;
@@ -39,6 +40,19 @@ impl Ledger {
         self.tick.setup.get_or_insert_with(|| Box::new(before));
         self.want_cycle(Trigger::Config);
         Ok(())
+    }
+
+    /// Binds the name of a manager or an operator to the first account that uses it.
+    pub fn bind_grantee(&mut self, owner: &Owner) {
+        let server = &self.setup.config.server;
+        let is_named = grantees::people(server).any(|person| person.account() == Some(owner.user.as_str()));
+        if !is_named || !self.setup.grantees.bind(&owner.user, owner.uid) {
+            return;
+        }
+        match serde_json::to_string(&self.setup.grantees) {
+            Ok(text) => self.also(Row::Meta(Grantees::KEY, text)),
+            Err(error) => tracing::error!("the account of {} cannot be kept: {error}", owner.user),
+        }
     }
 
     /// A job that is not over, or a reservation, that asks for a resource: its id.

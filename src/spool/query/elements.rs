@@ -250,7 +250,7 @@ mod tests {
 
     fn rows(file: &Path, question: &Question) -> Vec<Row> {
         let mut rows = Vec::new();
-        let viewer = Viewer { uid: 1, privileged: false };
+        let viewer = Viewer { owner: Owner { user: "u".into(), uid: 1, gid: 1 }, privileged: false };
         let mut reader = Reader::open(file).unwrap().unwrap();
         let mut take = |part| {
             if let Answer::Rows(more) = part {

@@ -7,7 +7,7 @@ use super::super::ties;
 use super::elements::{expire, length, longest_id, longest_of, waiting_again};
 use super::{Each, PART, PART_BYTES, Viewer, state_of};
 use crate::model::array::Indices;
-use crate::model::job::{Digest, Job, JobId, Program};
+use crate::model::job::{Digest, Job, JobId, Owner, Program};
 use crate::model::promise::Promise;
 use crate::model::reason::{self, Reason};
 use crate::model::state::State;
@@ -49,23 +49,24 @@ pub(super) fn condition(filter: &Filter) -> (String, Vec<String>) {
 }
 
 /// Which jobs are shown at all.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Visible {
     /// Finished ones too.
     pub(super) history: bool,
     /// Only those of this user; None for everybody's.
-    pub(super) only: Option<u32>,
+    pub(super) only: Option<Owner>,
 }
 
 impl Visible {
     fn holds(&self, job: &Job) -> bool {
-        (self.history || job.life.state != State::Finished) && self.only.is_none_or(|uid| job.owner.uid == uid)
+        (self.history || job.life.state != State::Finished)
+            && self.only.as_ref().is_none_or(|owner| owner.is_same_account(&job.owner))
     }
 
-    /// The same in SQL over the columns of `job`.
+    /// The jobs that may be held, in SQL over the columns of `job`.
     fn sql(&self) -> String {
         let those = if self.history { "1" } else { "state <> 'F'" };
-        self.only.map_or_else(|| those.to_string(), |uid| format!("{those} AND uid = {uid}"))
+        self.only.as_ref().map_or_else(|| those.to_string(), |owner| format!("{those} AND uid = {}", owner.uid))
     }
 }
 
@@ -248,7 +249,7 @@ impl Search<'_> {
             could && reason.as_ref().is_some_and(Reason::is_never)
         });
         let promise = self.waits.promise(job.id).filter(|_| queued).cloned();
-        let may_see = self.viewer.privileged || self.viewer.uid == job.owner.uid;
+        let may_see = self.viewer.privileged || self.viewer.owner.is_same_account(&job.owner);
         let environ = match self.detail {
             Detail::Environment if may_see => self.environ(job.spec.environ)?,
             _ => None,
