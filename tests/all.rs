@@ -73,6 +73,7 @@ mod recovery;
 mod release_nodes;
 mod replay;
 mod reservations;
+mod reserving;
 mod reused_accounts;
 mod round_trips;
 mod scenarios;

@@ -16,7 +16,7 @@ fn sandbox(config: &str) -> Sandbox {
 }
 
 /// So many seconds from now, as `-R` and `-E` take it; the sandbox counts in UTC.
-fn ahead(seconds: u64) -> String {
+pub fn ahead(seconds: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + seconds;
     let (days, rest) = (now / 86_400, now % 86_400);
     // Civil from days (H. Hinnant), enough for this century.
@@ -266,7 +266,7 @@ fn processors(sandbox: &Sandbox) -> u64 {
 #[test]
 fn a_reservation_is_for_its_user_and_another_is_kept_out_and_told_why() {
     let Some([ann, bob]) = two_people("resv") else { return };
-    let sandbox = shared("name = \"head\"\n");
+    let sandbox = shared("name = \"head\"\nresv_max_share = 1\n");
     let first = ann.submit(&sandbox, &[], "true");
     sandbox.ended(&first);
     let all = format!("select=1:ncpus={}", processors(&sandbox));

@@ -120,6 +120,8 @@ pub struct ServerConfig {
     pub jobscript_max_size: Size,
     /// The most elements an array may have; None for any number.
     pub max_array_size: Option<u32>,
+    /// What users may reserve.
+    pub reserving: Reserving,
     /// Whether a job is refused that no node, nor all together, could ever take (P24).
     pub refuse_impossible: bool,
     /// What a job has that neither it nor its queue says.
@@ -156,6 +158,7 @@ impl Default for ServerConfig {
             workdir: Workdir::Submit,
             jobscript_max_size: Size::megabytes(LARGEST_SCRIPT_MB),
             max_array_size: None,
+            reserving: Reserving::default(),
             refuse_impossible: true,
             defaults: ResourceList::new(),
             chunk_defaults: ResourceList::new(),
@@ -339,6 +342,26 @@ pub struct DedicatedConfig {
     pub from: NaiveDateTime,
     /// When it ends.
     pub to: NaiveDateTime,
+}
+
+/// What users who are neither operators nor managers may reserve (`resv_...` in `[server]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserving {
+    /// The users who may; `*` for all.
+    pub users: Vec<Person>,
+    /// The most reservations of one user. Each occurrence of a standing one counts.
+    pub number: u32,
+    /// The longest duration of one.
+    pub duration: Span,
+    /// The most of all processors, 0 to 1, that one user's reservations have at any time.
+    pub share: f64,
+}
+
+impl Default for Reserving {
+    fn default() -> Reserving {
+        let users = Person::parse("*").into_iter().collect();
+        Reserving { users, number: 10, duration: Span::seconds(24 * 3600), share: 0.5 }
+    }
 }
 
 /// Somebody named in `operators` or `managers`: `ann`, `ann@head`, `*@head`, `*`.

@@ -2,6 +2,7 @@
 
 use super::reason::Reason;
 use super::select::Chunk;
+use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -157,10 +158,33 @@ impl Refusal {
         Refusal::new(15004, format!("Invalid request: more than {most} jobs at once; name none to be told of all"))
     }
 
-    /// A user has as many reservations as anybody may have.
-    pub fn too_many_reservations(most: usize) -> Refusal {
-        let each = "each time that a standing one comes is one";
-        Refusal::new(15046, format!("Maximum number of reservations of a user: {most} ({each})"))
+    /// A user would have more reservations than allowed.
+    pub fn too_many_reservations(most: usize, has: usize, more: usize) -> Refusal {
+        let each = "each occurrence of a standing reservation counts";
+        let text = format!("Maximum number of reservations of a user: {most}; {has} exist, {more} requested ({each})");
+        Refusal::new(15046, text)
+    }
+
+    /// A reservation that lasts longer than users may reserve.
+    pub fn reservation_too_long(most: Span, asked: Span) -> Refusal {
+        Refusal::new(15046, format!("Maximum duration of a reservation (resv_max_duration): {most}; {asked} requested"))
+    }
+
+    /// The reservations of a user would have more processors at a time than allowed.
+    pub fn reservation_too_large(most: u64, has: u64, more: u64) -> Refusal {
+        let text = format!(
+            "Maximum of processors in a user's reservations at a time (resv_max_share): {most}; {has} reserved, \
+             {more} requested"
+        );
+        Refusal::new(15046, text)
+    }
+
+    /// Nobody knows yet how many processors there are.
+    pub fn no_processors_yet() -> Refusal {
+        Refusal::new(
+            15046,
+            "no node is known yet, so that a reservation cannot be compared with resv_max_share: try again",
+        )
     }
 
     /// A rule of a standing reservation that is none.

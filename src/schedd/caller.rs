@@ -64,8 +64,7 @@ impl Callers {
         let uid = peer.uid();
         let (user, is_new) = self.name(uid);
         let owner = Owner { user, uid, gid: peer.gid() };
-        let mut caller = Caller { privileged: false, manager: false, owner, host: setup.host.clone() };
-        caller.authorize(setup);
+        let caller = Caller::of(owner, setup);
         if is_new {
             caller.warn_of_other_account(setup);
         }
@@ -74,6 +73,13 @@ impl Callers {
 }
 
 impl Caller {
+    /// This user, with the rights that the configuration grants.
+    pub fn of(owner: Owner, setup: &Setup) -> Caller {
+        let mut caller = Caller { privileged: false, manager: false, owner, host: setup.host.clone() };
+        caller.authorize(setup);
+        caller
+    }
+
     /// The site itself, as one of its hooks speaks.
     pub fn hook(name: &str, setup: &Setup) -> Caller {
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());

@@ -57,6 +57,7 @@ mod amending;
 mod reload;
 
 pub mod reservations;
+mod reserving;
 
 pub mod site;
 

@@ -5,8 +5,10 @@
 //! are one transaction. What takes time, a `pbs_rsub -I` would wait for, is only a cluster without
 //! nodes yet.
 
+use super::caller::Caller;
 use super::ledger::Ledger;
 use super::requests::{Desk, Granted};
+use super::reserving;
 use super::site;
 use crate::model::event::Event;
 use crate::model::job::{Job, JobId, Share};
@@ -26,7 +28,7 @@ impl Desk<'_> {
     /// `pbs_rsub`: the number is taken, and the answer told, whether it can be had or not.
     pub(super) fn reserve(&mut self, asked: &Reserving) -> Result<Granted, Refusal> {
         asked.check()?;
-        self.check_number(1)?;
+        reserving::check_number(self.ledger, self.caller, 1)?;
         if let Some(job) = asked.job {
             let job = self.owned(job)?;
             let id = reserve_nodes_of(self.ledger, &job, asked.name.clone()).ok_or_else(Refusal::bad_state)?;
@@ -37,9 +39,10 @@ impl Desk<'_> {
         }
         let first = asked.times(self.ledger.wall())?;
         let occurrences = asked.occurrences(first, zone_of(asked)?.as_ref())?;
-        self.check_number(occurrences.len())?;
+        reserving::check_number(self.ledger, self.caller, occurrences.len())?;
         let length = Span::seconds(first.1.0 - first.0.0);
         let terms = asked.terms(&self.caller.shown(), length, &self.ledger.setup.resources)?;
+        reserving::check_size(self.ledger, self.caller, &terms.request, &occurrences, None)?;
         let nodes = self.hosts(&asked.nodes)?;
         let letter = if terms.whole {
             'M'
@@ -61,14 +64,6 @@ impl Desk<'_> {
             mtime: self.ledger.now,
         };
         Ok(self.submitted_reservation(reservation))
-    }
-
-    /// Reservations of nothing cost nobody anything but the scheduler's time.
-    fn check_number(&self, more: usize) -> Result<(), Refusal> {
-        match may_have(self.ledger, self.caller.owner.uid, more) {
-            true => Ok(()),
-            false => Err(Refusal::too_many_reservations(MOST)),
-        }
     }
 
     fn submitted_reservation(&mut self, reservation: Reservation) -> Granted {
@@ -118,6 +113,10 @@ impl Desk<'_> {
         let same = (from, to, &terms.request.select) == (old.from, old.to, &was.terms.request.select);
         after.terms = terms;
         after.occurrences[was.current] = Occurrence { from, to, shares: old.shares.clone() };
+        if !same {
+            let changed = std::slice::from_ref(after.occurrence());
+            reserving::check_size(self.ledger, self.caller, &after.terms.request, changed, Some(id))?;
+        }
         if !same && !force {
             match fitted(self.ledger, &after) {
                 Some(shares) => after.occurrences[was.current].shares = shares,
@@ -172,14 +171,6 @@ impl Desk<'_> {
             false => Err(Refusal::queue_denied()),
         }
     }
-}
-
-/// Whether a user may have so many reservations more. Each time that one comes is a window that the
-/// scheduler looks at.
-fn may_have(ledger: &Ledger, uid: u32, more: usize) -> bool {
-    let own = ledger.reservations().filter(|reservation| reservation.owner.uid == uid && reservation.has_queue());
-    let times = own.map(|reservation| reservation.occurrences.len() - reservation.current);
-    times.sum::<usize>() + more <= MOST
 }
 
 fn with_shares(occurrences: Vec<Occurrence>, shares: &[Share]) -> Vec<Occurrence> {
@@ -293,7 +284,8 @@ fn reserve_nodes_of(ledger: &mut Ledger, job: &Job, name: Option<String>) -> Opt
 pub(super) fn of_started(ledger: &mut Ledger, id: JobId) {
     let Some(job) = ledger.job(id).cloned() else { return };
     let asks = job.spec.other.get("create_resv_from_job").is_some_and(|text| text == "True");
-    if asks && may_have(ledger, job.owner.uid, 1) {
+    let owner = Caller::of(job.owner.clone(), &ledger.setup);
+    if asks && reserving::check_number(ledger, &owner, 1).is_ok() {
         reserve_nodes_of(ledger, &job, None);
     }
 }
@@ -400,9 +392,6 @@ fn notice_lost_nodes(ledger: &mut Ledger, id: &str, searches: bool) {
         None => ledger.happen_to_reservation(id, Happened::Lost(lost)),
     }
 }
-
-/// So many times may the reservations of one user come together.
-const MOST: usize = 1000;
 
 /// When a reservation that lasts for ever ends.
 pub(super) const NEVER: Wall = Wall(i64::MAX);

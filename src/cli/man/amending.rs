@@ -46,7 +46,8 @@ pub(super) const OBJECTS: Extra = Extra {
         Term(
             "server",
             "scheduling, default_queue, managers, operators, limits, resources_default, default_chunk, \
-              resources_max, resources_available (of resources with the flag q), max_array_size, scheduler_iteration, \
+              resources_max, resources_available (of resources with the flag q), max_array_size, \
+              resv_users, resv_max_number, resv_max_duration, resv_max_share, scheduler_iteration, \
               backfill_depth, job_sort_formula, job_sort_formula_threshold, job_history_enable, job_history_duration, restrict_res_to_release_on_suspend (releases in [preemption]), mailer, \
               mail_from, comment. backfill_depth and job_history_duration are shown once somebody has said them; \
               schedd --check shows what holds in any case. Kept and shown, without any effect: acl_roots, log_events, \

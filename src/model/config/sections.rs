@@ -189,6 +189,7 @@ fn server(section: &Section, resources: &Resources) -> Result<ServerConfig, Conf
         workdir: workdir.unwrap_or(default.workdir),
         jobscript_max_size: script.unwrap_or(default.jobscript_max_size),
         max_array_size: section.read("max_array_size", "a number of elements from 1 on", from_one)?,
+        reserving: reserving::bounds(section)?,
         refuse_impossible: section.read("refuse_impossible", BOOLEAN, boolean)?.unwrap_or(default.refuse_impossible),
         defaults: queue::amounts(section, "resources_default", resources)?,
         chunk_defaults: queue::amounts(section, "default_chunk", resources)?,
@@ -369,7 +370,7 @@ pub(super) fn list<T>(read: fn(&DeValue) -> Option<T>) -> impl Fn(&DeValue) -> O
     move |value| value.as_array()?.iter().map(|item| read(item.get_ref())).collect()
 }
 
-fn person(value: &DeValue) -> Option<Person> {
+pub(super) fn person(value: &DeValue) -> Option<Person> {
     Person::parse(value.as_str()?)
 }
 

@@ -1,10 +1,10 @@
 //! The server's attributes, and the scheduler's.
 
 use super::preempting::RELEASES;
-use super::texts::{count, joined, names, number, told, truth};
+use super::texts::{count, joined, names, number, seconds, span, told, truth};
 use super::{Attribute, Form, at};
 use crate::model::check;
-use crate::model::config::{Config, Person};
+use crate::model::config::{Config, Person, Reserving};
 use crate::model::expression::Expression;
 use crate::model::policy::Order;
 use crate::model::queue::Queue;
@@ -119,6 +119,43 @@ pub(super) const SERVER: &[Attribute] = &[
         Form::Server(
             |config| config.server.max_array_size.map(|most| most.to_string()),
             |config, text| count(text).map(|most| config.server.max_array_size = most).is_some(),
+        ),
+    ),
+    at(
+        "resv_users",
+        Form::Server(
+            |config| people(&config.server.reserving.users),
+            |config, text| persons(text.or(Some("*"))).map(|users| config.server.reserving.users = users).is_some(),
+        ),
+    ),
+    at(
+        "resv_max_number",
+        Form::Server(
+            |config| Some(config.server.reserving.number.to_string()),
+            |config, text| {
+                let number = text.map_or(Some(Reserving::default().number), |text| text.trim().parse().ok());
+                number.map(|number| config.server.reserving.number = number).is_some()
+            },
+        ),
+    ),
+    at(
+        "resv_max_duration",
+        Form::Server(
+            |config| seconds(Some(config.server.reserving.duration)),
+            |config, text| {
+                let duration = span(text).map(|given| given.unwrap_or(Reserving::default().duration));
+                duration.map(|duration| config.server.reserving.duration = duration).is_some()
+            },
+        ),
+    ),
+    at(
+        "resv_max_share",
+        Form::Server(
+            |config| Some(config.server.reserving.share.to_string()),
+            |config, text| {
+                let share = text.map_or(Some(Reserving::default().share), check::fraction);
+                share.map(|share| config.server.reserving.share = share).is_some()
+            },
         ),
     ),
     at("resend_term_delay", Form::Kept(Kind::Long)),

@@ -1,8 +1,9 @@
 //! `[[reservation]]`, `[[dedicated]]` and `[primetime]`: what is set aside, and when.
 
-use super::{A_SECOND_OR_MORE, keys, list, span, span_from_a_second, text, whole};
+use super::precedence::from_0_to_1;
+use super::{A_SECOND_OR_MORE, keys, list, person, span, span_from_a_second, text, whole};
 use crate::model::config::table::Section;
-use crate::model::config::{ConfigError, DedicatedConfig, ReservationConfig, Times};
+use crate::model::config::{ConfigError, DedicatedConfig, ReservationConfig, Reserving, Times};
 use crate::model::recurrence::{Period, Standing, weekday};
 use crate::model::site_time::PrimeHours;
 use crate::model::time::Span;
@@ -15,6 +16,19 @@ const TIME_OF_DAY: &str = "a time from the beginning of the period on, as \"8:00
 const DAYS: &str = "a list of weekdays, as [\"mon\", \"tue\"]";
 const NAMES: &str = "a list of names";
 const A_DAY: Span = Span::seconds(86_400);
+
+/// What users may reserve: the keys `resv_...` of `[server]`.
+pub fn bounds(section: &Section) -> Result<Reserving, ConfigError> {
+    let default = Reserving::default();
+    let users = section.read("resv_users", "a list of \"user\", \"user@host\" or \"*\"", list(person))?;
+    let duration = section.read("resv_max_duration", A_SECOND_OR_MORE, span_from_a_second)?;
+    Ok(Reserving {
+        users: users.unwrap_or(default.users),
+        number: section.read("resv_max_number", "a number from 0 on", whole)?.unwrap_or(default.number),
+        duration: duration.unwrap_or(default.duration),
+        share: section.read("resv_max_share", "a number from 0 to 1", from_0_to_1)?.unwrap_or(default.share),
+    })
+}
 
 /// `[[reservation]]`.
 pub fn reservation(section: &Section) -> Result<ReservationConfig, ConfigError> {
