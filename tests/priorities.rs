@@ -202,3 +202,57 @@ fn a_changed_factor_shows_at_once() {
         assert!(counts(&told), "{factor}: {told}");
     }
 }
+
+/// The waiting jobs in their order.
+fn in_order(sandbox: &Sandbox) -> Vec<String> {
+    let document = sandbox.run("qstat", &["--priority", "-F", "json"]).ok();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    let jobs = document["Jobs"].as_object().unwrap();
+    let mut places: Vec<(u64, String)> =
+        jobs.iter().map(|(id, job)| (job["priority"]["rank"].as_u64().unwrap(), id.clone())).collect();
+    places.sort();
+    places.into_iter().map(|(_, id)| id).collect()
+}
+
+/// In the default order, too.
+#[test]
+fn a_priority_orders_the_jobs_of_its_owner() {
+    let sandbox = Sandbox::configured("[cycle]\nscheduling = false\n");
+    let submit = |more: &[&str]| sandbox.run("qsub", &[more, &["-l", "walltime=60", "--", "true"]].concat());
+    let [one, two, three] = [0; 3].map(|_| submit(&[]).line());
+    assert_eq!(in_order(&sandbox), [&*one, &*two, &*three]);
+    let raised = sandbox.run("qalter", &["-p", "500", &three]);
+    assert_eq!((raised.code, &*raised.err), (0, ""));
+    assert_eq!(in_order(&sandbox), [&*three, &*one, &*two]);
+    sandbox.run("qalter", &["-p", "-10", &one]).ok();
+    assert_eq!(in_order(&sandbox), [&*three, &*two, &*one]);
+    let four = submit(&["-p", "600"]).line();
+    assert_eq!(in_order(&sandbox), [&*four, &*three, &*two, &*one]);
+    let shown = sandbox.run("qstat", &["--priority", &one]).ok();
+    assert!(shown.contains("job_priority"), "{shown}");
+}
+
+/// F5: without a factor of its own.
+#[test]
+fn the_priority_of_a_queue_puts_its_jobs_first() {
+    let sandbox = Sandbox::configured("[cycle]\nscheduling = false\n");
+    let set = sandbox.run("qmgr", &["-c", "create queue short queue_type=e,enabled=t,started=t,priority=50"]);
+    assert_eq!((set.code, &*set.err), (0, ""));
+    let submit = |queue: &str| sandbox.run("qsub", &["-q", queue, "-l", "walltime=9:00:00", "--", "true"]).line();
+    let [plain, short] = ["workq", "short"].map(submit);
+    assert_eq!(in_order(&sandbox), [&*short, &*plain]);
+    sandbox.run("qmgr", &["-c", "set queue short priority = -50"]).ok();
+    assert_eq!(in_order(&sandbox), [&*plain, &*short]);
+}
+
+#[test]
+fn a_priority_without_effect_is_told() {
+    let sandbox = Sandbox::configured("[order]\nby = \"fcfs\"\n[cycle]\nscheduling = false\n");
+    let text = "warning: priority 5 has no effect: [order] by = \"fcfs\" does not use it";
+    warned(&sandbox.run("qsub", &["-p", "5", "--", "true"]), text);
+    let id = sandbox.run("qsub", &["-p", "0", "--", "true"]).line();
+    warned(&sandbox.run("qalter", &["-p", "5", &id]), text);
+    let set = sandbox.run("qmgr", &["-c", "create queue short queue_type=e,priority=50"]);
+    warned(&set, "the priority of queue `short` has no effect: [order] by = \"fcfs\" does not use it");
+    assert_eq!(sandbox.run("qmgr", &["-c", "set queue short priority=0"]).err, "");
+}

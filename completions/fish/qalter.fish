@@ -9,7 +9,7 @@ complete -c qalter -s m -d 'Mail on abort, begin, end: n, or letters of a b e; j
 complete -c qalter -s M -d 'Recipients of mail: plain addresses, user[@host],... (default: the owner)' -r
 complete -c qalter -s N -d 'Name of the job: up to 230 letters, digits and - _ + ' -r
 complete -c qalter -s o -d 'File for standard output: [host:]path; a folder gets <job id>.OU in it' -r
-complete -c qalter -s p -d 'Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best. How good owners may make it is for the site to say' -r
+complete -c qalter -s p -d 'Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best. How good owners may make it is for the site to say. In the default order it orders the jobs of one owner in one queue and does not affect other users' -r
 complete -c qalter -l user-factor -d 'What to leave of the job\'s priority, 0 to 1, where the order is a sum of factors: 1, as if it were not said, leaves all of it' -r
 complete -c qalter -l group -d 'Process group, in which its label counts and those it waits for; up to 230 letters, digits and - _ + ' -r
 complete -c qalter -l label -d 'Label, by which other jobs of its process group may wait for it before it is there: see DEPENDENCIES' -r

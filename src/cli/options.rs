@@ -58,7 +58,8 @@ pub struct JobOptions {
     #[arg(short = 'o', value_name = "path")]
     pub output: Option<OsString>,
     /// Priority, -1024 to 1023, the highest best; where [order] lowest_is_best, 1 to 9999, the lowest best.
-    /// How good owners may make it is for the site to say
+    /// How good owners may make it is for the site to say. In the default order it orders the jobs of one owner in
+    /// one queue and does not affect other users
     #[arg(short = 'p', value_name = "priority")]
     pub priority: Option<OsString>,
     /// What to leave of the job's priority, 0 to 1, where the order is a sum of factors: 1, as if it were

@@ -77,6 +77,26 @@ pub struct Policy {
     pub starvation: Starvation,
 }
 
+impl Policy {
+    /// Whether the priority of a queue has any effect: on the order of jobs, or on who preempts.
+    pub fn uses_queue_priority(&self, queue: &str) -> bool {
+        let Preemption { triggers, levels, .. } = &self.preemption;
+        let has_express = levels.iter().flatten().any(|condition| *condition == preemption::Condition::Express);
+        let preempts = triggers.contains(&preemption::Trigger::Levels) && has_express;
+        preempts || self.precedence.uses_queue_priority(queue)
+    }
+
+    /// What to say of a queue's priority that has no effect.
+    pub fn unused_queue_priority(&self, queue: &str) -> String {
+        let order = self.precedence.order.name();
+        let why = match self.precedence.queues.contains_key(queue) {
+            true => "its `factor` in [[queue]] counts instead".to_string(),
+            false => format!("[order] by = \"{order}\" does not use it"),
+        };
+        format!("the priority of queue `{queue}` has no effect: {why}")
+    }
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {

@@ -127,6 +127,9 @@ fn charged<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
 const LONGEST_NAME: usize = 15;
 
 impl Queue {
+    /// The bound of [`Queue::priority`]: priorities go from -1024 to 1023.
+    pub const PRIORITY_SCALE: f64 = 1024.0;
+
     /// Whether its jobs may start: those of a routing queue start in others.
     pub fn runs_jobs(&self) -> bool {
         self.started && self.route.is_none()

@@ -5,13 +5,14 @@ use crate::model::policy::{Factors, Favor, Precedence};
 use crate::model::time::Span;
 use crate::model::worth::Part;
 
-/// Those of a job of a class that has not waited yet.
-pub fn of(rule: &Precedence, class: &ClassKey, job_size: f64, fair_share: f64) -> Factors {
+/// Those of a job of a class that has not waited yet; `fair_share` and `queue` are the factors of its owner and of
+/// its queue.
+pub fn of(rule: &Precedence, class: &ClassKey, job_size: f64, (fair_share, queue): (f64, f64)) -> Factors {
     Factors {
         wait_time: 0.0,
         fair_share,
         qos: qos(rule, class.who.qos.as_deref()),
-        queue: rule.queues.get(&class.who.queue).copied().unwrap_or(0.0),
+        queue,
         job_size,
         user: class.user_factor,
         slowdown: 0.0,
@@ -91,12 +92,12 @@ mod tests {
     /// F1: 12 h of 168 h, a share of .5, normal, queue 1, 4 of 16 nodes, 1 of its user. F7: with .2 of its user.
     #[test]
     fn the_sum_is_that_of_the_text() {
-        let queues = [("workq".to_string(), 1.0)].into();
-        let rule = Precedence { queues, weights: Factors::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
+        let rule = Precedence { weights: Factors::FLUX, slowdown_cap: 100.0, ..Precedence::default() };
         let scene = cluster("16 x ncpus=1").queued(1, "select=4:ncpus=1 walltime=3600");
         let class = scene.state.waiting_class(crate::model::job::JobId::job(1)).unwrap();
         let waited = Time(12 * HOUR * 1000).since(Time(0));
-        let factors = after(of(&rule, class, size(4, 16, rule.favor), 0.5), waited, Span::seconds(HOUR), &rule);
+        let size = size(4, 16, rule.favor);
+        let factors = after(of(&rule, class, size, (0.5, 1.0)), waited, Span::seconds(HOUR), &rule);
         assert_eq!(format!("{:.2}", factors.weighed(&rule.weights)), "9321.43");
         assert_eq!(format!("{:.2}", Factors { user: 0.2, ..factors }.weighed(&rule.weights)), "8521.43");
         assert_eq!(factors.weighed(&Factors::NONE), 0.0);

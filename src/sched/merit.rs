@@ -14,6 +14,11 @@ impl Merit {
         Merit { tier: tier.saturating_neg(), score: highest_first(score) }
     }
 
+    /// The highest merit of the same tier that comes after this one.
+    pub fn next_below(self) -> Merit {
+        Merit { score: self.score.saturating_add(1), ..self }
+    }
+
     /// What goes before the score.
     pub fn tier(self) -> i64 {
         self.tier.saturating_neg()
@@ -53,6 +58,15 @@ mod tests {
     #[test]
     fn a_tier_goes_before_every_score() {
         assert!(Merit::of(1, -5.0) < Merit::of(0, f64::MAX) && Merit::of(-1, f64::MAX) > Merit::of(0, f64::MIN));
+    }
+
+    #[test]
+    fn the_next_below_comes_after_and_nothing_is_between() {
+        for value in [900.0, 1.0, 0.0, -2.0] {
+            let merit = Merit::of(3, value);
+            let next = merit.next_below();
+            assert!(merit < next && next.tier() == 3 && next.score() < value && next.score() >= value - 1e-9);
+        }
     }
 
     #[test]

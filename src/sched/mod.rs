@@ -74,6 +74,8 @@ mod tiers;
 
 mod turns;
 
+mod own_order;
+
 mod pool_turns;
 
 mod nearness;

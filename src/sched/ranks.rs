@@ -178,6 +178,9 @@ impl State {
             class.rate_one((rank, id), &yardstick);
             alike.refile(class, first);
         }
+        for (id, first) in self.hold_back(&mut classes, &policy.precedence) {
+            classes.get(&id).into_iter().for_each(|class| alike.refile(class, first));
+        }
         let fault = yardstick.fault().cloned();
         self.ranks.fault = self.ranks.fault.take().or(fault);
         (self.classes, self.alike) = (classes, alike);
@@ -209,8 +212,11 @@ impl State {
             head(class)
         });
         let mut heads: Vec<(Group, Head, ClassId)> = rated.collect();
+        let are_held_back = !self.hold_back(&mut classes, &policy.precedence).is_empty();
         if policy.precedence.takes_turns() {
             turns::deal(&mut classes, &yardstick);
+        }
+        if are_held_back || policy.precedence.takes_turns() {
             heads = classes.values().filter_map(|class| head(class)).collect();
         }
         self.ranks.fault = yardstick.fault().cloned();

@@ -79,6 +79,8 @@ pub struct State {
     pub(super) owners: Owners,
     /// The classes of arrays that take more room than they limit themselves to (Q15).
     pub(super) expanding: BTreeSet<ClassId>,
+    /// The classes with a priority of their owner's (`-p`).
+    pub(super) prioritized: BTreeSet<ClassId>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
     /// What runs, by whose it is.
@@ -126,6 +128,7 @@ impl State {
             served: Served::default(),
             owners: Owners::new(),
             expanding: BTreeSet::new(),
+            prioritized: BTreeSet::new(),
             limited: Limited::default(),
             holdings: Holdings::default(),
             suspended: BTreeMap::new(),
@@ -315,6 +318,9 @@ impl State {
             if key.expands_to.is_some() {
                 self.expanding.insert(class);
             }
+            if key.priority != 0 {
+                self.prioritized.insert(class);
+            }
             self.classes.insert(class, Arc::new(Class::new(key)));
         }
         let Some(members) = self.classes.get_mut(&class).map(Arc::make_mut) else { return };
@@ -342,6 +348,7 @@ impl State {
                 let owner = owner_of(&class.key);
                 self.classes.remove(&class_id);
                 self.expanding.remove(&class_id);
+                self.prioritized.remove(&class_id);
                 self.answers.remove(&class_id);
                 self.disown(owner);
             }

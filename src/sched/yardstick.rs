@@ -7,6 +7,7 @@ use super::fair_shares::Shares;
 use super::formula::Subject;
 use super::merit::Merit;
 use super::node_count::fewest_nodes;
+use super::own_order;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::tiers;
@@ -14,6 +15,7 @@ use super::wait::Wait;
 use crate::model::expression::{Expression, Fault};
 use crate::model::job::JobId;
 use crate::model::policy::{Components, Factors, Order, Policy};
+use crate::model::queue::Queue;
 use crate::model::time::{Span, Time};
 use crate::model::worth::{Part, Worth};
 use std::cell::OnceCell;
@@ -78,7 +80,7 @@ impl<'s> Yardstick<'s> {
     fn factors(&self, class: &ClassKey) -> Factors {
         let precedence = &self.policy.precedence;
         let size = factors::size(fewest_nodes(&class.shape, &self.state.cluster), self.nodes, precedence.favor);
-        factors::of(precedence, class, size, self.shares.factor(class))
+        factors::of(precedence, class, size, (self.shares.factor(class), self.queue_factor(class)))
     }
 
     /// What a job of a class is planned with.
@@ -89,6 +91,13 @@ impl<'s> Yardstick<'s> {
     /// The priority of its queue.
     pub(super) fn queue_priority(&self, class: &ClassKey) -> i64 {
         self.state.queues.get(&class.who.queue).map_or(0, |queue| i64::from(queue.priority))
+    }
+
+    /// The factor of its queue (F5): what the configuration says, else the priority of the queue as a part of the
+    /// highest there is, from -1 to 1.
+    fn queue_factor(&self, class: &ClassKey) -> f64 {
+        let factor = self.policy.precedence.queues.get(&class.who.queue).copied();
+        factor.unwrap_or_else(|| self.queue_priority(class) as f64 / Queue::PRIORITY_SCALE)
     }
 
     /// How long a job has been waiting, as far as that counts.
@@ -185,6 +194,8 @@ impl State {
             }
             _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
         };
+        let own = own_order::part(&yardstick.policy.precedence, class, score, &parts);
+        let parts = parts.into_iter().chain(own).collect();
         Some(Worth { job, tier: waiting.merit.tier(), score, parts })
     }
 

@@ -55,7 +55,7 @@ impl Desk<'_> {
                     self.amend_others(&others)?;
                 }
                 self.tell_of_resource(command, &told)?;
-                idle(&others).or_else(|| self.led_there(&others))
+                idle(&others).or_else(|| self.led_there(&others)).or_else(|| self.unused_priority(&others))
             }
         };
         tracing::info!("{} at request of {}", told(command), self.caller.shown());
@@ -292,6 +292,17 @@ fn line_of_node(setup: &Setup, name: &str) -> Option<usize> {
     match all.iter().find(is_it)?.origin {
         Origin::Line(line) => Some(line),
         Origin::Preset | Origin::Qmgr => None,
+    }
+}
+
+impl Desk<'_> {
+    /// What to say of a queue's priority that is set and has no effect.
+    fn unused_priority(&self, command: &Command) -> Option<String> {
+        let Target::Queue(queue) = &command.target else { return None };
+        let is_priority = |edit: &Edit| edit.key.attribute.eq_ignore_ascii_case("priority") && edit.value != "0";
+        let is_set = command.verb != Verb::Unset && command.edits.iter().any(is_priority);
+        let policy = &self.ledger.setup.policy;
+        (is_set && !policy.uses_queue_priority(queue)).then(|| policy.unused_queue_priority(queue))
     }
 }
 

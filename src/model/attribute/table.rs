@@ -314,6 +314,11 @@ fn priority(draft: &mut Draft, text: &str, context: &Context) -> Result<(), Refu
         let (given, why) = (draft.spec.priority, rule.bounded_by());
         draft.notes.push(format!("warning: priority {asked} is only for operators: it is {given}, by {why}"));
     }
+    let precedence = &context.policy.precedence;
+    if draft.spec.priority != rule.unsaid() && !precedence.uses_job_priority() {
+        let order = precedence.order.name();
+        draft.notes.push(format!("warning: priority {asked} has no effect: [order] by = \"{order}\" does not use it"));
+    }
     Ok(())
 }
 

@@ -21,7 +21,19 @@ pub fn cautions(config: &Config, settings: &[Setting]) -> Vec<String> {
     let sums_up = |formula: &Expression| asks_for(formula, |name| name == "queue_priority");
     let is_it4i = rule.formula == Preset::It4i.policy().precedence.formula;
     let near = formula.is_some_and(sums_up).then(|| near_queues(config.queues(), is_it4i));
-    near.into_iter().flatten().chain(idle(config, settings)).collect()
+    near.into_iter().flatten().chain(idle(config, settings)).chain(unused_priorities(config)).collect()
+}
+
+/// The priorities of queues that have no effect.
+fn unused_priorities(config: &Config) -> Vec<String> {
+    let policy = config.policy();
+    let is_unused = |queue: &Queue| queue.priority != 0 && !policy.uses_queue_priority(&queue.name);
+    config
+        .queues()
+        .iter()
+        .filter(|queue| is_unused(queue))
+        .map(|queue| policy.unused_queue_priority(&queue.name))
+        .collect()
 }
 
 /// What the file says beyond the preset that has no effect as things are: of each section the first key, if it is
@@ -50,6 +62,10 @@ fn need(config: &Config, setting: &Setting) -> Option<&'static str> {
         ("order", "highest_user_priority") => {
             (rule.own_say.user_priority != UserPriority::Clamp, "[order] user_priority = \"clamp\"")
         }
+        ("order", "user_priority" | "lowest_is_best") => (
+            !rule.uses_job_priority(),
+            "an order that uses job priorities: \"multifactor\", \"priority\" or \"cluster\"",
+        ),
         ("order.weights", _) => (rule.order != Order::Multifactor, "[order] by = \"multifactor\""),
         ("usage", "half_life") => {
             let halves = matches!(decay, Decay::Step { .. } | Decay::Continuous { .. });
@@ -112,6 +128,18 @@ mod tests {
         let other = said("preset = \"it4i\"\norder = { formula = \"queue_priority + eligible_time\" }");
         assert!(other[0].contains("differ by more than all else can add"), "{other:?}");
         assert!(said("preset = \"hybrid\"").is_empty());
+    }
+
+    #[test]
+    fn a_queue_priority_without_effect_is_named() {
+        let queues = "[[queue]]\nname = \"short\"\npriority = 50\n[[queue]]\nname = \"plain\"\n";
+        let said = |head: &str, more: &str| said(&format!("{head}\n{queues}{more}"));
+        assert!(said("", "").is_empty());
+        let by_fcfs = "the priority of queue `short` has no effect: [order] by = \"fcfs\" does not use it";
+        assert_eq!(said("order = { by = \"fcfs\" }", ""), [by_fcfs]);
+        let factor = said("", "[[queue]]\nname = \"long\"\npriority = 5\nfactor = 0.5\n");
+        assert_eq!(factor, ["the priority of queue `long` has no effect: its `factor` in [[queue]] counts instead"]);
+        assert!(said("[preemption]\ntriggers = [\"levels\"]\n[order]\nby = \"fcfs\"", "").is_empty());
     }
 
     #[test]

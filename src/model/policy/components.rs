@@ -189,6 +189,14 @@ impl Components {
         self.all.get(&kind).unwrap_or(NOTHING)
     }
 
+    /// Whether the priority of a queue counts as the credential of its jobs.
+    pub fn uses_queue_priority(&self, queue: &str) -> bool {
+        let credential = self.component(Kind::Credential);
+        let of_queue = Kind::Credential.parts().iter().zip(&credential.parts).find(|(part, _)| **part == "queue");
+        let is_named = Priorities::in_table(&self.priorities.queue, Some(queue)).is_some();
+        credential.whole.weight != 0.0 && of_queue.is_some_and(|(_, count)| count.weight != 0.0) && !is_named
+    }
+
     /// What a component comes to, of what there is of each of its parts.
     pub fn value(&self, kind: Kind, parts: &[f64]) -> f64 {
         self.component(kind).value(parts)

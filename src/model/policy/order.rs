@@ -1,6 +1,6 @@
 //! Who goes first.
 
-use super::{Components, Factors, OwnSay, Tiers, components, formula};
+use super::{Components, Factors, OwnSay, Tiers, Turns, components, formula};
 use crate::model::expression::Expression;
 use crate::model::quality::Qualities;
 use crate::model::time::Span;
@@ -108,6 +108,32 @@ impl Precedence {
         }
     }
 
+    /// Whether the priority that an owner gives a job (`-p`) counts, at least among the owner's jobs.
+    pub fn uses_job_priority(&self) -> bool {
+        match self.order {
+            Order::Cluster | Order::Priority | Order::Multifactor => true,
+            Order::Formula => self.formula_uses("job_priority"),
+            Order::Fcfs | Order::Pool | Order::Components => false,
+        }
+    }
+
+    /// Whether the priority of a queue counts in the order of its jobs.
+    pub fn uses_queue_priority(&self, queue: &str) -> bool {
+        if self.lexicographic || self.tiers.turns != Turns::Together {
+            return true;
+        }
+        match self.order {
+            Order::Formula => self.formula_uses("queue_priority"),
+            Order::Multifactor => self.weights.queue != 0.0 && !self.queues.contains_key(queue),
+            Order::Components => self.components.uses_queue_priority(queue),
+            Order::Fcfs | Order::Cluster | Order::Priority | Order::Pool => false,
+        }
+    }
+
+    fn formula_uses(&self, name: &str) -> bool {
+        self.formula.as_ref().is_some_and(|formula| formula::asks_for(formula, |asked| asked == name))
+    }
+
     /// Whether what a job is worth changes though nothing happens.
     pub fn moves(&self) -> bool {
         if self.tiers.max_starve.is_some() || self.takes_turns() {
@@ -135,7 +161,6 @@ impl Precedence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Turns;
     use super::*;
 
     fn by(order: Order) -> Precedence {
@@ -172,5 +197,26 @@ mod tests {
         }
         let orders = [Order::Pool, Order::Formula, Order::Multifactor, Order::Components, Order::Priority];
         assert_eq!(orders.map(|order| by(order).moves()), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_job_priority_counts_where_the_order_asks_for_it() {
+        let orders = [Order::Cluster, Order::Priority, Order::Multifactor, Order::Fcfs, Order::Pool, Order::Components];
+        assert_eq!(orders.map(|order| by(order).uses_job_priority()), [true, true, true, false, false, false]);
+        let formulas = ["ncpus + 2 * job_priority", "eligible_time"];
+        assert_eq!(formulas.map(|text| Precedence::by_formula(text).uses_job_priority()), [true, false]);
+    }
+
+    #[test]
+    fn a_queue_priority_counts_unless_something_else_stands_for_it() {
+        let uses = |rule: Precedence| rule.uses_queue_priority("short");
+        let orders = [Order::Multifactor, Order::Fcfs, Order::Priority, Order::Pool, Order::Components];
+        assert_eq!(orders.map(|order| uses(by(order))), [true, false, false, false, false]);
+        assert!(uses(Precedence { lexicographic: true, ..Precedence::fcfs() }));
+        assert!(uses(Precedence::by_formula("queue_priority")) && !uses(Precedence::by_formula("ncpus")));
+        let queues = [("short".to_string(), 0.5)].into();
+        assert!(!uses(Precedence { queues, ..Precedence::default() }));
+        let weights = Factors { queue: 0.0, ..Factors::HYBRID };
+        assert!(!uses(Precedence { weights, ..Precedence::default() }));
     }
 }
