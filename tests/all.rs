@@ -35,6 +35,7 @@ mod grammars;
 mod had_enough;
 mod hooks;
 mod hostile;
+mod installations;
 mod interactive;
 mod job_commands;
 mod job_path;

@@ -77,7 +77,7 @@ fn qsub_reads_ranges_as_pbs_does() {
     sandbox.script("job.sh", "true");
     fs::write(sandbox.file("five"), "#PBS -J 5\n").unwrap();
     fs::write(sandbox.file("both"), "#PBS -J 1-3 -I\n").unwrap();
-    let illegal = "qsub: illegal -J value: it is X-Y[:Z][%M] with X below Y; -t also takes single indices and lists";
+    let illegal = "qsub: illegal -J value";
     for range in ["5", "5-5", "10-1", "a-b", "1-", "-3", "-1-3", "1-3:0", "1-3:-1", "1-3,5", "1,2", "1-3 :2", "1-3:2:2"]
     {
         says(&sandbox.run("qsub", &["-J", range, "job.sh"]), 2, "", illegal);

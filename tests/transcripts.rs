@@ -9,7 +9,7 @@ mod placeholders;
 mod runner;
 mod tables;
 mod verdict;
-mod world;
+pub mod world;
 
 use crate::support::blocks::{self, Block};
 use crate::support::root;

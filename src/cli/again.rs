@@ -1,5 +1,6 @@
 //! A schedd that has gone away is waited for: what a command waits for outlasts it.
 
+use super::installation;
 use crate::sys::clock;
 use crate::sys::home::Home;
 use crate::wire::client::{Client, ClientError};
@@ -17,6 +18,7 @@ pub fn connect(command: &str, home: &Home) -> Result<Client, ClientError> {
             Err(ClientError::Unreachable(why)) => {
                 if !std::mem::replace(&mut told, true) {
                     eprintln!("{command}: waiting for schedd: {why}");
+                    installation::other().iter().for_each(|hint| eprintln!("{command}: {hint}"));
                 }
             }
             other => return other,

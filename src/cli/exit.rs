@@ -4,6 +4,9 @@
 //! they are made here and nowhere else.
 
 use super::away::{self, Away};
+use super::installation;
+use super::operand::Operand;
+use crate::model::job::JobId;
 use crate::model::refusal::Refusal;
 use crate::wire::client::ClientError;
 use std::io::{self, Write};
@@ -26,17 +29,19 @@ pub struct Failure {
     pub code: u8,
     /// The server, where that is what is missing: each command says so in words of its own.
     pub away: Option<Away>,
+    /// The job that is unknown here.
+    pub unknown: Option<JobId>,
 }
 
 impl Failure {
     /// `<command>: <text>`, with this exit status.
     pub fn new(code: u8, text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: false, code, away: None }
+        Failure { text: text.into(), usage: false, code, away: None, unknown: None }
     }
 
     /// `<command>: <text>`, then the usage; exit status 2.
     pub fn usage(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), usage: true, code: USAGE, away: None }
+        Failure { text: text.into(), usage: true, code: USAGE, away: None, unknown: None }
     }
 
     /// Nothing more to say.
@@ -54,7 +59,9 @@ impl Failure {
         let is_about_a_node = refusal.code == Refusal::unknown_node().code;
         let alone = is_about_a_node || *refusal == Refusal::finished() && command != "qdel";
         let text = if alone { refusal.text.clone() } else { format!("{} {id}", refusal.text) };
-        Failure::new(refusal.exit_code(), text)
+        let is_unknown = *refusal == Refusal::unknown_job();
+        let unknown = is_unknown.then(|| Operand::parse(id.as_ref()).ok()).flatten().map(|operand| operand.id());
+        Failure { unknown, ..Failure::new(refusal.exit_code(), text) }
     }
 
     /// Says it on standard error, and returns the exit status. `usage` makes the usage text, in
@@ -64,6 +71,9 @@ impl Failure {
         let blank = if self.text.starts_with('\t') { "" } else { " " };
         let plain = || if self.text.is_empty() { String::new() } else { format!("{command}:{blank}{}\n", self.text) };
         let mut said = Away::told(self, command).unwrap_or_else(plain);
+        if let Some(hint) = installation::hint(self) {
+            said.push_str(&format!("{command}: {hint}\n"));
+        }
         if self.usage {
             said.push_str(&usage_text(command, usage()));
         }

@@ -36,6 +36,8 @@ pub mod again;
 
 pub mod block;
 
+mod installation;
+
 pub mod interactive;
 
 pub mod waiting;

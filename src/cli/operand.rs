@@ -62,7 +62,10 @@ impl Operand {
     pub fn misplaced(&self, word: &OsStr) -> Failure {
         match &self.server {
             Some(host) if self.is_at => unknown_host(host),
-            _ => Failure::new(1, format!("illegally formed job identifier: {}", word.to_string_lossy())),
+            _ => {
+                let text = format!("illegally formed job identifier: {}", word.to_string_lossy());
+                Failure { unknown: Some(self.id), ..Failure::new(1, text) }
+            }
         }
     }
 

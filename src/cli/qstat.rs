@@ -9,6 +9,7 @@ use super::efficiency;
 use super::exit::{self, Failure};
 use super::full::Lines;
 use super::getopt::{self, Line};
+use super::installation;
 use super::json::Preamble;
 use super::layout;
 use super::listing::{self, Owner, Wanted};
@@ -374,7 +375,8 @@ impl Args {
             (true, false) => queues::server_list(&answers.queues, server).into_bytes(),
             (shown, true) => {
                 let configured = ask(&Question::Objects)?.objects;
-                let told = queues::of_server(&answers.queues, &sums, server);
+                let mut told = queues::of_server(&answers.queues, &sums, server);
+                told.text_if("installation", installation::current());
                 let all = Objects(&configured).joined(&Target::Server, told, &server.resources);
                 let thing = || (server.name.clone(), all);
                 things_in_full("Server", shown.then(thing).into_iter(), format, &sheet::preamble(server, now))

@@ -186,9 +186,7 @@ fn check(args: &Args, is_array: bool, has_display: bool) -> Result<(), Failure> 
         }
     }
     match (&args.array, &args.tasks) {
-        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(Failure::usage(
-            "illegal -J value: it is X-Y[:Z][%M] with X below Y; -t also takes single indices and lists",
-        )),
+        (Some(range), _) if !check::array_range(&range.to_string_lossy()) => Err(illegal('J')),
         (None, Some(range)) if torque::indices(&range.to_string_lossy()).is_none() => {
             Err(Failure::usage("illegal -t value: it is ranges and indices joined by commas, X-Y[:Z],N,...[%M]"))
         }

@@ -5,6 +5,7 @@ use super::again;
 use super::block;
 use super::comment;
 use super::exit::{self, Failure};
+use super::installation;
 use super::source::Source;
 use super::when;
 use crate::model::job::{Exit, JobId};
@@ -109,13 +110,18 @@ impl<'a> Waiting<'a> {
 
     /// schedd has gone away: the next one, or the same, will know the job.
     fn reconnect(&mut self) -> Result<Option<u8>, Failure> {
+        let mut hint = installation::other();
         loop {
             match Client::connect(self.home) {
                 Ok(client) => {
                     (self.client, self.seen) = (client, 0);
                     return Ok(None);
                 }
-                Err(ClientError::Unreachable(why)) => self.line.show(&format!("waiting for schedd: {why}")),
+                Err(ClientError::Unreachable(why)) => {
+                    self.line.clear();
+                    hint.take().iter().for_each(|hint| eprintln!("qsub: {hint}"));
+                    self.line.show(&format!("waiting for schedd: {why}"));
+                }
                 Err(error) => return Err(error.into()),
             }
             if let Some(code) = self.pause()? {

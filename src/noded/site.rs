@@ -21,7 +21,8 @@ pub struct Site {
     pub boot: String,
     /// Where each job's `TMPDIR` is made.
     pub tmp: PathBuf,
-    /// The installation, where it lives within a job: its own jobs' commands belong to it too.
+    /// What jobs find as `LANAI_HOME`, so that commands within them use the installation that runs them: where
+    /// it lives within a job, and a personal one beside which a shared one may appear.
     pub home: Option<PathBuf>,
     /// The directory of Lanai's commands, unless every `PATH` has it.
     pub commands: Option<PathBuf>,

@@ -50,7 +50,7 @@ pub struct Wishes<'a> {
 /// Serves the job this process belongs to; the result is the exit status of the command.
 pub fn run(wishes: &Wishes) -> Result<ExitCode> {
     let home = settle(wishes)?;
-    let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd"))?;
+    let schedd = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home)?;
     until_there_are_nodes(&home);
     let mut brood = Brood::gather()?;
     let served = serve(&home, schedd.pid(), wishes.command, &mut brood);

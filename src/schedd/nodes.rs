@@ -3,6 +3,7 @@
 
 use super::setup::Setup;
 use crate::model::time::Span;
+use crate::sys::home::Home;
 use crate::sys::{clock, daemon, socket};
 use crate::wire::frame::{FrameError, Link};
 use crate::wire::order::{Order, Report};
@@ -42,8 +43,8 @@ struct Place {
     bound: Vec<String>,
     /// Names of nodes that have other sockets.
     barred: Vec<String>,
-    /// Ours to start.
-    own: bool,
+    /// The installation whose noded it is, if schedd is to start it.
+    own: Option<Home>,
 }
 
 impl Place {
@@ -60,14 +61,15 @@ impl Place {
                     socket: socket.clone(),
                     bound: vec![name.clone()],
                     barred: Vec::new(),
-                    own: false,
+                    own: None,
                 }),
             }
         }
         let socket = setup.home.runtime.join("noded.sock");
         let barred: Vec<String> = places.iter().flat_map(|place| place.bound.clone()).collect();
         let mut listed = nodes.iter().filter(|node| node.is_listed).peekable();
-        let own = !setup.home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
+        let is_own = !setup.home.system && (listed.peek().is_none() || listed.any(|node| node.socket.is_none()));
+        let own = is_own.then(|| setup.home.clone());
         if !barred.contains(&setup.host) && !places.iter().any(|place| place.socket == socket) {
             places.push(Place { socket, bound: Vec::new(), barred, own });
         }
@@ -271,7 +273,7 @@ impl Nodes {
 
     /// Tells our own noded to leave with us, also one that has only just been started.
     pub fn leave(&mut self) {
-        for target in self.targets.values_mut().filter(|target| target.place.own) {
+        for target in self.targets.values_mut().filter(|target| target.place.own.is_some()) {
             target.send(&Order::Leave);
             target.process.iter_mut().for_each(daemon::Started::send_away);
         }
@@ -331,12 +333,13 @@ impl Target {
     /// Starts our own noded, unless the one last started is on its way; one that ended before it
     /// could be reached is followed by another, after pauses that grow.
     fn start_own(&mut self, now: Span) {
-        if !self.place.own || self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
+        let Some(home) = self.place.own.clone() else { return };
+        if self.lives() || self.started.is_some_and(|started| now < started + self.restart) {
             return;
         }
         (self.started, self.pause) = (Some(now), REDIAL);
         self.restart = Span((self.restart.0 * 2).min(LONGEST_RESTART.0));
-        match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"]) {
+        match daemon::start("noded", &["--foreground", "--exit-when-idle", "600"], &home) {
             Ok(process) => {
                 tracing::info!("started noded");
                 self.process = Some(process);
@@ -365,7 +368,7 @@ impl Target {
     /// The epoch to go on with, if our own noded has seen a higher one.
     fn overtaken(&self, report: &Report) -> Option<u64> {
         match report {
-            Report::Fenced { epoch } if self.place.own => Some(epoch + 1),
+            Report::Fenced { epoch } if self.place.own.is_some() => Some(epoch + 1),
             _ => None,
         }
     }
@@ -417,7 +420,7 @@ mod tests {
         assert!(knocking.len() < 10);
         let (done, is_done) = channel();
         std::thread::spawn(move || {
-            let place = Place { socket: path, bound: Vec::new(), barred: Vec::new(), own: false };
+            let place = Place { socket: path, bound: Vec::new(), barred: Vec::new(), own: None };
             let mut target = Target::new(place);
             target.dial(1, clock::monotonic());
             done.send(target.link.is_none())

@@ -109,7 +109,7 @@ fn serve_or_ask(arguments: &Arguments, portrait: Portrait) -> Result<()> {
         Arguments { stop: true, .. } => stop(&home),
         Arguments { check: true, format, .. } => check::check(home, format == "json"),
         Arguments { foreground: true, ready, .. } => serve(home, *ready, portrait),
-        _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd")).map(drop),
+        _ => daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home).map(drop),
     }
 }
 

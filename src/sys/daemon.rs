@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the one place that starts programs of ours")]
 
 use super::env;
+use super::home::Home;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
@@ -22,9 +23,9 @@ fn program(name: &str) -> PathBuf {
     beside.unwrap_or_else(|| name.into())
 }
 
-/// Starts a daemon that lives on its own: in a session of its own, with none of our descriptors.
-pub fn start(name: &str, arguments: &[&str]) -> Result<Started> {
-    let mut command = detached(name, arguments);
+/// Starts a daemon of an installation in a session of its own, with none of our descriptors.
+pub fn start(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
+    let mut command = detached(name, arguments, home);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
     Ok(Started(child))
@@ -56,9 +57,10 @@ impl Started {
 
 /// Starts a daemon and waits until it says on its standard output that it is ready; what it says
 /// instead is the error.
-pub fn start_and_wait(name: &str, arguments: &[&str], log: &Path) -> Result<Started> {
-    let mut command = detached(name, arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(log)?);
+pub fn start_and_wait(name: &str, arguments: &[&str], home: &Home) -> Result<Started> {
+    let log = home.log(name);
+    let mut command = detached(name, arguments, home);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(open_log(&log)?);
     let mut child = command.spawn().with_context(|| format!("starting {}", program(name).display()))?;
     let mut said = Vec::new();
     if let Some(mut out) = child.stdout.take() {
@@ -84,12 +86,13 @@ fn open_log(log: &Path) -> Result<File> {
 }
 
 /// A command in a session of its own that inherits no descriptor beyond the standard three:
-/// `id=$(qsub job.sh)` must not wait for a daemon that holds the pipe open.
-fn detached(name: &str, arguments: &[&str]) -> Command {
+/// `id=$(qsub job.sh)` must not wait for a daemon that holds the pipe open. The environment names a
+/// personal installation, so that the daemon stays with it when `/etc/lanai/lanai.toml` appears.
+fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
     let mut command = Command::new(program(name));
     command.args(arguments).current_dir("/");
-    if let Some(home) = env::var("LANAI_HOME").and_then(|home| std::path::absolute(home).ok()) {
-        command.env("LANAI_HOME", home);
+    if !home.system {
+        command.env("LANAI_HOME", &home.state);
     }
     // SAFETY: between fork and exec only system calls are made, none of which allocates.
     unsafe {

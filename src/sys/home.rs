@@ -2,7 +2,14 @@
 
 use anyhow::{Context, Result};
 use directories::ProjectDirs;
+use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// The configuration that makes an installation shared.
+const SHARED_CONFIG: &str = "/etc/lanai/lanai.toml";
+
+/// The variable that selects an installation.
+const VARIABLE: &str = "LANAI_HOME";
 
 /// The folders of one installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,19 +28,49 @@ impl Home {
     /// The installation this process belongs to: the folder `LANAI_HOME`, else the one of
     /// `/etc/lanai/lanai.toml`, else the user's own.
     pub fn find() -> Result<Home> {
-        if let Some(folder) = super::env::var("LANAI_HOME").filter(|folder| !folder.is_empty()) {
-            return Home::under(Path::new(&folder));
+        match super::env::var(VARIABLE).filter(|folder| !folder.is_empty()) {
+            Some(folder) => Home::under(Path::new(&folder)),
+            None => Home::shared().map_or_else(Home::personal, Ok),
         }
-        let config = PathBuf::from("/etc/lanai/lanai.toml");
-        if config.exists() {
-            return Ok(Home { state: "/var/spool/lanai".into(), runtime: "/run/lanai".into(), config, system: true });
-        }
-        Home::personal()
     }
 
+    /// The user's other installation: the personal one beside the shared one, if it has a spool, and
+    /// the shared one beside the personal one. A folder named by `LANAI_HOME` is beside nothing.
+    pub fn other(&self) -> Option<Home> {
+        let personal = Home::personal().ok()?;
+        if self.system {
+            return personal.spool().exists().then_some(personal);
+        }
+        Home::shared().filter(|_| *self == personal)
+    }
+
+    /// Whether it is the user's own, in the default folders.
+    pub fn is_personal(&self) -> bool {
+        Home::personal().is_ok_and(|personal| *self == personal)
+    }
+
+    /// The change of the environment that selects this installation.
+    pub fn selection(&self) -> String {
+        match self.system {
+            true => format!("unset {VARIABLE}"),
+            false => format!("export {VARIABLE}={}", self.state.display()),
+        }
+    }
+
+    fn shared() -> Option<Home> {
+        let config = PathBuf::from(SHARED_CONFIG);
+        let home = Home { state: "/var/spool/lanai".into(), runtime: "/run/lanai".into(), config, system: true };
+        home.config.exists().then_some(home)
+    }
+
+    /// The installation in `folder`. The state folder of the personal installation stands for all of
+    /// that one, unless a configuration lies in it: its daemons and jobs name it so, and must not
+    /// change over to a shared installation that appears while they run.
     fn under(folder: &Path) -> Result<Home> {
         let folder = std::path::absolute(folder).context("LANAI_HOME names no folder")?;
-        Ok(Home { config: folder.join("lanai.toml"), runtime: folder.clone(), state: folder, system: false })
+        let config = folder.join("lanai.toml");
+        let personal = Home::personal().ok().filter(|personal| personal.state == folder && !config.exists());
+        Ok(personal.unwrap_or_else(|| Home { config, runtime: folder.clone(), state: folder, system: false }))
     }
 
     fn personal() -> Result<Home> {
@@ -72,5 +109,16 @@ impl Home {
     /// The record that says who holds the spool and where its socket is.
     pub fn record(&self) -> PathBuf {
         self.state.join("schedd.json")
+    }
+}
+
+/// `shared installation (/etc/lanai/lanai.toml)`, `personal installation (/home/ann/.local/state/lanai)`.
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match (self.system, self.is_personal()) {
+            (true, _) => write!(f, "shared installation ({})", self.config.display()),
+            (false, true) => write!(f, "personal installation ({})", self.state.display()),
+            (false, false) => write!(f, "installation of {VARIABLE} ({})", self.state.display()),
+        }
     }
 }

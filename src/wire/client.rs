@@ -81,7 +81,7 @@ impl Client {
 
     /// Starts schedd and waits until it serves; the error for when it then cannot be reached.
     fn start(home: &Home) -> Result<ClientError, ClientError> {
-        let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], &home.log("schedd"));
+        let started = daemon::start_and_wait("schedd", &["--foreground", "--ready"], home);
         started.map_err(|error| ClientError::Unreachable(format!("schedd cannot be started: {error:#}"))).map(drop)?;
         Ok(ClientError::Unreachable(format!("schedd was started but left again; see {}", home.log("schedd").display())))
     }

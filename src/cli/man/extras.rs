@@ -465,11 +465,15 @@ pub(super) const EXTRAS: &[Extra] = &[
         parts: &[
             Term(
                 "/etc/lanai/lanai.toml",
-                "Configuration of a shared installation. Where it exists, commands speak to \
-                  the shared schedd.",
+                "Configuration of a shared installation. Where it exists, commands use the shared installation.",
             ),
             Term("~/.config/lanai/lanai.toml", "Configuration of a personal installation; need not exist."),
-            Term("~/.local/state/lanai/", "The spool of a personal installation."),
+            Term(
+                "~/.local/state/lanai/",
+                "The spool of a personal installation. Its jobs and daemons stay with it when a shared installation \
+                 appears; with LANAI_HOME set to this folder commands use it. qstat -Bf shows which installation \
+                 is used.",
+            ),
         ],
     },
     Extra {

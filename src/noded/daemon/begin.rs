@@ -98,7 +98,8 @@ impl Premises {
         let grant = grant::read(home)?;
         let hardware = grant.iter().fold(Hardware::detect(), Hardware::within);
         let mut nodes = probe::nodes(args, &hardware);
-        let site = site(args, state_folder, &hardware, rules, &nodes);
+        let mut site = site(args, state_folder, &hardware, rules, &nodes);
+        site.home = home.is_personal().then(|| home.state.clone());
         let site = if grant.is_some() { site.within_a_job(home) } else { site };
         let gpus = watcher(rules, site.gpus && !site.amd);
         if gpus.is_unsure() {
