@@ -158,7 +158,7 @@ impl Nodes {
 
     /// Whether the noded that schedd itself starts has not sent its greeting yet.
     pub fn await_own(&self) -> bool {
-        self.targets.values().any(|target| target.place.own && !target.greeted)
+        self.targets.values().any(|target| target.place.own.is_some() && !target.greeted)
     }
 
     /// When [`Nodes::dial`] or [`Nodes::ping`] next has something to do.
