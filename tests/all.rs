@@ -7,6 +7,7 @@ mod accounting;
 mod administrator;
 mod architecture;
 mod arrays;
+mod bounded_jobs;
 mod checkpoint;
 mod checks;
 mod clients;

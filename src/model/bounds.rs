@@ -91,6 +91,8 @@ pub enum Bound {
     Vmem,
     /// Processor time of all processes.
     Cput,
+    /// Threads of all processes of a script, or of a task.
+    Processes,
 }
 
 impl Bound {
@@ -101,6 +103,7 @@ impl Bound {
             Bound::Pmem => "pmem",
             Bound::Vmem => "vmem",
             Bound::Cput => "cput",
+            Bound::Processes => "processes",
         }
     }
 
@@ -110,6 +113,8 @@ impl Bound {
             Bound::Vmem => -26,
             Bound::Mem | Bound::Pmem => -27,
             Bound::Cput => -28,
+            // PBS has no number for this: as after KILL.
+            Bound::Processes => 256 + 9,
         }
     }
 
@@ -117,6 +122,7 @@ impl Bound {
     pub fn figure(self, amount: i64) -> String {
         match self {
             Bound::Cput => Span(amount).as_seconds().to_string(),
+            Bound::Processes => amount.to_string(),
             Bound::Mem | Bound::Pmem | Bound::Vmem => format!("{amount}kb"),
         }
     }

@@ -195,6 +195,8 @@ pub struct LaunchConfig {
     pub grace: Span,
     /// How long a job may run on past its walltime before it is ended (M50).
     pub overrun: Span,
+    /// The most processes and threads of a job's script, or of a task, on one host; 0 for any number.
+    pub max_processes: u32,
     /// How long a node may take to say that a job has begun; None for ever. A job whose files are
     /// copied to it first is not held to it.
     pub start_timeout: Option<Span>,
@@ -223,6 +225,7 @@ impl Default for LaunchConfig {
             login: true,
             grace: Span::seconds(10),
             overrun: Span(0),
+            max_processes: 8192,
             start_timeout: Some(Span::seconds(600)),
             rules: Rules::default(),
             gpu_tool: GPU_TOOL.into(),

@@ -151,6 +151,7 @@ impl Responses {
             Bound::Pmem => self.pmem,
             Bound::Vmem => self.vmem,
             Bound::Cput => self.cput,
+            Bound::Processes => Response::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Holding a job to its limits: by the kernel where it can, else by looking now and then.
 //!
 //! Memory of the whole job is bounded by its control group where that has the memory controller.
+//! The number of its processes is bounded likewise, by the pids controller.
 //! Without one, and for what no kernel bounds (processor time of all processes together, resident
 //! memory of one), the shepherd looks: soon after the start, then at growing pauses, more often as
 //! a limit comes nearer. A job without such limits is never looked at on their account.
@@ -38,10 +39,28 @@ fn room(launch: &Launch) -> Room {
     }
 }
 
-/// Has the kernel hold a job to its memory, where it can, and where that is to be kept at once.
-pub fn fence(launch: &Launch, cgroup: &Cgroup) -> bool {
-    let most = room(launch).mem.filter(|_| launch.responses.mem.ends_at_once());
-    most.is_some_and(|most| cgroup.bound_memory(most))
+/// The limits of a job that the kernel enforces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fence {
+    /// Its memory.
+    pub memory: bool,
+    /// The number of its processes.
+    pub processes: bool,
+}
+
+/// Has the kernel limit a job's memory and processes, where it can. A limit on memory that may be
+/// exceeded for a while is left to the shepherd.
+pub fn fence(launch: &Launch, cgroup: &Cgroup, processes: Option<u64>) -> Fence {
+    let memory = room(launch).mem.filter(|_| launch.responses.mem.ends_at_once());
+    Fence {
+        memory: memory.is_some_and(|most| cgroup.bound_memory(most)),
+        processes: processes.is_some_and(|most| cgroup.bound_processes(most)),
+    }
+}
+
+/// Whether the job has a limit on its memory here.
+pub fn bounds_memory(launch: &Launch) -> bool {
+    room(launch).mem.is_some()
 }
 
 /// The end of a job to which the kernel has denied memory.
@@ -57,6 +76,8 @@ pub struct Guard {
     room: Room,
     pmem: Option<u64>,
     cput: Option<Span>,
+    /// The most threads, unless the kernel sees to it.
+    threads: Option<u64>,
     responses: Responses,
     /// Since when it has been over which limit.
     over: BTreeMap<Bound, Span>,
@@ -66,17 +87,19 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// For a job forked at `began`. `fenced`: the kernel holds it to its memory. Of a task that says
-    /// nothing of what it takes together with the script and the other tasks here.
-    pub fn new(launch: &Launch, fenced: bool, began: Span) -> Guard {
+    /// For a job forked at `began`. `processes`: the most processes and threads of its script or
+    /// task. The kernel enforces what `fence` says, but of a task's memory only the task's own:
+    /// what it uses together with the script and the other tasks here is measured.
+    pub fn new(launch: &Launch, processes: Option<u64>, fence: Fence, began: Span) -> Guard {
         let mut room = room(launch);
-        if fenced && launch.place.task == 0 {
+        if fence.memory && launch.place.task == 0 {
             room.mem = None;
         }
         let Bounds { cput, pmem_kb, .. } = launch.limits;
         let last = (began, Reading::default(), FIRST);
         let (responses, over) = (launch.responses, BTreeMap::new());
-        let mut guard = Guard { room, pmem: pmem_kb, cput, responses, over, next: None, last };
+        let threads = processes.filter(|_| !fence.processes);
+        let mut guard = Guard { room, pmem: pmem_kb, cput, threads, responses, over, next: None, last };
         guard.next = guard.pause().map(|_| later(began, FIRST));
         guard
     }
@@ -152,6 +175,10 @@ impl Guard {
         [
             memory(Bound::Mem, reading.mem_kb, self.room.mem),
             memory(Bound::Pmem, reading.largest_kb, self.pmem),
+            self.threads.filter(|&most| reading.threads > most).map(|most| {
+                let how = exceeded(Bound::Processes, kb(reading.threads), kb(most));
+                (Bound::Processes, how)
+            }),
             memory(Bound::Vmem, reading.vmem_kb, self.room.vmem),
             cput,
         ]
@@ -188,6 +215,7 @@ impl Guard {
             memory(Bound::Mem, self.room.mem, reading.mem_kb, last.mem_kb),
             memory(Bound::Pmem, self.pmem, reading.largest_kb, last.largest_kb),
             memory(Bound::Vmem, self.room.vmem, reading.vmem_kb, last.vmem_kb),
+            memory(Bound::Processes, self.threads, reading.threads, last.threads),
             time,
         ]
         .into_iter()
@@ -236,7 +264,7 @@ mod tests {
         launch.limits.cput = cput;
         let taken = mem_kb.map(|kb| ("mem".to_string(), Value::Size(Size::kilobytes(kb))));
         launch.shares[0].taken.extend(taken);
-        Guard::new(&launch, false, Span(0))
+        Guard::new(&launch, None, Fence::default(), Span(0))
     }
 
     fn reading(mem_kb: u64) -> Reading {
@@ -271,6 +299,19 @@ mod tests {
         let busy = Reading { cput: Span(2001), ..Reading::default() };
         let over = How::Exceeded { bound: Bound::Cput, used: 2001, limit: 2000 };
         assert_eq!(guard.overdue(&busy, Span(0)), Some(over));
+    }
+
+    #[test]
+    fn processes_are_counted_unless_the_kernel_does() {
+        let launch = launch();
+        let made = |fence: Fence| Guard::new(&launch, Some(10), fence, Span(0));
+        assert_eq!(made(Fence { processes: true, memory: false }).next(), None);
+        let mut guard = made(Fence::default());
+        assert_eq!(guard.next(), Some(FIRST));
+        let reading = |threads| Reading { threads, ..Reading::default() };
+        assert_eq!(guard.overdue(&reading(10), Span(0)), None);
+        let over = How::Exceeded { bound: Bound::Processes, used: 11, limit: 10 };
+        assert_eq!(guard.overdue(&reading(11), Span(0)), Some(over));
     }
 
     #[test]

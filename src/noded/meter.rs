@@ -1,5 +1,6 @@
 //! What a job uses: sampled now and then while it runs, added up when it is over.
 
+use super::shared_memory::SharedMemory;
 use crate::model::job::{Share, Usage};
 use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
@@ -10,6 +11,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 #[derive(Debug, Default)]
 pub struct Meter {
     so_far: Usage,
+    /// Its files in shared memory, where they count against its limit on memory.
+    files: Option<SharedMemory>,
 }
 
 /// What the living processes of a job had at one moment.
@@ -23,14 +26,16 @@ pub struct Reading {
     pub vmem_kb: u64,
     /// Processor time of all, also of those that are gone.
     pub cput: Span,
+    /// Threads of its processes.
+    pub threads: u64,
 }
 
 impl Meter {
-    /// For a job that holds these.
-    pub fn new(shares: &[Share]) -> Meter {
+    /// For a job that holds these. `files`: its files in shared memory, if they count.
+    pub fn new(shares: &[Share], files: Option<SharedMemory>) -> Meter {
         let taken = shares.iter().flat_map(|share| &share.taken).filter(|(name, _)| name == "ncpus");
         let ncpus = taken.filter_map(|(_, value)| value.amount()).sum::<i64>();
-        Meter { so_far: Usage { ncpus: u32::try_from(ncpus).unwrap_or(0), ..Usage::default() } }
+        Meter { so_far: Usage { ncpus: u32::try_from(ncpus).unwrap_or(0), ..Usage::default() }, files }
     }
 
     /// Looks at the job's living processes; what has been used so far.
@@ -47,11 +52,16 @@ impl Meter {
             Some(group) => group.processes().into_iter().filter_map(procfs::process).collect(),
             None => procfs::family(nix::unistd::getpid().as_raw()),
         };
-        let (own, all) = weigh(&alive, kin, suspect);
+        let is_sample = suspect == u64::MAX;
+        let counted = self.files.as_mut().filter(|_| !is_sample);
+        let everybody: Vec<&Process> = alive.iter().chain(kin).collect();
+        let files_kb = counted.map_or(0, |files| files.look(&everybody));
+        let (own, all) = weigh(&alive, kin, suspect, files_kb);
         self.so_far.mem_kb = self.so_far.mem_kb.max(own.mem_kb);
         self.so_far.vmem_kb = self.so_far.vmem_kb.max(own.vmem_kb);
+        let threads = alive.iter().map(|p| p.threads).sum();
         let running = Span(alive.iter().map(|p| p.cput).sum());
-        Reading { cput: self.note(cgroup, running, walltime).cput, ..all }
+        Reading { cput: self.note(cgroup, running, walltime).cput, threads, ..all }
     }
 
     /// Notes what somebody else has measured: the largest resident memory, in kilobytes.
@@ -76,17 +86,33 @@ impl Meter {
     }
 }
 
-/// The memory of processes, and with that of their kin; measured again where all of it seems to be more than that.
-fn weigh(alive: &[Process], kin: &[Process], suspect: u64) -> (Reading, Reading) {
+/// The memory of processes, and with that of their kin; measured again where all of it, with files
+/// in shared memory, seems to be more than `suspect` kilobytes.
+fn weigh(alive: &[Process], kin: &[Process], suspect: u64, files_kb: u64) -> (Reading, Reading) {
     let (own, kin) = (procfs::with_own_memory(alive), procfs::with_own_memory(kin));
-    let is_suspect = own.iter().chain(&kin).map(|p| p.mem_kb).sum::<u64>() > suspect;
-    let size = |p: &&Process| if is_suspect { procfs::proportional_kb(p) } else { p.mem_kb };
-    let [own, kin] = [own, kin].map(|all| {
-        let (sizes, vmem_kb) = (all.iter().map(size).collect::<Vec<_>>(), all.iter().map(|p| p.vmem_kb).sum());
-        let largest_kb = sizes.iter().copied().max().unwrap_or(0);
-        Reading { mem_kb: sizes.iter().sum(), largest_kb, vmem_kb, ..Reading::default() }
-    });
-    (own, Reading { mem_kb: own.mem_kb + kin.mem_kb, vmem_kb: own.vmem_kb + kin.vmem_kb, ..own })
+    let resident: u64 = own.iter().chain(&kin).map(|p| p.mem_kb).sum();
+    let is_suspect = resident.saturating_add(files_kb) > suspect;
+    let weight = |p: &&Process| {
+        if is_suspect { procfs::proportional_kb(p) } else { (0, p.mem_kb) }
+    };
+    let own_weights: Vec<(u64, u64)> = own.iter().map(weight).collect();
+    let kin_weights: Vec<(u64, u64)> = kin.iter().map(weight).collect();
+    let vmem_kb = own.iter().map(|p| p.vmem_kb).sum();
+    let largest_kb = own_weights.iter().map(|(own, shared)| own + shared).max().unwrap_or(0);
+    let own = Reading { mem_kb: sum(own_weights.iter(), files_kb), largest_kb, vmem_kb, ..Reading::default() };
+    let all = Reading {
+        mem_kb: sum(own_weights.iter().chain(&kin_weights), files_kb),
+        vmem_kb: vmem_kb + kin.iter().map(|p| p.vmem_kb).sum::<u64>(),
+        ..own
+    };
+    (own, all)
+}
+
+/// The memory of processes, each its own and shared part, and of files in shared memory. Part of
+/// those files may be mapped and so be in the shared parts, too: the larger of both counts.
+fn sum<'a>(weights: impl Iterator<Item = &'a (u64, u64)>, files_kb: u64) -> u64 {
+    let (own, shared) = weights.fold((0, 0), |sum, weight| (sum.0 + weight.0, sum.1 + weight.1));
+    own + shared.max(files_kb)
 }
 
 /// Processor time of all that this process has waited for, and the largest of them in kilobytes.
@@ -111,23 +137,31 @@ mod tests {
         let (alive, kin) = ([gone(500), gone(300)], [gone(200)]);
         let own = Reading { mem_kb: 800, largest_kb: 500, vmem_kb: 8000, ..Reading::default() };
         let all = Reading { mem_kb: 1000, vmem_kb: 10_000, ..own };
-        assert_eq!(weigh(&alive, &kin, 1000), (own, all));
+        assert_eq!(weigh(&alive, &kin, 1000, 0), (own, all));
         let nothing = |of: Reading| Reading { mem_kb: 0, largest_kb: 0, ..of };
-        assert_eq!(weigh(&alive, &kin, 999), (nothing(own), nothing(all)));
+        assert_eq!(weigh(&alive, &kin, 999, 0), (nothing(own), nothing(all)));
+        let with_files = |of: Reading| Reading { mem_kb: 300, largest_kb: 0, ..of };
+        assert_eq!(weigh(&alive, &kin, 1000, 300), (with_files(own), with_files(all)));
+    }
+
+    #[test]
+    fn files_that_are_mapped_count_once() {
+        let weights = [(100, 30), (50, 20)];
+        assert_eq!([0, 40, 80].map(|files| sum(weights.iter(), files)), [200, 200, 230]);
     }
 
     #[test]
     fn memory_that_a_process_borrows_is_counted_once() {
         let me = procfs::own().unwrap();
         let family = [me, Process { parent: me.pid, ..me }];
-        let (own, all) = weigh(&family, &family, u64::MAX);
+        let (own, all) = weigh(&family, &family, u64::MAX, 0);
         assert_eq!((own.mem_kb, all.mem_kb), (me.mem_kb, 2 * me.mem_kb));
     }
 
     /// What kin has is not what this job has used here.
     #[test]
     fn the_peak_is_that_of_its_own_processes() {
-        let mut meter = Meter::new(&[]);
+        let mut meter = Meter::new(&[], None);
         let before = meter.sample(None, Span(0));
         let most = 1 << 50;
         let reading = meter.look(None, &[gone(most)], Span(7), u64::MAX);

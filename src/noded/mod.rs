@@ -74,6 +74,8 @@ pub mod pause;
 
 pub mod meter;
 
+pub mod shared_memory;
+
 pub mod limits;
 
 pub mod errand;

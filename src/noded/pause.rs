@@ -181,7 +181,8 @@ mod tests {
         let mut pause = Pause::new(Span(0));
         pause.frozen.insert((7, 70));
         let is_still = |state: u8, started: u64| {
-            let process = Process { pid: 7, state, parent: 1, session: 1, started, cput: 0, vmem_kb: 0, mem_kb: 0 };
+            let process =
+                Process { pid: 7, state, parent: 1, session: 1, started, cput: 0, vmem_kb: 0, mem_kb: 0, threads: 1 };
             pause.is_still(&process)
         };
         assert!(is_still(b'T', 70) && is_still(b'T', 71) && is_still(b'D', 70));

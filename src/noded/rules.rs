@@ -17,6 +17,8 @@ pub struct Rules {
     pub shared: bool,
     /// The lowest user number whose jobs root's noded runs.
     pub min_uid: u32,
+    /// The most processes and threads of a script or a task; 0 for any number.
+    pub max_processes: u32,
     /// The program that tells who uses the GPUs, and how often it is asked.
     pub gpu_tool: (PathBuf, Span),
     /// The nodes that have GPUs because `lanai.toml` says so.
@@ -37,6 +39,7 @@ impl Rules {
         Ok(Rules {
             shared,
             min_uid: args.min_uid.unwrap_or(server.min_uid),
+            max_processes: launch.max_processes,
             gpu_tool: (launch.gpu_tool, launch.gpu_look),
             with_gpus: named.map(|node| node.name).collect(),
         })

@@ -10,7 +10,9 @@ use super::delivery::{self, Stream};
 use super::environment::{self, Surroundings};
 use super::errand::{Cancels, Done, Errand};
 use super::folder::{self, Built, Contents, Folder, Identity, Name, Trace};
+use super::limits::{Fence, Guard};
 use super::meter::Meter;
+use super::shared_memory::SharedMemory;
 use super::site::Site;
 use super::spawner::{Seat, Word, say};
 use super::staging::Staging;
@@ -412,7 +414,9 @@ impl Around<'_> {
         let signals = process::signals(&[Signal::SIGCHLD, Signal::SIGUSR1, Signal::SIGUSR2])?;
         let (near, far) = packet::pair()?;
         let began = clock::monotonic();
-        let (forked, cgroup, fenced) = self.fork()?;
+        let counts_files = limits::bounds_memory(self.launch);
+        let files = counts_files.then(|| SharedMemory::begin(self.account.uid, folder::attempts(&self.site.state)));
+        let (forked, cgroup, fence) = self.fork()?;
         let session = match forked {
             Fork::Child => child::run(&plan, far.as_fd()),
             Fork::Parent(session) => session,
@@ -422,8 +426,9 @@ impl Around<'_> {
             terminal.forked();
         }
         self.write_trace(Some((session, cgroup.as_ref())));
-        let meter = Meter::new(&self.launch.shares);
-        let watch = Watch::new(self.launch, self.built, noded, session, began, fenced).at(terminal);
+        let meter = Meter::new(&self.launch.shares, files.filter(|_| !fence.memory));
+        let guard = Guard::new(self.launch, self.site.max_processes, fence, began);
+        let watch = Watch::new(self.launch, self.built, noded, session, began, guard).at(terminal);
         Ok(watch.until_over(near, signals, cgroup, meter))
     }
 
@@ -460,19 +465,19 @@ impl Around<'_> {
         })
     }
 
-    /// Forks into a control group of the job's own, or, where none can be had, just forks. True if
-    /// the kernel holds the group to the job's memory.
-    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, bool)> {
+    /// Forks into a control group of the job's own, or, where none can be had, just forks. With
+    /// the limits that the kernel enforces on the group.
+    fn fork(&self) -> io::Result<(Fork, Option<Cgroup>, Fence)> {
         let name = format!("lanai-{}-{}", Name::of(self.launch), std::process::id());
         let made = self.site.cgroup.as_ref().and_then(|parent| Cgroup::create(parent, &name).ok());
         if let Some(group) = made {
-            let fenced = limits::fence(self.launch, &group);
+            let fence = limits::fence(self.launch, &group, self.site.max_processes);
             if let Ok(forked) = group.open().and_then(|folder| process::fork_into(folder.as_fd())) {
-                return Ok((forked, Some(group), fenced));
+                return Ok((forked, Some(group), fence));
             }
             group.remove();
         }
-        Ok((process::fork()?, None, false))
+        Ok((process::fork()?, None, Fence::default()))
     }
 
     /// Writes down what would be left if this process were killed: the job, once there is one, and

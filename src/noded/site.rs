@@ -34,6 +34,8 @@ pub struct Site {
     pub amd: bool,
     /// The folder under which control groups can be made, if any can.
     pub cgroup: Option<PathBuf>,
+    /// The most processes and threads of a script or a task, if there is a limit.
+    pub max_processes: Option<u64>,
     /// The account noded itself runs under.
     pub own: Account,
     /// Many users: root's jobs are never run.
@@ -143,6 +145,7 @@ pub(super) mod tests {
             gpus: false,
             amd: false,
             cgroup: None,
+            max_processes: None,
             own,
             shared,
             min_uid: 1000,

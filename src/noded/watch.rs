@@ -98,15 +98,15 @@ pub struct Watched {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to watch the job whose first process is `session`, forked at `began`. `fenced`: the
-    /// kernel holds it to its memory.
+    /// Begins to watch the job whose first process is `session`, forked at `began`. `guard` keeps
+    /// it to its limits.
     pub fn new(
         launch: &'a Launch,
         built: &'a Built,
         noded: &'a OwnedFd,
         session: Pid,
         began: Span,
-        fenced: bool,
+        guard: Guard,
     ) -> Watch<'a> {
         Watch {
             launch,
@@ -115,7 +115,7 @@ impl<'a> Watch<'a> {
             session,
             began,
             times: Times { walltime: launch.walltime, cput: launch.limits.cput, warning: launch.limits.warning },
-            guard: Guard::new(launch, fenced, began),
+            guard,
             warned: None,
             notes: Vec::new(),
             streams: Vec::new(),

@@ -56,10 +56,12 @@ fn beside_this(own: PathBuf) -> PathBuf {
 /// bounds memory only below groups in which no process lives.
 const SET_APART: &str = "lanai-noded";
 
-/// Has the groups under `folder` bound memory, where the kernel lets them.
-pub fn offer_memory(folder: &Path) {
-    // It says so itself where it does not: no such controller, not ours to give, processes in it.
-    let _ = fs::write(folder.join("cgroup.subtree_control"), "+memory");
+/// Lets the groups under `folder` limit memory and processes, where the kernel permits.
+pub fn offer_controllers(folder: &Path) {
+    for controller in ["+memory", "+pids"] {
+        // Each write fails where the controller is missing, not delegated, or processes are in `folder`.
+        let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
+    }
 }
 
 impl Cgroup {
@@ -145,6 +147,13 @@ impl Cgroup {
         bounded
     }
 
+    /// Limits the processes and threads in it: more cannot be started. False without that controller.
+    pub fn bound_processes(&self, most: u64) -> bool {
+        // Not created where there is none: a folder that is no group takes nothing.
+        let file = File::options().write(true).open(self.folder.join("pids.max"));
+        file.and_then(|file| file.write_all_at(most.to_string().as_bytes(), 0)).is_ok()
+    }
+
     /// Whether a process in it was ended because the group was out of memory: then the most it had
     /// taken, in kilobytes; 0 where the kernel does not say.
     pub fn out_of_memory(&self) -> Option<u64> {
@@ -220,6 +229,15 @@ mod tests {
         assert!(Cgroup::at(folder.path()).bound_memory(1024));
         let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         assert_eq!((read("memory.max"), read("memory.oom.group")), ("1048576".into(), "1".into()));
+    }
+
+    #[test]
+    fn processes_are_bounded_where_there_is_a_controller() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!Cgroup::at(folder.path()).bound_processes(77));
+        fs::write(folder.path().join("pids.max"), "").unwrap();
+        assert!(Cgroup::at(folder.path()).bound_processes(77));
+        assert_eq!(fs::read_to_string(folder.path().join("pids.max")).unwrap(), "77");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Process {
     pub vmem_kb: u64,
     /// Resident memory, in kilobytes.
     pub mem_kb: u64,
+    /// Its threads.
+    pub threads: u64,
 }
 
 impl Process {
@@ -79,6 +81,14 @@ pub fn all() -> Vec<Process> {
     pids.filter_map(process).collect()
 }
 
+/// The numbers of all processes of a user.
+pub fn owned_by(uid: u32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_owned = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|found| found.uid() == uid);
+    let pid = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    entries.filter(is_owned).filter_map(pid).collect()
+}
+
 /// The living descendants of a process.
 pub fn descendants(of: i32) -> Vec<Process> {
     let all = all();
@@ -126,23 +136,24 @@ pub fn with_own_memory(family: &[Process]) -> Vec<&Process> {
     family.iter().filter(|p| !borrows(p)).collect()
 }
 
-/// Resident memory of a process in kilobytes: of what it shares with others only its part, and
-/// nothing of files, which the kernel can read again. Where that is not told, all that it has by now.
-pub fn proportional_kb(of: &Process) -> u64 {
+/// Resident memory of a process in kilobytes, of its own and shared. Memory that processes share
+/// is divided among them. Pages of files on disk do not count, since the kernel can read them
+/// again. Where the kernel does not tell these apart, everything counts as shared.
+pub fn proportional_kb(of: &Process) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", of.pid)).unwrap_or_default();
     // One that has ended since it was seen has nothing any more.
-    proportional(&rollup).unwrap_or_else(|| process(of.pid).map_or(0, |now| now.mem_kb))
+    proportional(&rollup).unwrap_or_else(|| (0, process(of.pid).map_or(0, |now| now.mem_kb)))
 }
 
-fn proportional(rollup: &str) -> Option<u64> {
+fn proportional(rollup: &str) -> Option<(u64, u64)> {
     let line = |name: &str| {
         let value = rollup.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     };
     match (line("Pss_Anon"), line("Pss_Shmem")) {
-        (Some(own), Some(shared)) => Some(own + shared),
+        (Some(own), Some(shared)) => Some((own, shared)),
         // Kernels before 5.9 do not tell files apart.
-        _ => line("Pss"),
+        _ => line("Pss").map(|all| (0, all)),
     }
 }
 
@@ -173,6 +184,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
         started: number(22)? as u64,
         cput: ticks * 1000 / constant(SysconfVar::CLK_TCK, 100),
         vmem_kb: fields.get(20)?.parse::<u64>().ok()? / 1024,
+        threads: number(20)?.max(0).unsigned_abs(),
         mem_kb: number(24)? as u64 * constant(SysconfVar::PAGE_SIZE, 4096) as u64 / 1024,
     })
 }
@@ -230,13 +242,14 @@ mod tests {
     #[test]
     fn the_part_of_shared_memory_is_no_more_than_the_whole() {
         let me = own().unwrap();
-        let part = proportional_kb(&me);
+        let (own_part, shared_part) = proportional_kb(&me);
+        let part = own_part + shared_part;
         assert!(part > 0 && part <= own().unwrap().mem_kb + 4096);
-        assert_eq!(proportional_kb(&Process { pid: i32::MAX, ..me }), 0, "one that is gone");
+        assert_eq!(proportional_kb(&Process { pid: i32::MAX, ..me }), (0, 0), "one that is gone");
         let new =
             "1-2 ---p 0 0 0 [rollup]\nRss: 90 kB\nPss: 70 kB\nPss_Anon: 40 kB\nPss_File: 25 kB\nPss_Shmem: 5 kB\n";
-        assert_eq!(proportional(new), Some(45));
-        assert_eq!(proportional("Rss: 90 kB\nPss:   70 kB\n"), Some(70));
+        assert_eq!(proportional(new), Some((40, 5)));
+        assert_eq!(proportional("Rss: 90 kB\nPss:   70 kB\n"), Some((0, 70)));
         assert_eq!(proportional(""), None);
     }
 }

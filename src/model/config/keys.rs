@@ -41,6 +41,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "overrun",
             "walltime_action",
             "limits",
+            "max_processes",
             "start_timeout",
             "max_failed_starts",
             "retry",

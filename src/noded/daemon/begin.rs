@@ -121,7 +121,7 @@ fn attempts(args: &Args, site: Site, state: &StateFolder) -> Result<Attempts> {
 /// What every attempt finds here.
 fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, nodes: &[NodeFacts]) -> Site {
     let cgroup = cgroup::base().filter(|folder| !args.hollow && !args.no_cgroups && cgroup::usable(folder));
-    cgroup.iter().for_each(|folder| cgroup::offer_memory(folder));
+    cgroup.iter().for_each(|folder| cgroup::offer_controllers(folder));
     Site {
         state: state_folder.to_path_buf(),
         boot: clock::boot_id(),
@@ -132,6 +132,7 @@ fn site(args: &Args, state_folder: &Path, hardware: &Hardware, rules: &Rules, no
         cgroup,
         gpus: nodes.iter().any(|node| !node.gpus.is_empty() || rules.with_gpus.contains(&node.name)),
         amd: sensors::has_amd_gpus(),
+        max_processes: Some(u64::from(rules.max_processes)).filter(|&most| most > 0),
         shared: rules.shared,
         min_uid: rules.min_uid,
         own: user::own(),

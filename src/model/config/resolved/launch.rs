@@ -19,6 +19,7 @@ pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
         ("overrun", Some(span(config.overrun))),
         ("walltime_action", Some(config.rules.walltime.name().into())),
         ("limits", Some(table(limits.map(|(name, response)| (name, answer(response)))))),
+        ("max_processes", Some(i64::from(config.max_processes).into())),
         ("start_timeout", Some(config.start_timeout.map_or("none".into(), span))),
         ("max_failed_starts", Some(i64::from(retries.most).into())),
         ("retry", Some(span(retries.first))),

@@ -33,6 +33,9 @@ pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, C
         login: section.read("login", BOOLEAN, boolean)?.unwrap_or(preset.login),
         grace: section.read("grace", "a time, as \"10s\"", span)?.unwrap_or(preset.grace),
         overrun: section.read("overrun", "a time, as \"30s\"", span)?.unwrap_or(preset.overrun),
+        max_processes: section
+            .read("max_processes", "a number of processes, 0 for any", whole)?
+            .unwrap_or(preset.max_processes),
         start_timeout: section.read("start_timeout", TIMEOUT, timeout)?.unwrap_or(preset.start_timeout),
         rules: rules(section, preset.rules)?,
         gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(preset.gpu_tool),

@@ -1,0 +1,216 @@
+//! Files in `/dev/shm` that a job has made. They take memory, but no process need map them.
+//!
+//! Only files that are certainly the job's count. A file is the job's if it appeared while no
+//! process of its owner existed here outside the job, and no attempt began or ended here. So the
+//! files of another job of the same user never count. Other new files count while a process of the
+//! job has them open and no other process of the user does. Files that were there before the job
+//! never count.
+
+use crate::sys::procfs::{self, Process};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Where shared memory has its files.
+const FOLDER: &str = "/dev/shm";
+/// The most files looked at. With more, the rest does not count.
+const MOST: usize = 4096;
+
+/// The files of one user in shared memory, as one job's shepherd sees them.
+#[derive(Debug)]
+pub struct SharedMemory {
+    folder: PathBuf,
+    /// The folder of all attempts of this host. It changes when one begins or ends.
+    attempts: PathBuf,
+    uid: u32,
+    /// Files seen at the last look, by inode number.
+    seen: BTreeSet<u64>,
+    /// New files since the job's start that may be somebody else's.
+    undecided: BTreeSet<u64>,
+    /// Files of the job.
+    own: BTreeSet<u64>,
+    last: Surroundings,
+}
+
+/// Who else was there at a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Surroundings {
+    is_alone: bool,
+    attempts_changed: Option<SystemTime>,
+}
+
+impl SharedMemory {
+    /// To be called before the job's first process starts.
+    pub fn begin(uid: u32, attempts: PathBuf) -> SharedMemory {
+        SharedMemory::at(Path::new(FOLDER), uid, attempts)
+    }
+
+    fn at(folder: &Path, uid: u32, attempts: PathBuf) -> SharedMemory {
+        let seen = files(folder, uid).into_keys().collect();
+        let none = BTreeSet::new();
+        let last = surroundings(uid, &none, &attempts);
+        SharedMemory {
+            folder: folder.to_path_buf(),
+            attempts,
+            uid,
+            seen,
+            undecided: BTreeSet::new(),
+            own: BTreeSet::new(),
+            last,
+        }
+    }
+
+    /// The memory that the job's files take, in kilobytes. `processes`: all of the job here.
+    pub fn look(&mut self, processes: &[&Process]) -> u64 {
+        let pids = processes.iter().map(|process| process.pid).collect();
+        let now = surroundings(self.uid, &pids, &self.attempts);
+        let found = files(&self.folder, self.uid);
+        let is_certain = now.is_alone && self.last == now;
+        self.last = now;
+        let new = found.keys().filter(|inode| !self.seen.contains(inode));
+        if is_certain {
+            self.own.extend(new);
+        } else {
+            self.undecided.extend(new);
+        }
+        self.seen = found.keys().copied().collect();
+        self.own.retain(|inode| found.contains_key(inode));
+        self.undecided.retain(|inode| found.contains_key(inode));
+        let size = |inode: &u64| found.get(inode).copied().unwrap_or(0);
+        let open: u64 = self.open_in_job_only(&pids).iter().map(size).sum();
+        open + self.own.iter().map(size).sum::<u64>()
+    }
+
+    /// The undecided files that processes of the job have open, and no other process of the user.
+    fn open_in_job_only(&self, pids: &BTreeSet<i32>) -> BTreeSet<u64> {
+        if self.undecided.is_empty() {
+            return BTreeSet::new();
+        }
+        let of = |pid: &i32| open_files(*pid, &self.folder);
+        let job: BTreeSet<u64> = pids.iter().flat_map(of).collect();
+        let outside = procfs::owned_by(self.uid).into_iter().filter(|pid| !pids.contains(pid));
+        let others: BTreeSet<u64> = outside.collect::<Vec<_>>().iter().flat_map(of).collect();
+        let is_job_only = |inode: &&u64| job.contains(inode) && !others.contains(inode);
+        self.undecided.iter().filter(is_job_only).copied().collect()
+    }
+}
+
+fn surroundings(uid: u32, job: &BTreeSet<i32>, attempts: &Path) -> Surroundings {
+    Surroundings {
+        is_alone: procfs::owned_by(uid).iter().all(|pid| job.contains(pid)),
+        attempts_changed: fs::metadata(attempts).and_then(|found| found.modified()).ok(),
+    }
+}
+
+/// A user's files below a folder: inode number, and size on disk in kilobytes. Links are not
+/// followed, nor are other file systems entered.
+fn files(folder: &Path, uid: u32) -> BTreeMap<u64, u64> {
+    let mut found = BTreeMap::new();
+    let Ok(top) = fs::metadata(folder) else { return found };
+    let is_here = |metadata: &Metadata| metadata.dev() == top.dev();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if found.len() + folders.len() > MOST {
+                return found;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() && is_here(&metadata) {
+                folders.push(entry.path());
+            } else if metadata.is_file() && metadata.uid() == uid {
+                found.insert(metadata.ino(), metadata.blocks().div_ceil(2));
+            }
+        }
+    }
+    found
+}
+
+/// The files below a folder that a process has open or mapped, by inode number.
+fn open_files(pid: i32, folder: &Path) -> Vec<u64> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_inside = |link: &PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(folder));
+    let open = descriptors.map(|entry| entry.path()).filter(is_inside);
+    let mut inodes: Vec<u64> = open.filter_map(|link| Some(fs::metadata(link).ok()?.ino())).collect();
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    inodes.extend(maps.lines().filter_map(|line| mapped(line, folder)));
+    inodes
+}
+
+/// The inode number in a line of `/proc/PID/maps`: range, mode, offset, device, inode, path.
+fn mapped(line: &str, folder: &Path) -> Option<u64> {
+    let mut fields = line.split_ascii_whitespace();
+    let inode = fields.nth(4)?.parse().ok()?;
+    fields.next().filter(|path| Path::new(path).starts_with(folder)).map(|_| inode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// No process has this user number.
+    const ABSENT: u32 = 3_999_999_999;
+
+    fn write(folder: &Path, name: &str) -> File {
+        fs::write(folder.join(name), vec![1; 64 << 10]).unwrap();
+        File::open(folder.join(name)).unwrap()
+    }
+
+    fn memory(folder: &Path, uid: u32, attempts: &Path) -> SharedMemory {
+        SharedMemory::at(folder, uid, attempts.to_path_buf())
+    }
+
+    #[test]
+    fn new_files_count_while_the_job_alone_has_them_open() {
+        let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let before = write(folder.path(), "before");
+        let me = procfs::own().unwrap();
+        let mut memory = memory(folder.path(), crate::sys::user::effective(), attempts.path());
+        drop(write(folder.path(), "closed"));
+        let open = write(folder.path(), "open");
+        let size = open.metadata().unwrap().blocks().div_ceil(2);
+        assert!(size >= 64);
+        // Others run under this user, so that only open files count.
+        assert_eq!(memory.look(&[&me]), size);
+        drop(open);
+        assert_eq!(memory.look(&[&me]), 0);
+        drop(before);
+    }
+
+    #[test]
+    fn without_others_around_new_files_count_though_nobody_has_them_open() {
+        let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut memory = memory(folder.path(), ABSENT, attempts.path());
+        memory.uid = crate::sys::user::effective();
+        drop(write(folder.path(), "new"));
+        let all: Vec<Process> = procfs::owned_by(memory.uid).into_iter().filter_map(procfs::process).collect();
+        let all: Vec<&Process> = all.iter().collect();
+        // Whoever starts here meanwhile makes a look uncertain, which never counts too much.
+        let size = memory.look(&all);
+        assert!(size == 0 || size >= 64, "{size}");
+        memory.uid = ABSENT;
+        assert_eq!(memory.look(&[]), 0, "another user's files");
+    }
+
+    #[test]
+    fn an_attempt_that_begins_or_ends_makes_new_files_uncertain() {
+        let (folder, attempts) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let state = |memory: &SharedMemory| surroundings(ABSENT, &BTreeSet::new(), &memory.attempts);
+        let memory = memory(folder.path(), ABSENT, attempts.path());
+        assert!(memory.last.is_alone && state(&memory) == memory.last);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::create_dir(attempts.path().join("2.1")).unwrap();
+        assert_ne!(state(&memory), memory.last);
+    }
+
+    #[test]
+    fn a_mapped_file_is_named_by_the_kernel() {
+        let line = "7f0-7f1 rw-s 00000000 00:19 77                         /dev/shm/x";
+        assert_eq!(mapped(line, Path::new("/dev/shm")), Some(77));
+        assert_eq!(mapped(line, Path::new("/tmp")), None);
+        assert_eq!(mapped("7f0-7f1 rw-p 00000000 00:00 0 ", Path::new("/dev/shm")), None);
+    }
+}
