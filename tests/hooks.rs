@@ -289,6 +289,34 @@ fn a_start_is_put_off_by_a_hook_until_it_lets_the_job_start() {
     assert!(story.contains("Start refused by hook hr: no licence is free"), "{story}");
 }
 
+/// A running job keeps its place until the hooks have let the start that it would be preempted for.
+#[test]
+fn no_job_is_preempted_for_a_start_that_a_hook_refuses() {
+    let body = r#"cd $(dirname $0); case "$in" in
+        *'"Job_Name":"high"'*) [ -e open ] || echo '{"reject": "no licence is free"}';;
+    esac"#;
+    let sandbox = Sandbox::new();
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    let rest = format!(
+        "preset = \"qube\"\n[launch]\nlogin = false\nretry = \"1s\"\n[order]\nby = \"priority\"\n\
+         user_priority = \"free\"\nlowest_is_best = false\n[preemption]\nmode = \"aggressive\"\n\
+         [[node]]\nname = \"{node}\"\nncpus = 1"
+    );
+    configure(&sandbox, &rest, &[Hook("hr", "event = \"runjob\"", body)]);
+    let low = qsub(&sandbox, &["-N", "low", "-l", "ncpus=1"]).line();
+    sandbox.running(&low);
+    let high = qsub(&sandbox, &["-N", "high", "-l", "ncpus=1", "-p", "10"]).line();
+    let refused = "Not Running: PBS Error: no licence is free";
+    sandbox.until("the refusal", || Some(sandbox.job(&high)).filter(|job| job["comment"] == refused));
+    assert_eq!(told(&sandbox, "hr")["nodes"], json!([node]));
+    let job = sandbox.job(&low);
+    assert_eq!((&job["job_state"], &job["run_count"], &job["preempted"]), (&json!("R"), &json!(1), &Value::Null));
+    fs::write(sandbox.file("open"), "").unwrap();
+    sandbox.running(&high);
+    assert_eq!(sandbox.job(&low)["preempted"], 1);
+}
+
 #[test]
 fn subjobs_are_asked_about_one_by_one_and_put_off_with_their_array() {
     let body = "cd $(dirname $0); [ -e open ] || echo '{\"reject\": \"not yet\"}'; echo x >> count";

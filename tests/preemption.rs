@@ -84,6 +84,26 @@ fn an_element_ends_by_itself_where_preemption_is_passive() {
     assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
 }
 
+/// Y8: an array that is lowered to two running subjobs keeps the oldest two, and the others run later.
+#[test]
+fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
+    let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let node = host.split('.').next().unwrap();
+    let config = format!("[preemption]\nrepair = true\n[[node]]\nname = \"{node}\"\nncpus = 4\n");
+    let sandbox = Sandbox::configured(&config);
+    let script = "while [ ! -e go ]; do sleep 0.05; done\n";
+    let array = sandbox.submit(&["-l", "ncpus=1", "-J", "1-4%4"], script);
+    let subjobs = [1, 2, 3, 4].map(|index| array.replace("[]", &format!("[{index}]")));
+    let states = || subjobs.each_ref().map(|id| sandbox.state(id)).join("");
+    sandbox.until("all run", || (states() == "RRRR").then_some(()));
+    sandbox.run("qalter", &["-W", "max_run_subjobs=2", &array]).ok();
+    sandbox.until("two are put back", || (states() == "RRQQ").then_some(()));
+    assert_eq!(sandbox.job(&subjobs[3])["preempted"], 1);
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    assert_eq!(sandbox.ended(&array)["Exit_status"], 0);
+    assert_eq!(sandbox.job(&subjobs[3])["run_count"], 2);
+}
+
 /// Y17: who writes down how far it has come when told so, and ends well, is done.
 #[test]
 fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {

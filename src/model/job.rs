@@ -351,6 +351,12 @@ impl Spec {
         Some(self.array_list.as_ref().map_or(count, |list| list.positions().len()))
     }
 
+    /// The limits of its running subjobs, if it is an array that has any.
+    pub fn subjob_limit(&self) -> Option<SubjobLimit> {
+        let limit = self.max_run_subjobs.filter(|&limit| limit > 0 && self.array.is_some())?;
+        Some(SubjobLimit { limit, most: self.expands_to().unwrap_or(limit) })
+    }
+
     /// How many of its elements run at once at most, however much room there is, if it is an array that takes
     /// room beyond its limit (Q15).
     pub fn expands_to(&self) -> Option<u32> {
@@ -365,6 +371,20 @@ impl Spec {
             _ => None,
         }
     }
+}
+
+/// How many subjobs of an array run at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubjobLimit {
+    /// As `max_run_subjobs`.
+    pub limit: u32,
+    /// With free resources that no other job wants (`expand`); no less than `limit`.
+    pub most: u32,
+}
+
+impl SubjobLimit {
+    /// That of an array that limits itself no more.
+    pub const NONE: SubjobLimit = SubjobLimit { limit: u32::MAX, most: u32::MAX };
 }
 
 /// What became of a job so far.

@@ -8,7 +8,7 @@ use super::usage::Usage;
 use crate::model::accrual::Eligibility;
 use crate::model::charge::Charge;
 use crate::model::credentials::Credentials;
-use crate::model::job::{Job, JobId, Run, Share};
+use crate::model::job::{Job, JobId, Run, Share, SubjobLimit};
 use crate::model::node::NodeFacts;
 use crate::model::policy::Policy;
 use crate::model::pool::Pool;
@@ -22,6 +22,7 @@ use crate::model::trigger::Triggers;
 use crate::model::window::{Admission, Window};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A change of a [`State`].
@@ -97,6 +98,10 @@ pub enum Change<'a> {
     },
     /// A job holds nothing, and is no candidate.
     Gone(JobId),
+    /// An array limits its running subjobs. None: it is no more.
+    Bounds(JobId, Option<SubjobLimit>),
+    /// The site's hooks have let these jobs start. None: no hooks are asked about starts.
+    Permits(Option<BTreeSet<JobId>>),
     /// All that has been used, and by whom, is this.
     Usage(Cow<'a, Usage>),
     /// A job's latest attempt is charged: that goes on, or is over.
@@ -127,6 +132,15 @@ impl<'a> Change<'a> {
             (None, Some(job)) if is_candidate(job) => Change::Waits(Box::new(Cow::Borrowed(job))),
             (None, _) => Change::Gone(id),
         }
+    }
+
+    /// The limit of an array's running subjobs, where the state does not know it yet. An array without a limit is not
+    /// told of.
+    pub fn of_limit(id: JobId, job: Option<&Job>, state: &State) -> Option<Change<'a>> {
+        let known = state.subjob_limit(id.number);
+        let array = job.filter(|job| id.is_array() && job.life.state != Standing::Finished);
+        let limit = array.and_then(|array| array.spec.subjob_limit().or(known.and(Some(SubjobLimit::NONE))));
+        (id.is_array() && limit != known).then_some(Change::Bounds(id, limit))
     }
 
     /// The same for a job inside of a reservation, which takes it along when it closes.
@@ -192,6 +206,8 @@ impl State {
                 self.withdraw(*job);
                 self.vacate(*job);
             }
+            Change::Bounds(array, limit) => self.set_subjob_limit(array.number, *limit),
+            Change::Permits(permits) => self.set_permits(permits.clone()),
             Change::Usage(usage) => self.use_up(|used| *used = Usage::clone(usage)),
             Change::Charged(job, charge) => self.use_up(|used| used.charge(*job, charge)),
             Change::Forgotten(charges) => self.use_up(|used| charges.iter().for_each(|charge| used.forget(charge))),
@@ -365,6 +381,8 @@ mod tests {
             Change::Promised { job: job.id, promise: Cow::Owned(promise), span: Span(60) },
             Change::of(job.id, Some(&suspended(&scene)), &Policy::default()),
             Change::Gone(job.id),
+            Change::Permits(Some([JobId::job(7)].into())),
+            Change::Bounds(JobId::array(7), Some(SubjobLimit { limit: 2, most: 5 })),
         ] {
             let text = serde_json::to_string(&Entry::Change(change)).unwrap();
             let again: Entry = serde_json::from_str(&text).unwrap();

@@ -58,13 +58,13 @@ impl<'s> Line<'s> {
     /// Starts them as long as one finds room. An array that had no room in its turn, or was refused there for
     /// another reason than its limit, gets none out of turn.
     fn start(&self, ledger: &mut Ledger<'s>) {
-        let limit = self.key.at_once.or(self.key.beyond).unwrap_or(u32::MAX);
         for job in self.waiting() {
             let candidate = Candidate::element(job, self.key, self.class.begun());
             if ledger.has_started(job) {
                 continue;
             }
-            if ledger.running_of(candidate) < limit {
+            let limit = ledger.subjob_limit(candidate);
+            if limit.is_none_or(|limit| ledger.running_of(candidate) < limit.limit) {
                 return;
             }
             ledger.consider();

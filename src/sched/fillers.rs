@@ -114,6 +114,16 @@ mod tests {
         waiting.iter().fold(scene, |scene, &(id, text)| scene.queued(id, text)).at(50)
     }
 
+    #[test]
+    fn fillers_stay_until_hooks_have_let_the_start() {
+        let mut scene = lent(&[(2, "select=1:ncpus=4 walltime=100")]);
+        assert!(!preempted(&scene).is_empty());
+        scene.state.set_permits(Some(Default::default()));
+        let plan = scene.plan();
+        assert_eq!(plan.asks, [(crate::model::job::JobId::job(2), vec!["n1".to_string()])]);
+        assert!(plan.preempts.is_empty() && plan.bookings.iter().all(|booking| booking.earmark.is_none()));
+    }
+
     /// Who makes way for whom.
     fn preempted(scene: &Scene) -> Vec<(u64, u64)> {
         scene.plan().preempts.iter().map(|preemption| (preemption.job.number, preemption.by.unwrap().number)).collect()

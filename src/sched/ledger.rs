@@ -28,7 +28,7 @@ use super::snapshot::State;
 use super::space::{Claim, Space};
 use super::timeline::OVERDUE;
 use super::{availability, eligible, shortage, threshold, throttling};
-use crate::model::job::JobId;
+use crate::model::job::{JobId, SubjobLimit};
 use crate::model::policy::{self, Backfill, Filling, Policy};
 use crate::model::quality::Flag;
 use crate::model::reason::Reason;
@@ -280,6 +280,16 @@ impl<'s> Ledger<'s> {
         }
     }
 
+    /// How many subjobs of a candidate's array run at once, if that is limited.
+    pub fn subjob_limit(&self, candidate: Candidate) -> Option<SubjobLimit> {
+        let class = candidate.class;
+        let limit = class.at_once.or(class.beyond)?;
+        let as_asked = SubjobLimit { limit, most: class.expands_to.unwrap_or(limit) };
+        // A subjob keeps what its array asked for when it began; the array may have been altered since.
+        let now = class.beyond.and_then(|_| self.state.subjob_limit(candidate.job.number));
+        Some(now.unwrap_or(as_asked))
+    }
+
     /// Who may use what reservations set aside.
     pub fn windows(&self) -> &Windows<'s> {
         &self.windows
@@ -343,7 +353,8 @@ impl<'s> Ledger<'s> {
         self.windows.start(job.class, &claim, start.until, &self.space);
         self.calendar.start(start.job, claim, until, &self.space);
         let behind = self.plan.bookings.len();
-        let beyond = job.class.at_once.or(job.class.beyond).filter(|_| self.gives_extra);
+        let limit = self.subjob_limit(job).filter(|_| self.gives_extra);
+        let beyond = limit.map(|limit| limit.limit);
         self.plan.starts.push(Start { passed: self.promises.blocked, behind, preemptible, beyond, ..start });
     }
 
@@ -447,8 +458,7 @@ impl<'s> Ledger<'s> {
         if at <= self.now + OVERDUE && self.backfill().policy == Filling::Preempt {
             let borrowed = self.borrowed.get_or_insert_with(|| Borrowed::new(self.state, &self.space));
             let ways = borrowed.claim_back(candidate.job, &candidate.class.shape);
-            self.keep_what_fillers_give(candidate.job, &ways);
-            self.plan.preempts.extend(ways);
+            self.take_back(candidate.job, ways);
         }
         Some(at)
     }

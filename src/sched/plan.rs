@@ -106,6 +106,8 @@ pub struct Plan {
     pub resumes: Vec<Resume>,
     /// Jobs that are to make way; once they have, another cycle starts those they make way for.
     pub preempts: Vec<Preemption>,
+    /// Jobs for which others are preempted once the site's hooks have let them start, each with its nodes.
+    pub asks: Vec<(JobId, Vec<String>)>,
     /// The promises in force.
     pub bookings: Vec<Booking>,
     /// Why a class does not start, or does not any further; or all classes of a shape.
@@ -130,6 +132,7 @@ impl Plan {
             starts: Vec::new(),
             resumes: Vec::new(),
             preempts: Vec::new(),
+            asks: Vec::new(),
             bookings: Vec::new(),
             verdicts: Vec::new(),
             eligible: Eligible::default(),
@@ -322,6 +325,9 @@ impl fmt::Display for Plan {
         for Preemption { job, by, action, .. } in &self.preempts {
             let whom = by.map_or("nobody".to_string(), |by| by.to_string());
             writeln!(f, "{}  {job}  for {whom}", action.name())?;
+        }
+        for (job, nodes) in &self.asks {
+            writeln!(f, "ask    {job}  {}", nodes.join(","))?;
         }
         for booking in &self.bookings {
             let nodes: Vec<&str> = booking.nodes.iter().map(String::as_str).collect();

@@ -28,7 +28,7 @@ use super::usage::Usage;
 use super::wait::Wait;
 use crate::model::accrual::{Accrues, Eligibility};
 use crate::model::array::Standing as ElementStanding;
-use crate::model::job::{Job, JobId};
+use crate::model::job::{Job, JobId, SubjobLimit};
 use crate::model::node::NodeFacts;
 use crate::model::queue::Queue;
 use crate::model::reason::Reason;
@@ -81,6 +81,11 @@ pub struct State {
     pub(super) expanding: BTreeSet<ClassId>,
     /// The classes with a priority of their owner's (`-p`).
     pub(super) prioritized: BTreeSet<ClassId>,
+    /// The limits of arrays on their running subjobs, by the number of the array.
+    pub(super) subjob_limits: BTreeMap<u64, SubjobLimit>,
+    /// The jobs that the site's hooks have let start: others are preempted only for these. None where no hooks are
+    /// asked about starts.
+    pub(super) permits: Option<BTreeSet<JobId>>,
     /// Which candidates a limit of their own bars.
     pub(super) limited: Limited,
     /// What runs, by whose it is.
@@ -129,6 +134,8 @@ impl State {
             owners: Owners::new(),
             expanding: BTreeSet::new(),
             prioritized: BTreeSet::new(),
+            subjob_limits: BTreeMap::new(),
+            permits: None,
             limited: Limited::default(),
             holdings: Holdings::default(),
             suspended: BTreeMap::new(),
@@ -306,6 +313,29 @@ impl State {
         let eligibility = Eligibility { accrues: Accrues::Eligible, since, ..Eligibility::default() };
         let waiting = Waiting { merit: Merit::default(), wait: Wait { since, eligibility, bypassed: 0 }, array: None };
         self.file((rank, id), class.id, waiting, |_| class.clone());
+    }
+
+    /// The limit of an array's running subjobs.
+    pub fn subjob_limit(&self, array: u64) -> Option<SubjobLimit> {
+        self.subjob_limits.get(&array).copied()
+    }
+
+    /// Sets it; None for an array that is no more.
+    pub fn set_subjob_limit(&mut self, array: u64, limit: Option<SubjobLimit>) {
+        self.edition += 1;
+        self.subjob_limits.remove(&array);
+        self.subjob_limits.extend(limit.map(|limit| (array, limit)));
+    }
+
+    /// The jobs that the site's hooks have let start; None where no hooks are asked.
+    pub fn permits(&self) -> Option<&BTreeSet<JobId>> {
+        self.permits.as_ref()
+    }
+
+    /// Sets them.
+    pub fn set_permits(&mut self, permits: Option<BTreeSet<JobId>>) {
+        self.edition += 1;
+        self.permits = permits;
     }
 
     fn file(&mut self, place: Place, class: ClassId, waiting: Waiting, key: impl FnOnce(&State) -> ClassKey) {

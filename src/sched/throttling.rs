@@ -8,6 +8,7 @@ use super::plan::Plan;
 use super::priority::Candidate;
 use super::shape::{ClassId, ClassKey};
 use super::snapshot::State;
+use crate::model::job::SubjobLimit;
 use crate::model::reason::Reason;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,9 +64,10 @@ fn site_time(job: Candidate, ledger: &Ledger) -> Option<Reason> {
 }
 
 fn array_limit(job: Candidate, ledger: &Ledger) -> Option<Reason> {
-    let (limit, expand) = (job.class.at_once.or(job.class.beyond)?, job.class.expands_to);
-    let most = expand.filter(|_| ledger.gives_extra()).unwrap_or(limit);
-    (ledger.running_of(job) >= most).then_some(Reason::ArrayLimit { limit, expand })
+    let SubjobLimit { limit, most } = ledger.subjob_limit(job)?;
+    let bound = if ledger.gives_extra() { most } else { limit };
+    let expand = Some(most).filter(|&most| most > limit);
+    (ledger.running_of(job) >= bound).then_some(Reason::ArrayLimit { limit, expand })
 }
 
 fn awaited(job: Candidate, ledger: &Ledger) -> Option<Reason> {

@@ -43,6 +43,7 @@ impl Schedd {
         if !triggers.have_poll() && fault::point("cycle.event").is_err() {
             return false;
         }
+        self.renew_permits();
         if !cycle::is_due(self.ledger.cluster(), &self.ledger.setup.policy, self.ledger.now, &self.memory) {
             return false;
         }

@@ -4,7 +4,8 @@
 //! A request that hooks are asked about has passed all our own checks, waits beside the loop, and takes its turn
 //! when they have let it: then it is checked anew, with what they have changed. Nothing of it is kept until then: a
 //! client that goes away, or a schedd that is killed, drops it, and nobody was told of a job. A start that is asked
-//! about is left out of its plan; once it is allowed, the next cycle makes it.
+//! about is left out of its plan; once it is allowed, the next cycle makes it. No job is preempted for a start before
+//! that is allowed.
 
 mod case;
 
@@ -28,7 +29,7 @@ use super::timers;
 use crate::model::attribute::Setting;
 use crate::model::event::Event;
 use crate::model::hook::{Answer, Hook, Occasion, asked};
-use crate::model::job::JobId;
+use crate::model::job::{JobId, Spec};
 use crate::model::refusal::Refusal;
 use crate::model::time::Span;
 use crate::model::trigger::Trigger;
@@ -42,6 +43,7 @@ use lane::{Heard, Lane};
 use question::question;
 use serde_json::{Map, Value};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use words::Words;
 
 /// How a job is shown as JSON. Commands know that, and schedd is told: it knows no commands.
@@ -234,18 +236,32 @@ impl Schedd {
         }
     }
 
-    /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked.
+    /// Tells the scheduler which jobs hooks have let start: others are preempted only for these.
+    pub(super) fn renew_permits(&mut self) {
+        let permits = self.has_hooks(Occasion::RunJob).then(|| {
+            let ledger = &self.ledger;
+            let is_same = |job, spec: &Arc<Spec>| {
+                ledger.known(job).is_some_and(|job| Arc::ptr_eq(&job.spec, spec) || job.spec == *spec)
+            };
+            self.hooks.words.valid(monotonic(), is_same, |job| ledger.keeps_room_for(job))
+        });
+        self.ledger.set_permits(permits);
+    }
+
+    /// Leaves out of a plan what hooks have not let start yet, and sees to it that they are asked, also about those for
+    /// which others are to be preempted.
     pub(super) fn hold_back(&mut self, plan: &mut Plan) {
         self.hooks.wanted.clear();
         if !self.has_hooks(Occasion::RunJob) {
             return;
         }
-        let now = monotonic();
-        let (ledger, words) = (&self.ledger, &mut self.hooks.words);
-        let may = |start: &Start| ledger.known(start.job).is_some_and(|job| words.take(start.job, &job.spec, now));
+        let permits = self.ledger.cluster().permits();
+        let may = |start: &Start| permits.is_some_and(|permits| permits.contains(&start.job));
         let (allowed, unasked): (Vec<Start>, Vec<Start>) = std::mem::take(&mut plan.starts).into_iter().partition(may);
+        allowed.iter().for_each(|start| self.hooks.words.use_up(start.job));
         plan.starts = allowed;
-        self.hooks.wanted = unasked.into_iter().map(|start| (start.job, nodes_of(&start))).collect();
+        let starts = unasked.into_iter().map(|start| (start.job, nodes_of(&start)));
+        self.hooks.wanted = starts.chain(std::mem::take(&mut plan.asks)).collect();
         self.ask_hooks();
     }
 

@@ -386,6 +386,8 @@ impl World {
         self.is_due = true;
         self.note_crowd(id);
         let (job, walltime) = (self.jobs.get(&id), self.policy.default_walltime);
+        let limit = Change::of_limit(id, job, &self.state);
+        limit.iter().for_each(|limit| self.state.make(limit));
         let change = Change::of(id, job, &self.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
             Some(job) => change.inside(self.state.reservation_of(job, walltime, self.now), self.close_of(job)),

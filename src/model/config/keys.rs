@@ -163,6 +163,9 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "aggressive_starvation_timeout",
             "enable_aggressive_starvation",
             "allow_aggressive_preemption",
+            "aggressive_preemption_threshold",
+            "preemption_threshold",
+            "non_preemptible_threshold",
         ],
     ),
     (

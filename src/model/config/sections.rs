@@ -119,7 +119,7 @@ fn read_with_resources(config: &mut Config, root: &Section) -> Result<(), Config
         root.section("server")?.map(|section| server(&section, &resources)).transpose()?.unwrap_or_default();
     config.queues = each(root, "queue", |section| queue::queue(section, &resources))?;
     queue::check_routes(root, &config.queues())?;
-    starvation::guarantees(root, &mut config.fair_share.accounts, &resources)?;
+    starvation::amounts(root, &mut config.fair_share.accounts, &resources)?;
     config.starvation = starvation::starvation(root, &config.starvation, &resources)?;
     starvation::check_pools(root, &config.starvation, &config.fair_share.accounts)?;
     config.limits = limits::limits(root, &resources)?;

@@ -19,6 +19,9 @@ pub struct PoolTerms {
     pub fifo_sort: Vec<FifoKey>,
     /// What it says of starvation, for itself and all below it that say nothing (Y29).
     pub starvation: Overrides,
+    /// An operation with less of each of these is not preempted, here and in pools below that do not set it; empty
+    /// where the pool does not (Y16).
+    pub non_preemptible_threshold: ResourceList,
 }
 
 impl PoolTerms {

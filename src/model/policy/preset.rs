@@ -5,9 +5,10 @@ use super::super::charge::UsageRules;
 use super::super::decay::Decay;
 use super::super::time::Span;
 use super::preemption::{Actions, NoAgenda, Trigger};
+use super::starvation::Boundary;
 use super::{
     Accrual, Allocation, Availability, Backfill, Factors, FairShare, Filling, Order, OwnSay, Placement, Policy,
-    Precedence, Preemption, UserPriority,
+    Precedence, Preemption, Starvation, UserPriority,
 };
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +54,25 @@ impl Preset {
         };
         let usage = UsageRules { decay: self.decay(), ..UsageRules::default() };
         let (fair_share, accrual, precedence) = (FairShare::of(self), self.accrual(), self.precedence());
-        let preemption = self.preemption();
-        Policy { precedence, backfill, placement, fair_share, usage, accrual, preemption, ..Policy::default() }
+        let (preemption, starvation) = (self.preemption(), self.starvation());
+        Policy {
+            precedence,
+            backfill,
+            placement,
+            fair_share,
+            usage,
+            accrual,
+            preemption,
+            starvation,
+            ..Policy::default()
+        }
+    }
+
+    /// YTsaurus protects the allocation that crosses a threshold (Y6). An operation that loses one then still has its
+    /// fair share, so it does not starve in turn.
+    fn starvation(self) -> Starvation {
+        let boundary = if self == Preset::Ytsaurus { Boundary::Keep } else { Boundary::Give };
+        Starvation { boundary, ..Starvation::default() }
     }
 
     /// What preempts jobs. At IT4I nothing does; a site that adds a trigger gets PBS's order of actions.
@@ -63,7 +81,7 @@ impl Preset {
             Preset::Qube => Preemption { no_agenda: NoAgenda::Wait, ..Preemption::by(Trigger::Qube) },
             Preset::Maui => Preemption::by(Trigger::Qos),
             Preset::It4i => Preemption { actions: Actions::pbs(), ..Preemption::default() },
-            Preset::Ytsaurus => Preemption::by(Trigger::Starvation),
+            Preset::Ytsaurus => Preemption { repair: true, ..Preemption::by(Trigger::Starvation) },
             Preset::Flux | Preset::Hybrid => Preemption::default(),
         }
     }

@@ -18,7 +18,7 @@ pub struct Starvation {
     pub preemption_threshold: f64,
     /// On which side of a threshold the allocation lies that crosses it.
     pub boundary: Boundary,
-    /// What an operation has first is taken by nobody, up to so much of each of these (Y16).
+    /// An operation with less of each of these is not preempted (Y16).
     pub non_preemptible_threshold: ResourceList,
     /// For so long nobody else makes way on a node where somebody has (Y11).
     pub backoff: Span,
@@ -42,14 +42,44 @@ impl Default for Starvation {
 
 impl Starvation {
     /// What holds for a pool: what it says itself, else what the nearest above it says (Y29).
-    pub fn patience_of(&self, pool: &str, accounts: &[Account]) -> Patience {
-        let find = |name: &str| accounts.iter().find(|account| account.name == name);
-        let above = |account: &&Account| find(account.parent.as_deref()?).filter(|above| above.name != ROOT_NAME);
-        let own = find(pool).or_else(|| find(pool.rsplit_once('/')?.0));
-        let mut line: Vec<&Account> = std::iter::successors(own, above).take(DEEPEST).collect();
-        line.extend(find(ROOT_NAME).filter(|root| line.iter().all(|account| account.name != root.name)));
-        line.iter().rev().fold(self.patience, |patience, account| patience.under(&account.pool.starvation))
+    pub fn terms_of<'a>(&'a self, pool: &str, accounts: &'a [Account]) -> Terms<'a> {
+        let line = nearest_first(pool, accounts);
+        let cutoffs = Cutoffs { aggressive: self.aggressive_threshold, preemption: self.preemption_threshold };
+        let mut said = line.iter().map(|account| &account.pool.non_preemptible_threshold);
+        let non_preemptible = said.find(|list| !list.is_empty()).unwrap_or(&self.non_preemptible_threshold);
+        let tree = Terms { patience: self.patience, cutoffs, non_preemptible };
+        line.iter().rev().fold(tree, |terms, account| Terms {
+            patience: terms.patience.under(&account.pool.starvation),
+            cutoffs: terms.cutoffs.under(&account.pool.starvation),
+            ..terms
+        })
     }
+
+    /// What makes the operations of a pool starve.
+    pub fn patience_of(&self, pool: &str, accounts: &[Account]) -> Patience {
+        self.terms_of(pool, accounts).patience
+    }
+}
+
+/// What holds for the operations of a pool.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Terms<'a> {
+    /// What makes them starve.
+    pub patience: Patience,
+    /// The thresholds that divide their allocations.
+    pub cutoffs: Cutoffs,
+    /// An operation with less of each of these is not preempted.
+    pub non_preemptible: &'a ResourceList,
+}
+
+/// A pool and the pools above it, the nearest first; the root is the last, also for a pool that is no account.
+fn nearest_first<'a>(pool: &str, accounts: &'a [Account]) -> Vec<&'a Account> {
+    let find = |name: &str| accounts.iter().find(|account| account.name == name);
+    let above = |account: &&Account| find(account.parent.as_deref()?).filter(|above| above.name != ROOT_NAME);
+    let own = find(pool).or_else(|| find(pool.rsplit_once('/')?.0));
+    let mut line: Vec<&Account> = std::iter::successors(own, above).take(DEEPEST).collect();
+    line.extend(find(ROOT_NAME).filter(|root| line.iter().all(|account| account.name != root.name)));
+    line
 }
 
 named! {
@@ -89,6 +119,25 @@ impl Default for Patience {
     }
 }
 
+/// The thresholds that divide an operation's allocations, as parts of its fair share (Y5).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cutoffs {
+    /// Up to it, allocations are not preemptible.
+    pub aggressive: f64,
+    /// Beyond it, they are preemptible; no lower than `aggressive`.
+    pub preemption: f64,
+}
+
+impl Cutoffs {
+    /// The same where a pool sets its own.
+    fn under(self, said: &Overrides) -> Cutoffs {
+        Cutoffs {
+            aggressive: said.aggressive_threshold.unwrap_or(self.aggressive),
+            preemption: said.preemption_threshold.unwrap_or(self.preemption),
+        }
+    }
+}
+
 /// What a pool says instead of what holds above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -103,6 +152,10 @@ pub struct Overrides {
     pub enable_aggressive: Option<bool>,
     /// As [`Patience::allow_aggressive`].
     pub allow_aggressive: Option<bool>,
+    /// As [`Cutoffs::aggressive`].
+    pub aggressive_threshold: Option<f64>,
+    /// As [`Cutoffs::preemption`].
+    pub preemption_threshold: Option<f64>,
 }
 
 impl Patience {
@@ -121,6 +174,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::resource::Value;
 
     fn pool(name: &str, parent: Option<&str>, tolerance: Option<f64>) -> Account {
         let mut account = Account { name: name.into(), parent: parent.map(str::to_string), ..Account::default() };
@@ -143,6 +197,23 @@ mod tests {
         assert_eq!(all.map(|name| of(name, &accounts)), [0.6, 0.6, 0.5, 0.6, 0.8, 0.8, 0.8]);
         accounts.push(pool("root", None, Some(0.7)));
         assert_eq!(all.map(|name| of(name, &accounts)), [0.6, 0.6, 0.5, 0.6, 0.7, 0.7, 0.7]);
+    }
+
+    /// Y5, Y16: each threshold by itself.
+    #[test]
+    fn pools_inherit_the_thresholds_that_they_do_not_set() {
+        let mut accounts = vec![pool("p1", None, None), pool("p2", Some("p1"), None), pool("other", None, None)];
+        accounts[0].pool.starvation.preemption_threshold = Some(2.0);
+        accounts[1].pool.starvation.aggressive_threshold = Some(0.5);
+        let amount = |count| ResourceList::from([("ncpus".to_string(), Value::Long(count))]);
+        accounts[0].pool.non_preemptible_threshold = amount(4);
+        let starvation = Starvation { non_preemptible_threshold: amount(1), ..Starvation::default() };
+        let of = |name: &str| {
+            let Terms { cutoffs, non_preemptible, .. } = starvation.terms_of(name, &accounts);
+            (cutoffs.aggressive, cutoffs.preemption, non_preemptible.clone())
+        };
+        let expected = [(0.2, 2.0, amount(4)), (0.5, 2.0, amount(4)), (0.2, 1.0, amount(1)), (0.2, 1.0, amount(1))];
+        assert_eq!(["p1", "p2/ann", "other", ""].map(of), expected);
     }
 
     /// Y18, Y19: each by itself.

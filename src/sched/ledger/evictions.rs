@@ -50,8 +50,35 @@ impl<'s> Ledger<'s> {
         self.windows.narrow_without(gone, space, class, (self.now, self.end_of(class)));
     }
 
+    /// Whether others may be preempted for a job: not before the site's hooks have let its start.
+    pub fn may_displace(&self, job: JobId) -> bool {
+        self.state.permits.as_ref().is_none_or(|permits| permits.contains(&job))
+    }
+
+    /// Enters that hooks are to be asked about a job's start before others are preempted for it.
+    pub fn ask(&mut self, job: JobId, placement: &Placement) {
+        let name = |ix| self.state.cluster.node(ix).name.clone();
+        let nodes: BTreeSet<String> = placement.picks.iter().map(|&(ix, _)| name(ix)).collect();
+        self.plan.asks.push((job, nodes.into_iter().collect()));
+    }
+
+    /// Enters that fillers give back what a promise is due, or that hooks are to be asked first.
+    pub(super) fn take_back(&mut self, job: JobId, ways: Vec<Preemption>) {
+        if ways.is_empty() {
+            return;
+        }
+        if self.may_displace(job) {
+            self.keep_what_fillers_give(job, &ways);
+            self.plan.preempts.extend(ways);
+        } else {
+            let booking = self.plan.bookings.iter().rev().find(|booking| booking.job == job);
+            let nodes: BTreeSet<&String> = booking.into_iter().flat_map(|booking| booking.nodes.iter()).collect();
+            self.plan.asks.push((job, nodes.into_iter().cloned().collect()));
+        }
+    }
+
     /// What fillers give back to a promise is kept for it, if any do.
-    pub(super) fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
+    fn keep_what_fillers_give(&mut self, job: JobId, ways: &[Preemption]) {
         let booking = self.plan.bookings.iter_mut().rev().find(|booking| booking.job == job);
         for booking in booking.into_iter().filter(|_| !ways.is_empty()) {
             booking.earmark = Some(self.now + KEPT);

@@ -42,6 +42,15 @@ pub struct Stage<'s> {
     left: usize,
 }
 
+/// What came of a search for a job's room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Others are preempted for it.
+    Made,
+    /// The site's hooks are asked about its start first. Nobody else gets that room in this cycle.
+    Asked,
+}
+
 /// Those that leave, and where that lets another start.
 struct Eviction {
     gone: Vec<(JobId, Action)>,
@@ -96,7 +105,8 @@ impl<'s> Stage<'s> {
             self.search(job, &ways, ledger)
         });
         let Some(found) = found else { return false };
-        let victims = self.carry_out(job, found, rivalry.cause(), ledger);
+        let victims: Vec<JobId> = found.gone.iter().map(|(victim, _)| *victim).collect();
+        self.carry_out(job, found, rivalry.cause(), ledger);
         rivalry.forget(&victims);
         true
     }
@@ -108,10 +118,10 @@ impl<'s> Stage<'s> {
         ways: &[(JobId, Action)],
         cause: Cause,
         ledger: &mut Ledger<'s>,
-    ) -> bool {
+    ) -> Option<Room> {
         let is_barred = self.books.as_mut().is_some_and(|books| books.bar(job.class).is_some());
         let found = if is_barred { None } else { self.search(job, ways, ledger) };
-        found.map(|found| self.carry_out(job, found, cause, ledger)).is_some()
+        found.map(|found| self.carry_out(job, found, cause, ledger))
     }
 
     /// Tells those that leave, and keeps their room for the other.
@@ -121,16 +131,19 @@ impl<'s> Stage<'s> {
         Eviction { gone, placement, claim }: Eviction,
         cause: Cause,
         ledger: &mut Ledger<'s>,
-    ) -> Vec<JobId> {
+    ) -> Room {
         gone.iter().for_each(|&(job, action)| self.leaves(job, action));
         self.trial.claim(&claim);
         self.awaiting.insert(job.job);
         self.books.iter_mut().for_each(|books| books.enter(job.class, job.job));
-        let victims = gone.iter().map(|(victim, _)| *victim).collect();
+        if !ledger.may_displace(job.job) {
+            ledger.ask(job.job, &placement);
+            return Room::Asked;
+        }
         let by = Some(job.job);
         ledger.preempt(gone.into_iter().map(|(job, action)| Preemption { job, by, cause, action }));
         ledger.earmark(job, &placement);
-        victims
+        Room::Made
     }
 
     /// Whether a node could have room for a chunk of a job if all these made way; a node that could not is not

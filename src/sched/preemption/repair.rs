@@ -1,5 +1,5 @@
-//! Jobs make way where a node has less than its jobs have, and where a pool has more than its limit allows (Y8,
-//! G1, X16): for nobody, until there is enough again.
+//! Preempts jobs, for no other job, until a node has as much as its jobs have, and a pool or an array runs no more
+//! than its limit allows (Y8, G1, X16).
 
 use super::eviction::Stage;
 use super::starving;
@@ -21,6 +21,7 @@ pub fn run<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
     let next = victims::next_exposed(state, ledger.policy(), ledger.now);
     next.into_iter().for_each(|moment| ledger.look_again_at(moment));
     shrink_pools(stage, ledger);
+    shrink_arrays(stage, ledger);
     let short = state.cluster.buckets().filter(|(key, _)| key.free.iter().any(|free| *free < 0));
     let nodes: Vec<NodeIx> = short.flat_map(|(_, nodes)| nodes.iter().copied()).collect();
     if nodes.is_empty() {
@@ -74,6 +75,20 @@ fn shrink_pools<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
         .collect();
     for (quantity, excess, jobs) in over {
         shrink(quantity, excess, &jobs, stage, ledger);
+    }
+}
+
+/// Preempts the subjobs that an array runs beyond its own limit, in the same order. A suspended subjob does not run.
+fn shrink_arrays<'s>(stage: &mut Stage<'s>, ledger: &mut Ledger<'s>) {
+    let state = ledger.state;
+    for (&array, limit) in &state.subjob_limits {
+        let subjobs = state.running.range(JobId::element(array, 0)..=JobId::element(array, u32::MAX));
+        let running: BTreeSet<JobId> =
+            subjobs.map(|(&job, _)| job).filter(|job| !state.suspended.contains_key(job)).collect();
+        let excess = running.len() as i64 - i64::from(limit.most);
+        if excess > 0 {
+            shrink(&Quantity::Jobs, excess, &running, stage, ledger);
+        }
     }
 }
 

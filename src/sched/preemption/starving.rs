@@ -4,7 +4,7 @@
 //! Each time one job is made room for, on one node with what is free there, and then nobody else makes way on
 //! that node for a while. So others lose no more than is needed until the starving have enough.
 
-use super::eviction::Stage;
+use super::eviction::{Room, Stage};
 use super::surplus::{Assessor, Spare, Surplus};
 use super::waits_for_room;
 use crate::model::job::JobId;
@@ -194,16 +194,13 @@ impl<'s> Relief<'s> {
     /// The running jobs that may be told to make way.
     fn surplus(&mut self, level: Level, ledger: &Ledger) -> Surplus {
         let (policy, starving, leaving) = (ledger.policy(), ledger.starving(), leaving(ledger));
-        let threshold = match level {
-            Level::Preemptive => policy.starvation.preemption_threshold,
-            Level::Aggressive => policy.starvation.aggressive_threshold,
-        };
-        let shield = Shield { shares: &self.shares, fasting: &starving.fasting, threshold, now: ledger.now };
+        let last = level.takes();
+        let shield = Shield { shares: &self.shares, fasting: &starving.fasting, last, now: ledger.now };
         let assessor = Assessor::new((ledger.state, policy), &self.shares, &leaving, ledger.now);
         let backing_off = starving.backoff.keys().filter_map(|name| ledger.state.cluster.find(name));
         let closed: BTreeSet<NodeIx> = backing_off.chain(self.visited.iter().copied()).collect();
         let is_open = |ix| ledger.state.cluster.node(ix).usable && !closed.contains(&ix);
-        let surplus = Surplus::of(&assessor, &shield, level.takes(), is_open);
+        let surplus = Surplus::of(&assessor, &shield, last, is_open);
         self.later = self.later.into_iter().chain(surplus.later).min();
         surplus
     }
@@ -226,12 +223,13 @@ impl<'s> Relief<'s> {
             if ways.is_empty() || !stage.could_hold(ix, &ways, job) {
                 continue;
             }
-            if stage.evict_from(job, &ways, level.cause(), ledger) {
-                self.visited.insert(ix);
+            let Some(room) = stage.evict_from(job, &ways, level.cause(), ledger) else { continue };
+            self.visited.insert(ix);
+            if room == Room::Made {
                 let until = ledger.now + ledger.policy().starvation.backoff;
                 ledger.back_off(ix, until);
-                return true;
             }
+            return true;
         }
         false
     }
@@ -280,6 +278,7 @@ mod tests {
     use crate::model::time::{Span, Time};
     use crate::sched::fixture::{Scene, cluster};
     use crate::sched::holdings::Claimant;
+    use std::collections::BTreeSet;
 
     /// Six elements of array 1 run, each on one of ten processors, and job 9 on four, which is left alone.
     fn full() -> Scene {
@@ -318,5 +317,20 @@ mod tests {
             assert_eq!(decide(&mut scene, 37), "1[6] for 2", "one at a time on a node");
             assert_eq!(decide(&mut scene, 38), expected, "{wants}");
         }
+    }
+
+    /// Nobody is preempted yet, so the node does not pause.
+    #[test]
+    fn hooks_are_asked_before_a_job_is_preempted_for_one_that_starves() {
+        let mut scene = full().queued(2, "select=1:ncpus=1");
+        scene.policy.starvation.backoff = Span::seconds(5);
+        decide(&mut scene, 7);
+        scene.state.set_permits(Some(BTreeSet::new()));
+        scene.now = Time(37_000);
+        let plan = scene.plan();
+        assert_eq!(plan.asks, [(JobId::job(2), vec!["n1".to_string()])]);
+        assert!(plan.preempts.is_empty() && plan.starving.is_some_and(|starving| starving.backoff.is_empty()));
+        scene.state.set_permits(Some([JobId::job(2)].into()));
+        assert_eq!(decide(&mut scene, 38), "1[6] for 2");
     }
 }

@@ -12,7 +12,7 @@ use crate::sched::amounts::subtract;
 use crate::sched::cluster::NodeIx;
 use crate::sched::snapshot::{Running, State};
 use crate::sched::starvation::groups::{Group, Thresholds, divide};
-use crate::sched::starvation::{Age, Exposure, FairShares, Operation, Party, Row, Shield, amounts_of};
+use crate::sched::starvation::{Age, Exposure, FairShares, Operation, Party, Row, Shield};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -52,8 +52,6 @@ pub struct Assessor<'a> {
     /// Those that leave already are as good as gone.
     leaving: &'a BTreeSet<JobId>,
     now: Time,
-    /// What an operation has first is left to it up to so much, by resource (Y16).
-    spared: Vec<(usize, i64)>,
 }
 
 impl Surplus {
@@ -106,9 +104,7 @@ impl<'a> Assessor<'a> {
         leaving: &'a BTreeSet<JobId>,
         now: Time,
     ) -> Assessor<'a> {
-        let amounts = amounts_of(&policy.starvation.non_preemptible_threshold, &state.cluster.catalog);
-        let spared = amounts.iter().copied().enumerate().filter(|(_, amount)| *amount > 0).collect();
-        Assessor { state, policy, shares, leaving, now, spared }
+        Assessor { state, policy, shares, leaving, now }
     }
 
     /// The allocations of an operation that are of no later group than this, newest first.
@@ -141,13 +137,13 @@ impl<'a> Assessor<'a> {
 
     /// What divides the allocations of an operation.
     fn thresholds(&self, row: &Row) -> Thresholds {
-        let rule = &self.policy.starvation;
+        let line = &self.shares.lines[row.line];
         Thresholds {
-            aggressive: row.entitled.fair * rule.aggressive_threshold,
-            preemption: row.entitled.fair * rule.preemption_threshold,
-            boundary: rule.boundary,
-            spared: self.spared.clone(),
-            allow_aggressive: self.shares.lines[row.line].patience.allow_aggressive,
+            aggressive: row.entitled.fair * line.cutoffs.aggressive,
+            preemption: row.entitled.fair * line.cutoffs.preemption,
+            boundary: self.policy.starvation.boundary,
+            spared: line.spared.clone(),
+            allow_aggressive: line.patience.allow_aggressive,
         }
     }
 

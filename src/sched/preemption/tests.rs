@@ -156,6 +156,20 @@ fn who_makes_way_does_so_for_one() {
     assert_eq!(scene.starts(), "2 on n1; 3 on n1");
 }
 
+/// The first of those that could preempt is asked about, and nobody else gets its room meanwhile.
+#[test]
+fn no_job_is_preempted_before_hooks_have_let_the_start() {
+    let scene = scene("1 x ncpus=1", Trigger::Qube);
+    let scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100);
+    let mut scene = scene.queued(2, "select=1:ncpus=1").queued(3, "select=1:ncpus=1");
+    scene.state.set_permits(Some([JobId::job(3)].into()));
+    let plan = scene.plan();
+    assert_eq!((told(&plan).as_str(), plan.asks), ("", vec![(JobId::job(2), vec!["n1".to_string()])]));
+    assert!(plan.bookings.iter().all(|booking| booking.earmark.is_none()));
+    scene.state.set_permits(Some([JobId::job(2)].into()));
+    assert_eq!(preempts(&scene), "1 for 2");
+}
+
 /// Q11 to Q13.
 #[test]
 fn elements_may_finish_where_preemption_is_passive() {

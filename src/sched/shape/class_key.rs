@@ -78,8 +78,8 @@ pub struct ClassKey {
     pub at_once: Option<u32>,
     /// How many such an array has at most where there is room that nobody else wants, if it takes that (Q15).
     pub expands_to: Option<u32>,
-    /// Elements that are to start once more and were beyond so many that their array limits itself to: they take
-    /// nothing that others want either (Q15).
+    /// The limit of their array, for subjobs that are to start again: they are a class of their own array, and those
+    /// beyond the limit take nothing that other jobs want (Q15).
     pub beyond: Option<u32>,
 }
 
@@ -173,9 +173,8 @@ fn at_once(job: &Job) -> Option<u32> {
     job.spec.max_run_subjobs.filter(|&limit| job.id.is_array() && limit > 0)
 }
 
-/// The limit of its array that an element was beyond when it ran; None as well where the array no longer takes
-/// more than that.
+/// The limit of the array of a subjob that is to start again.
 fn beyond(job: &Job) -> Option<u32> {
-    job.id.index().and(job.life.run.as_ref()).filter(|run| run.extra)?;
-    job.spec.expands_to().and(job.spec.max_run_subjobs)
+    job.id.index()?;
+    job.spec.max_run_subjobs.filter(|&limit| limit > 0)
 }

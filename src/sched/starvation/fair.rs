@@ -8,7 +8,7 @@ use super::wishes::{self, Ahead, Wish, Wishes, pool_of};
 use crate::model::job::JobId;
 use crate::model::limit::{Limits, Quantity, Scope, Selector, Stage};
 use crate::model::policy::pool::Mode;
-use crate::model::policy::starvation::Patience;
+use crate::model::policy::starvation::{Cutoffs, Patience, Terms};
 use crate::model::policy::{FairShare, Policy};
 use crate::model::resource::ResourceList;
 use crate::model::time::Time;
@@ -103,6 +103,10 @@ pub struct Line {
     pub pools: Vec<String>,
     /// What holds in it.
     pub patience: Patience,
+    /// The thresholds of its operations.
+    pub cutoffs: Cutoffs,
+    /// By resource: an operation with less of each is not preempted; empty for no such threshold.
+    pub spared: Vec<(usize, i64)>,
     /// What those in it have, not those in pools below it.
     pub has: Amounts,
 }
@@ -119,7 +123,7 @@ impl Line {
 pub struct FairShares {
     /// By party.
     rows: Vec<Row>,
-    pools: BTreeMap<String, (Entitled, Patience)>,
+    pools: BTreeMap<String, (Entitled, Patience, Cutoffs)>,
     /// The pools of all of them.
     pub lines: Vec<Line>,
     /// All that there is.
@@ -165,17 +169,21 @@ impl FairShares {
         debug_assert!(wishes.all.is_sorted_by(|one, other| one.party < other.party));
         // Both are by party, and of the same.
         let rows = wishes.all.iter().zip(&held.parties).map(row).collect();
-        let patience = |pool: &str| policy.starvation.patience_of(pool, &policy.fair_share.accounts);
+        let accounts = &policy.fair_share.accounts;
+        let terms = |pool: &str| policy.starvation.terms_of(pool, accounts);
         let had = wishes.by_line(&state.cluster.catalog.nothing(), |wish| &wish.has);
         let of_pool = |(pool, used): (String, Amounts)| {
             let fair = held.pools.get(&pool).copied().unwrap_or(0.0);
-            let of_it = (Entitled { fair, used: whole.part(&used) }, patience(&pool));
+            let Terms { patience, cutoffs, .. } = terms(&pool);
+            let of_it = (Entitled { fair, used: whole.part(&used) }, patience, cutoffs);
             (pool, of_it)
         };
         let pools = by_pool(&wishes, &had).into_iter().map(of_pool).collect();
         let line = |(line, has): (wishes::Line, Amounts)| {
-            let patience = patience(pool_of(&line.pools));
-            Line { pools: line.pools, patience, has }
+            let Terms { patience, cutoffs, non_preemptible } = terms(pool_of(&line.pools));
+            let amounts = amounts_of(non_preemptible, &state.cluster.catalog);
+            let spared = amounts.iter().copied().enumerate().filter(|(_, amount)| *amount > 0).collect();
+            Line { pools: line.pools, patience, cutoffs, spared, has }
         };
         let lines = wishes.lines.into_iter().zip(had).map(line).collect();
         FairShares { rows, pools, lines, whole, held }
@@ -221,7 +229,7 @@ impl FairShares {
 
     /// The pools, by name.
     pub fn pools(&self) -> impl Iterator<Item = (&str, Entitled)> {
-        self.pools.iter().map(|(name, (entitled, _))| (name.as_str(), *entitled))
+        self.pools.iter().map(|(name, (entitled, ..))| (name.as_str(), *entitled))
     }
 
     /// Its pool, and those above it.
@@ -238,14 +246,22 @@ impl FairShares {
     pub fn patience_of(&self, subject: &Subject) -> Patience {
         match subject {
             Subject::Party(party) => self.patience(*party),
-            Subject::Pool(pool) => self.pools.get(pool).map_or(Patience::default(), |(_, patience)| *patience),
+            Subject::Pool(pool) => self.pools.get(pool).map_or(Patience::default(), |(_, patience, _)| *patience),
+        }
+    }
+
+    /// The thresholds of an operation or a pool; None for one of which nothing is known.
+    pub fn cutoffs_of(&self, subject: &Subject) -> Option<Cutoffs> {
+        match subject {
+            Subject::Party(party) => Some(self.lines[self.row(*party)?.line].cutoffs),
+            Subject::Pool(pool) => Some(self.pools.get(pool)?.2),
         }
     }
 
     /// All that have less than they should, pools included (Y1).
     pub fn below(&self) -> impl Iterator<Item = Subject> + '_ {
         let rows = self.rows.iter().filter(|row| row.entitled.is_below(self.lines[row.line].patience.tolerance));
-        let pools = self.pools.iter().filter(|(_, (entitled, patience))| entitled.is_below(patience.tolerance));
+        let pools = self.pools.iter().filter(|(_, (entitled, patience, _))| entitled.is_below(patience.tolerance));
         let parties = rows.map(|row| Subject::Party(row.party));
         parties.chain(pools.map(|(name, _)| Subject::Pool(name.clone())))
     }

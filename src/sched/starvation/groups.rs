@@ -1,7 +1,7 @@
 //! The three groups of an operation's allocations (Y3 to Y6, Y16): oldest first, those that are its own, those
 //! that it loses to who starves aggressively, and those that it loses to anybody who starves.
 
-use crate::model::policy::starvation::Boundary;
+use crate::model::policy::starvation::{Boundary, Cutoffs};
 use crate::sched::amounts::{Amounts, subtract};
 use crate::sched::shares::Whole;
 use std::fmt;
@@ -18,6 +18,16 @@ pub enum Group {
     Aggressively,
     /// To nobody.
     Kept,
+}
+
+impl Group {
+    /// The threshold up to which operations lose no allocation of this group.
+    pub fn threshold(self, cutoffs: Cutoffs) -> f64 {
+        match self {
+            Group::Preemptible => cutoffs.preemption,
+            Group::Aggressively | Group::Kept => cutoffs.aggressive,
+        }
+    }
 }
 
 /// As YTsaurus has them: `P`, `A` and `N`.
@@ -40,7 +50,7 @@ pub struct Thresholds {
     pub preemption: f64,
     /// On which side lies what crosses.
     pub boundary: Boundary,
-    /// By resource: with no more than this all is kept (Y16); empty for no such threshold.
+    /// By resource: with less than this all is kept (Y16); empty for no such threshold.
     pub spared: Vec<(usize, i64)>,
     /// Whether what lies between the two is lost to anybody (Y19).
     pub allow_aggressive: bool,
@@ -69,7 +79,7 @@ impl Thresholds {
     }
 
     fn spares(&self, with: &[i64]) -> bool {
-        !self.spared.is_empty() && self.spared.iter().all(|&(index, most)| with[index] <= most)
+        !self.spared.is_empty() && self.spared.iter().all(|&(index, threshold)| with[index] < threshold)
     }
 }
 
@@ -142,11 +152,11 @@ mod tests {
         assert_eq!(pass, ["AAPP", "NAPP"]);
     }
 
-    /// Y16: three processors are kept whatever the fair share is.
+    /// Y16: an operation with less than three processors is not preempted, whatever its fair share is.
     #[test]
-    fn what_an_operation_has_first_may_be_its_own_in_any_case() {
+    fn an_operation_below_its_usage_threshold_keeps_all() {
         let spared = Thresholds { aggressive: 0.0, preemption: 0.1, spared: vec![(0, 3)], ..THRESHOLDS };
-        assert_eq!([divided(&[1, 1], &spared), divided(&[1; 5], &spared)], ["NN", "NNNPP"]);
+        assert_eq!([divided(&[1, 1], &spared), divided(&[1; 5], &spared)], ["NN", "NNPPP"]);
         assert_eq!(divided(&[2, 2], &spared), "NP");
     }
 

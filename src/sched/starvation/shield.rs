@@ -3,17 +3,17 @@
 
 use super::fair::{Entitled, FairShares, Row};
 use super::fasting::{Fasting, Hunger, Subject};
-use super::groups::ROUNDING;
+use super::groups::{Group, ROUNDING};
 use crate::model::time::Time;
 
-/// What is asked for all: since when others are below, and below which satisfaction nobody loses anything.
+/// Protects operations and pools that starve, or whose satisfaction is below their threshold.
 pub struct Shield<'a> {
     /// What everybody is owed, and has.
     pub shares: &'a FairShares,
     /// Since when who has less.
     pub fasting: &'a Fasting,
-    /// Who has less than this part of its fair share loses nothing.
-    pub threshold: f64,
+    /// The last group of allocations that is preempted: its threshold counts.
+    pub last: Group,
     /// When that is.
     pub now: Time,
 }
@@ -52,7 +52,8 @@ impl Shield<'_> {
     }
 
     fn is_blocked(&self, subject: &Subject, entitled: Option<Entitled>) -> bool {
-        let is_short = entitled.is_some_and(|entitled| entitled.satisfaction() < self.threshold - ROUNDING);
+        let threshold = self.shares.cutoffs_of(subject).map_or(0.0, |cutoffs| self.last.threshold(cutoffs));
+        let is_short = entitled.is_some_and(|entitled| entitled.satisfaction() < threshold - ROUNDING);
         is_short || self.shares.hunger(subject, self.fasting, self.now) != Hunger::None
     }
 }

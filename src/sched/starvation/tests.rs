@@ -1,6 +1,7 @@
 //! Who is owed what, and has it: clusters and operations in a few words, with the numbers of the rules.
 
 use super::fasting::{Fasting, Hunger, Subject};
+use super::groups::Group;
 use super::shield::Shield;
 use super::{Ahead, FairShares, Party};
 use crate::model::account::Account;
@@ -208,9 +209,11 @@ fn fair_shares_are_held_still_for_a_while() {
 }
 
 fn lets(scene: &Scene, victim: u64, newcomer: u64, threshold: f64, starving: &[Subject]) -> bool {
-    let shares = shares(scene);
+    let mut scene = scene.clone();
+    scene.policy.starvation.preemption_threshold = threshold;
+    let shares = shares(&scene);
     let fasting = Fasting::default().renewed(starving.iter().cloned(), Time(-1_000_000));
-    let shield = Shield { shares: &shares, fasting: &fasting, threshold, now: scene.now };
+    let shield = Shield { shares: &shares, fasting: &fasting, last: Group::Preemptible, now: scene.now };
     let row = |id| shares.row(shares.party(JobId::array(id), None).unwrap()).unwrap();
     let to = &shield.by_line()[row(victim).line];
     victim != newcomer && !shield.is_before(row(victim)) && to.is_to(shares.line(row(newcomer).party))

@@ -2,7 +2,7 @@
 
 use crate::model::job::{JobId, Spec};
 use crate::model::time::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long what hooks have said of a start counts: the world they said it in becomes another.
@@ -15,13 +15,24 @@ pub struct Words(BTreeMap<JobId, (Arc<Spec>, Span)>);
 impl Words {
     /// A job may start as it is.
     pub fn note(&mut self, job: JobId, spec: Arc<Spec>, now: Span) {
-        self.0.retain(|_, (_, until)| *until > now);
         self.0.insert(job, (spec, now + COUNTS));
     }
 
-    /// Whether a job may start as it is. The word is used up.
-    pub fn take(&mut self, job: JobId, spec: &Arc<Spec>, now: Span) -> bool {
-        self.0.remove(&job).is_some_and(|(known, until)| until > now && (Arc::ptr_eq(&known, spec) || known == *spec))
+    /// The jobs that may start. `is_same` says whether a job is still as it was. A job for which room is kept
+    /// (`is_awaited`) may start however long that takes: others were preempted for it.
+    pub fn valid(
+        &mut self,
+        now: Span,
+        is_same: impl Fn(JobId, &Arc<Spec>) -> bool,
+        is_awaited: impl Fn(JobId) -> bool,
+    ) -> BTreeSet<JobId> {
+        self.0.retain(|&job, (spec, until)| is_same(job, spec) && (*until > now || is_awaited(job)));
+        self.0.keys().copied().collect()
+    }
+
+    /// A job starts: its next start is asked about anew.
+    pub fn use_up(&mut self, job: JobId) {
+        self.0.remove(&job);
     }
 }
 
@@ -31,16 +42,21 @@ mod tests {
     use crate::sched::fixture::cluster;
 
     #[test]
-    fn a_word_is_of_the_job_as_it_was_and_counts_once_and_for_a_while() {
+    fn a_word_is_of_the_job_as_it_was_and_counts_for_a_while() {
         let (scene, id, now) = (cluster(""), JobId::job(1), Span::seconds(5));
         let spec = |text: &str| scene.job(1, text).spec.clone();
-        let mut words = Words::default();
-        let mut said = |asked: &str, started: &str, later: Span| {
-            words.note(id, spec(asked), now);
-            (words.take(id, &spec(started), now + later), words.take(id, &spec(started), now + later))
+        let valid = |started: &str, later: Span, is_awaited: bool| {
+            let mut words = Words::default();
+            words.note(id, spec("walltime=60"), now);
+            let is_same = |_, known: &Arc<Spec>| *known == spec(started);
+            let valid = words.valid(now + later, is_same, |_| is_awaited);
+            words.use_up(id);
+            assert_eq!(words.valid(now, is_same, |_| true), BTreeSet::new());
+            valid.contains(&id)
         };
-        assert_eq!(said("walltime=60", "walltime=60", Span(1)), (true, false));
-        assert_eq!(said("walltime=60", "walltime=90", Span(1)), (false, false));
-        assert_eq!(said("walltime=60", "walltime=60", COUNTS), (false, false));
+        assert!(valid("walltime=60", Span(1), false));
+        assert!(!valid("walltime=90", Span(1), true));
+        assert!(!valid("walltime=60", COUNTS, false));
+        assert!(valid("walltime=60", COUNTS, true), "others were preempted for it");
     }
 }

@@ -13,7 +13,7 @@ use crate::sched::snapshot::{self, ClassId};
 use crate::schedd::setup::Setup;
 use crate::schedd::view::View;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Ledger {
@@ -36,6 +36,13 @@ impl Ledger {
     pub fn note_answer(&mut self, class: ClassId, nodes: Option<Vec<String>>) {
         self.cluster.make(Change::Answered(class, nodes));
         self.want_cycle(Trigger::Answer);
+    }
+
+    /// The jobs that hooks have let start; None where no hooks are asked.
+    pub fn set_permits(&mut self, permits: Option<BTreeSet<JobId>>) {
+        if self.cluster.permits() != permits.as_ref() {
+            self.cluster.make(Change::Permits(permits));
+        }
     }
 
     /// The scheduler is to know of a plan's promises in its next cycle.
@@ -76,6 +83,7 @@ impl Ledger {
     pub fn cluster_ahead(&self) -> snapshot::State {
         let mut cluster = self.cluster.clone();
         cluster.expect_no_answers();
+        cluster.set_permits(None);
         for (begin, id) in &self.waiting {
             let Some(mut job) = self.jobs.get(id).map(|job| Job::clone(job)) else { continue };
             let begin = self.clock.table().time(*begin);
@@ -89,6 +97,9 @@ impl Ledger {
     /// Brings the view of one job in line with it.
     pub(super) fn view(&mut self, id: JobId) {
         let job = self.jobs.get(&id).map(Arc::as_ref);
+        if let Some(change) = Change::of_limit(id, job, &self.cluster) {
+            self.cluster.make(change);
+        }
         let change = Change::of(id, job, &self.setup.policy);
         let change = match job.filter(|job| job.life.open_run().is_some()) {
             Some(job) => change.inside(self.reservation_of(job), self.close_of(job)),

@@ -36,5 +36,8 @@ pub(super) fn pool(terms: &PoolTerms) -> Vec<Known> {
         ("aggressive_starvation_timeout", said.aggressive_timeout.map(span)),
         ("enable_aggressive_starvation", said.enable_aggressive.map(Value::from)),
         ("allow_aggressive_preemption", said.allow_aggressive.map(Value::from)),
+        ("aggressive_preemption_threshold", said.aggressive_threshold.map(Value::from)),
+        ("preemption_threshold", said.preemption_threshold.map(Value::from)),
+        ("non_preemptible_threshold", amounts(&terms.non_preemptible_threshold)),
     ]
 }

@@ -161,6 +161,9 @@ const ALL_KEYS: &str = r#"
     aggressive_starvation_timeout = "3m"
     enable_aggressive_starvation = true
     allow_aggressive_preemption = false
+    aggressive_preemption_threshold = 0.25
+    preemption_threshold = 1.5
+    non_preemptible_threshold = { ncpus = 3 }
     [preemption.starvation]
     tolerance = 0.9
     timeout = "40s"

@@ -7,7 +7,7 @@ use crate::model::account::Account;
 use crate::model::config::ConfigError;
 use crate::model::config::table::Section;
 use crate::model::policy::pool::{FifoKey, Mode};
-use crate::model::policy::starvation::{Boundary, Overrides, Patience};
+use crate::model::policy::starvation::{Boundary, Cutoffs, Overrides, Patience};
 use crate::model::policy::{PoolTerms, Starvation};
 use crate::model::resource::Resources;
 use toml::de::DeValue;
@@ -31,6 +31,7 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
         aggressive_timeout: section.read("aggressive_timeout", A_TIME, span)?,
         enable_aggressive: section.read("enable_aggressive", BOOLEAN, boolean)?,
         allow_aggressive: section.read("allow_aggressive", BOOLEAN, boolean)?,
+        ..Overrides::default()
     };
     let threshold = |key, usual| Ok(section.read(key, A_THRESHOLD, from_zero)?.unwrap_or(usual));
     let spared = queue::amounts(&section, "non_preemptible_threshold", resources)?;
@@ -43,22 +44,20 @@ pub fn starvation(root: &Section, preset: &Starvation, resources: &Resources) ->
         backoff: section.read("backoff", A_TIME, span)?.unwrap_or(preset.backoff),
         update_period: section.read("update_period", A_TIME, span)?.unwrap_or(preset.update_period),
     };
-    check_thresholds(&section, &rule)?;
+    let keys = ["aggressive_threshold", "preemption_threshold"];
+    check_thresholds(&section, keys, rule.terms_of("", &[]).cutoffs)?;
     check_patience(&section, ["timeout", "aggressive_timeout"], rule.patience)?;
     Ok(rule)
 }
 
-/// Y5: what everybody is left lies below what nobody is left.
-fn check_thresholds(section: &Section, rule: &Starvation) -> Result<(), ConfigError> {
-    let (aggressive, preemption) = (rule.aggressive_threshold, rule.preemption_threshold);
+/// Y5: the aggressive threshold is not above the other.
+fn check_thresholds(section: &Section, keys: [&str; 2], cutoffs: Cutoffs) -> Result<(), ConfigError> {
+    let Cutoffs { aggressive, preemption } = cutoffs;
     if aggressive <= preemption {
         return Ok(());
     }
-    let said = format!(
-        "`aggressive_threshold` is {aggressive} and `preemption_threshold` is {preemption}: lower the first or raise \
-         the second"
-    );
-    let keys = ["aggressive_threshold", "preemption_threshold"];
+    let said =
+        format!("`{}` is {aggressive} and `{}` is {preemption}: lower the first or raise the second", keys[0], keys[1]);
     Err(section.wrong_at(said_one(section, keys), said))
 }
 
@@ -89,6 +88,10 @@ pub fn check_pools(root: &Section, rule: &Starvation, accounts: &[Account]) -> R
             let patience = rule.patience_of(&account.name, accounts);
             check_patience(section, ["starvation_timeout", "aggressive_starvation_timeout"], patience)?;
         }
+        if said.aggressive_threshold.is_some() || said.preemption_threshold.is_some() {
+            let cutoffs = rule.terms_of(&account.name, accounts).cutoffs;
+            check_thresholds(section, ["aggressive_preemption_threshold", "preemption_threshold"], cutoffs)?;
+        }
     }
     Ok(())
 }
@@ -108,15 +111,18 @@ pub fn pool(section: &Section) -> Result<PoolTerms, ConfigError> {
             aggressive_timeout: section.read("aggressive_starvation_timeout", A_TIME, span)?,
             enable_aggressive: section.read("enable_aggressive_starvation", BOOLEAN, boolean)?,
             allow_aggressive: section.read("allow_aggressive_preemption", BOOLEAN, boolean)?,
+            aggressive_threshold: section.read("aggressive_preemption_threshold", A_THRESHOLD, from_zero)?,
+            preemption_threshold: section.read("preemption_threshold", A_THRESHOLD, from_zero)?,
         },
         ..PoolTerms::default()
     })
 }
 
-/// What each `[[account]]` has of its own before anything is shared out.
-pub fn guarantees(root: &Section, accounts: &mut [Account], resources: &Resources) -> Result<(), ConfigError> {
+/// What each `[[account]]` says of resources as a pool.
+pub fn amounts(root: &Section, accounts: &mut [Account], resources: &Resources) -> Result<(), ConfigError> {
     for (section, account) in root.sections("account")?.iter().zip(accounts) {
         account.pool.guarantee = queue::amounts(section, "guarantee", resources)?;
+        account.pool.non_preemptible_threshold = queue::amounts(section, "non_preemptible_threshold", resources)?;
     }
     Ok(())
 }
@@ -192,11 +198,16 @@ mod tests {
             aggressive_starvation_timeout = "10s"
             enable_aggressive_starvation = true
             allow_aggressive_preemption = false
+            aggressive_preemption_threshold = 0.5
+            preemption_threshold = 2
+            non_preemptible_threshold = { ncpus = 3 }
             [[account]]
             name = "dev"
         "#;
         let accounts = Config::parse(text).unwrap().policy().fair_share.accounts;
-        let PoolTerms { guarantee, max_share, mode, fifo_sort, starvation } = &accounts[0].pool;
+        let PoolTerms { guarantee, max_share, mode, fifo_sort, starvation, non_preemptible_threshold } =
+            &accounts[0].pool;
+        assert_eq!(non_preemptible_threshold, &[("ncpus".to_string(), Value::Long(3))].into());
         assert_eq!((guarantee.len(), *max_share, *mode), (2, Some(0.5), Mode::Fifo));
         assert_eq!(fifo_sort, &[FifoKey::Weight, FifoKey::StartTime]);
         let expected = Overrides {
@@ -205,6 +216,8 @@ mod tests {
             aggressive_timeout: Some(Span::seconds(10)),
             enable_aggressive: Some(true),
             allow_aggressive: Some(false),
+            aggressive_threshold: Some(0.5),
+            preemption_threshold: Some(2.0),
         };
         assert_eq!(starvation, &expected);
         assert_eq!(accounts[1].pool, PoolTerms::default());
@@ -238,6 +251,14 @@ mod tests {
              aggressive_starvation_timeout = \"1m\"",
         );
         assert!(said.starts_with("line 7: "), "{said}");
+        let said = refusal(
+            "[[account]]\nname = \"a\"\naggressive_preemption_threshold = 0.9\n[[account]]\nname = \"b\"\n\
+             parent = \"a\"\npreemption_threshold = 0.5",
+        );
+        assert!(
+            said.starts_with("line 7: `aggressive_preemption_threshold` is 0.9 and `preemption_threshold` is 0.5"),
+            "{said}"
+        );
     }
 
     #[test]
