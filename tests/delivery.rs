@@ -4,7 +4,9 @@
 use crate::limits::Mailbox;
 use crate::shared::shared;
 use crate::support::people::{Person, people};
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, kill};
+use lanai::sys::procfs;
+use nix::libc::SIGSTOP;
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,6 +26,35 @@ fn names(folder: &Path, begin: &str) -> Vec<String> {
     let mut names: Vec<String> = entries.filter(|name| name.starts_with(begin)).collect();
     names.sort();
     names
+}
+
+/// The process that copies files for this user: it has the name of its shepherd.
+fn copying_process(person: &Person) -> Option<i32> {
+    let is_copying = |pid: i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        procfs::owner(pid) == Some(person.uid) && name.trim_end() == "lanai-shepherd"
+    };
+    procfs::all().into_iter().map(|process| process.pid).find(|&pid| is_copying(pid))
+}
+
+/// The process runs as its owner, who can stop it, and make it wait: nothing reads the FIFO.
+#[test]
+fn a_user_cannot_keep_a_job_by_stopping_the_process_that_copies_its_files() {
+    let Some((sandbox, ann)) = person("stops", "[launch]\nstaging_timeout = \"3s\"\n") else { return };
+    ann.shell(&sandbox, "mkfifo fifo; echo text >file").ok();
+    for (transfer, status, comment) in [
+        ("stageout=file@localhost:fifo", 0, "stage-out took longer than 3 s"),
+        ("stagein=fifo@localhost:file", -1, "stage-in failed: it took longer than 3 s"),
+    ] {
+        let id = ann.submit(&sandbox, &["-N", "s", "-l", "walltime=1", "-W", transfer], "echo output");
+        let copying = sandbox.until("the copying process", || copying_process(&ann));
+        kill(copying, SIGSTOP);
+        let job = sandbox.ended(&id);
+        assert_eq!(job["Exit_status"], status, "{job:#}");
+        assert!(job["comment"].as_str().unwrap().contains(comment), "{job:#}");
+        sandbox.until("the end of the copying process", || copying_process(&ann).is_none().then_some(()));
+    }
+    assert_eq!(ann.read("s.o1"), "output\n");
 }
 
 #[test]

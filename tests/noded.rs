@@ -164,6 +164,7 @@ impl Node {
             walltime: None,
             overrun: Span(0),
             grace: Span(300),
+            staging_timeout: Span::seconds(60),
             shares: vec![share],
             threads: 1,
             limits: Default::default(),

@@ -1,6 +1,8 @@
 //! Nothing is lost and nothing runs twice, whoever dies when.
 
-use crate::support::sandbox::Sandbox;
+use crate::support::sandbox::{Sandbox, kill};
+use lanai::sys::procfs;
+use nix::libc::SIGSTOP;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -307,4 +309,35 @@ fn a_job_that_no_node_can_start_is_held_after_some_failures() {
 #[test]
 fn twenty_failed_starts_are_the_usual_limit() {
     assert_eq!(lanai::model::config::Config::default().launch.rules.retries.most, 20);
+}
+
+/// Whatever the shepherd waits for, a stopped process or a disk.
+#[test]
+fn a_deletion_by_force_ends_a_shepherd_that_hangs_and_its_job() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.submit(&[], "setsid sleep 300 & sleep 300");
+    let session = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
+    let shepherd = procfs::process(session).unwrap().parent;
+    let family = || procfs::family(shepherd).into_iter().map(|process| process.pid);
+    let left = sandbox.until("all processes", || Some(family().collect::<Vec<_>>()).filter(|pids| pids.len() > 2));
+    kill(shepherd, SIGSTOP);
+    sandbox.run("qdel", &["-W", "force", &id]).ok();
+    let lives = |pid: &i32| procfs::process(*pid).is_some_and(|process| process.lives());
+    let is_gone = || !left.iter().chain([&shepherd]).any(lives);
+    sandbox.until("the end of the shepherd and its job", || is_gone().then_some(()));
+    assert_eq!(sandbox.job(&id)["Exit_status"], 265);
+}
+
+/// A disk that has become read-only stays so.
+#[test]
+fn an_exit_status_that_cannot_be_recorded_is_reported_and_the_shepherd_ends() {
+    let sandbox = Sandbox::new().with("LANAI_FAULTS", "attempt.exit:1/1:fail");
+    let id = sandbox.submit(&[], "sleep 1; exit 3");
+    let session = sandbox.running(&id)["session_id"].as_i64().unwrap() as i32;
+    let shepherd = procfs::process(session).unwrap().parent;
+    assert_eq!(sandbox.ended(&id)["Exit_status"], 3);
+    sandbox.until("the end of the shepherd", || {
+        procfs::process(shepherd).is_none_or(|process| !process.lives()).then_some(())
+    });
+    assert!(sandbox.log().contains("outcome cannot be recorded"), "{}", sandbox.log());
 }

@@ -200,6 +200,8 @@ pub struct LaunchConfig {
     /// How long a node may take to say that a job has begun; None for ever. A job whose files are
     /// copied to it first is not held to it.
     pub start_timeout: Option<Span>,
+    /// How long copying and delivering a job's files may take, before it and after it each.
+    pub staging_timeout: Span,
     /// What is done about failed starts and about jobs over their limits.
     pub rules: Rules,
     /// The program that tells which processes use which GPUs: a path, the name of one in `PATH`, or
@@ -227,6 +229,7 @@ impl Default for LaunchConfig {
             overrun: Span(0),
             max_processes: 8192,
             start_timeout: Some(Span::seconds(600)),
+            staging_timeout: Span::seconds(3600),
             rules: Rules::default(),
             gpu_tool: GPU_TOOL.into(),
             gpu_look: Span::seconds(30),

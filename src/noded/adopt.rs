@@ -11,6 +11,7 @@ use crate::sys::process::{self, Fork};
 use crate::sys::procfs;
 use crate::sys::procfs::Process;
 use nix::libc::{EINVAL, ENOENT, ESRCH};
+use nix::sys::signal::Signal;
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -23,6 +24,8 @@ use tracing::{error, warn};
 
 /// How long the processes of a lost shepherd may take to be gone.
 const PATIENCE: Span = Span::seconds(3);
+/// How often processes are looked for that were forked while others were being stopped.
+const MOST_PASSES: usize = 100;
 
 /// What became of an attempt.
 #[derive(Debug)]
@@ -98,6 +101,22 @@ fn shepherd(site: &Site, identity: &Identity) -> io::Result<Option<OwnedFd>> {
     Ok(same.then_some(ended))
 }
 
+/// Kills the shepherd of an attempt with all its descendants. They are stopped first, so that none starts
+/// another one unseen.
+pub fn kill(site: &Site, folder: &Folder) -> io::Result<()> {
+    let identity = folder.identity()?;
+    let Some(shepherd) = shepherd(site, &identity)? else { return Ok(()) };
+    process::send_to(&shepherd, Signal::SIGSTOP)?;
+    let mut frozen = Frozen::new();
+    for _ in 0..MOST_PASSES {
+        if !sweep::freeze(procfs::descendants(identity.pid).iter(), &mut frozen) {
+            break;
+        }
+    }
+    sweep::kill(&frozen);
+    process::send_to(&shepherd, Signal::SIGKILL)
+}
+
 /// There is no process of that number, or (EINVAL, by kernel) it now names a mere thread.
 fn gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(ESRCH | ENOENT | EINVAL))
@@ -121,8 +140,10 @@ fn remove_beside(folder: &Path) {
         Ok(Fork::Child) => {
             process::close_all_but(&[]);
             // The one that removes is left to init, so that nobody need wait for it.
-            if let Ok(Fork::Child) = process::fork() {
-                tmpdir::remove(folder);
+            if let Ok(Fork::Child) = process::fork()
+                && let Err(e) = tmpdir::remove(folder)
+            {
+                warn!("{} is left behind: {e}", folder.display());
             }
             process::leave(0)
         }
@@ -155,7 +176,7 @@ fn freeze_and_kill(identity: &Identity, session: Option<i32>) -> usize {
         p.lives() && (in_session || procfs::carries(p.pid, mark.as_bytes()))
     };
     let mut frozen = Frozen::new();
-    for _ in 0..100 {
+    for _ in 0..MOST_PASSES {
         let all = procfs::all();
         let mut family: BTreeSet<i32> = all.iter().filter(|p| belongs(p)).map(|p| p.pid).collect();
         while all.iter().any(|p| p.lives() && family.contains(&p.parent) && family.insert(p.pid)) {}

@@ -29,6 +29,9 @@ use tracing::{error, info, warn};
 /// Orders kept for a shepherd that does not listen yet; more are dropped.
 const KEPT: usize = 16;
 
+/// How long the shepherd of a job deleted by force may take before it is killed.
+const FORCE_PATIENCE: Span = Span::seconds(10);
+
 /// All that is known, and who does the work.
 #[derive(Debug)]
 pub struct Attempts {
@@ -66,11 +69,21 @@ struct Entry {
     watched: Option<Source>,
     /// Whether its processes are to be stopped, until its shepherd has said that it is so.
     expects: Option<bool>,
+    /// When its shepherd is killed unless it has ended: its job was deleted by force.
+    kill_at: Option<Span>,
 }
 
 impl Entry {
     fn new(standing: Standing) -> Entry {
-        Entry { standing, launch: None, kept: Vec::new(), used: Usage::default(), watched: None, expects: None }
+        Entry {
+            standing,
+            launch: None,
+            kept: Vec::new(),
+            used: Usage::default(),
+            watched: None,
+            expects: None,
+            kill_at: None,
+        }
     }
 
     fn over(&self) -> bool {
@@ -180,6 +193,10 @@ impl Attempts {
         if self.unsent.len() < unsent || !self.entries.contains_key(&name) {
             return self.end(name, never(How::Cancelled));
         }
+        if cancel.is_forced() {
+            let kill_at = clock::monotonic() + FORCE_PATIENCE;
+            self.entry(name, |entry| entry.kill_at = entry.kill_at.or(Some(kill_at)));
+        }
         self.tell(name, Control::Cancel(cancel));
     }
 
@@ -277,8 +294,19 @@ impl Attempts {
             Word::StagingOut(name) => self.said.push(Report::StagingOut(name.job, name.attempt)),
             Word::Failed(name, why) if self.starting(name) => self.end(name, never(How::NodeFault(why))),
             Word::Over(name) => self.examine(name, poller),
+            Word::Unrecorded(name, outcome, why) => self.keep_outcome(name, outcome, &why),
+            Word::LeftBehind(name, why) => warn!("attempt {name}: {why}"),
             Word::Running(..) | Word::Failed(..) => {}
         }
+    }
+
+    /// The outcome is in memory only, until schedd has it.
+    fn keep_outcome(&mut self, name: Name, outcome: Outcome, why: &str) {
+        if self.entries.get(&name).is_none_or(Entry::over) {
+            return;
+        }
+        error!("attempt {name}: its outcome cannot be recorded ({why}) and is reported without a record: {outcome:?}");
+        self.end(name, outcome);
     }
 
     fn starting(&self, name: Name) -> bool {
@@ -411,6 +439,20 @@ impl Attempts {
         untold.into_iter().for_each(|name| self.hand_over(name));
         silent.into_iter().for_each(|name| self.examine(name, poller));
         self.examine_unwatched(poller);
+        self.kill_overdue();
+    }
+
+    /// Kills the shepherds that have not ended in time although their jobs were deleted by force: one may
+    /// wait for a process that its user has stopped, or for a disk. Their ends are noticed like any other.
+    fn kill_overdue(&mut self) {
+        let now = clock::monotonic();
+        let is_overdue = |entry: &Entry| !entry.over() && entry.kill_at.is_some_and(|at| at <= now);
+        for (&name, _) in self.entries.iter().filter(|(_, entry)| is_overdue(entry)) {
+            match adopt::kill(&self.site, &Folder::of(&self.site.state, name)) {
+                Ok(()) => warn!("attempt {name}: deleted by force, but its shepherd did not end and was killed"),
+                Err(e) => warn!("attempt {name}: deleted by force, but its shepherd cannot be killed: {e}"),
+            }
+        }
     }
 
     // ------------------------------------------------------------------------------- reports

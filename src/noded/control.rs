@@ -3,6 +3,7 @@
 use crate::model::bounds::{Times, Warning};
 use crate::model::text::Text;
 use crate::model::time::Span;
+use nix::libc::SIGKILL;
 
 /// An order to a shepherd.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,14 @@ impl Cancel {
         let sign = if self.again { "+" } else { "" };
         let signal = self.signal.map_or(String::new(), |signal| format!(" {signal}"));
         format!("{sign}{}{signal}", self.grace.0)
+    }
+
+    /// Ends an attempt by force: its processes are killed at once, and its shepherd after a while.
+    pub const FORCED: Cancel = Cancel { grace: Span(0), signal: Some(SIGKILL), again: false };
+
+    /// Whether its job was deleted by force.
+    pub fn is_forced(self) -> bool {
+        self == Cancel::FORCED
     }
 
     /// Reads those words.

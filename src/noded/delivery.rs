@@ -103,6 +103,13 @@ pub fn deliver(stream: &Stream, launch: &Launch) -> Result<(), String> {
     }
 }
 
+/// Says where a stream is that could not be brought to its place, without a look at its disk.
+pub fn not_delivered(stream: &Stream, launch: &Launch, why: &str) -> String {
+    let place = stream.place();
+    let part = beside(place, launch).unwrap_or_else(|| place.to_path_buf());
+    format!("{}: not delivered: {why}; it is in {}", place.display(), part.display())
+}
+
 /// The file that a script's stream is written to until the job is over. None if it must be written at
 /// its place: what is there is no plain file, or could not be replaced without somebody noticing, or
 /// nothing can be made beside it.

@@ -3,7 +3,9 @@
 
 use super::control::Control;
 use super::folder::Folder;
-use crate::sys::process::{self, Fork};
+use crate::model::time::Span;
+use crate::sys::clock;
+use crate::sys::process::{self, End, Fork, Reaped};
 use crate::sys::user::{self, Account};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,14 +13,15 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::stat::{Mode, umask};
-use nix::sys::wait::waitpid;
 use nix::unistd::{Gid, Pid, getpid, getppid, setsid};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The most that is heard of what went wrong, in bytes.
-const LONGEST: usize = 2000;
+/// The most that is read of what went wrong, in bytes.
+const LONGEST: u64 = 2000;
+/// How long a killed process may take to end. One that waits for an unresponsive disk takes longer.
+const LAST_WAIT: Span = Span::seconds(2);
 
 /// Who does it, and what may call it off.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct Errand<'a> {
     pub folder: &'a Folder,
     /// Which cancels.
     pub cancels: Cancels,
+    /// How long it may take: the owner can stop the process, and a disk may not respond.
+    pub limit: Span,
 }
 
 /// Which cancels end the work.
@@ -57,12 +62,58 @@ pub enum Done {
     Failed(String),
     /// It was cancelled.
     Cancelled,
+    /// It exceeded its time limit and was killed.
+    Late,
+}
+
+/// The process that does the work.
+struct Worker {
+    pid: Pid,
+    /// Readable when it has ended.
+    ended: OwnedFd,
+    /// What it has to say of a failure.
+    said: File,
+}
+
+impl Worker {
+    fn new(pid: Pid, said: OwnedFd) -> io::Result<Worker> {
+        let ended = process::pidfd(pid).inspect_err(|_| process::end(pid.as_raw()))?;
+        Ok(Worker { pid, ended, said: File::from(said) })
+    }
+
+    /// KILL also ends a stopped process.
+    fn kill(&self) {
+        let _ = process::send_to(&self.ended, Signal::SIGKILL);
+    }
+
+    /// Waits until it has ended, there are signals to read, or the moment `until` has come: whether it
+    /// has ended, and whether there are signals.
+    fn wait(&self, signals: &SignalFd, until: Span) -> (bool, bool) {
+        let mut fds = [self.ended.as_fd(), signals.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let left = until.0.saturating_sub(clock::monotonic().0).max(0);
+        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        let [has_ended, has_signals] = fds.map(|fd| fd.any() == Some(true));
+        (has_ended, has_signals)
+    }
+
+    /// What came of it, once it has ended.
+    fn result(&self) -> Done {
+        if process::reap(Some(self.pid)) == Reaped::Ended(self.pid, End::Exited(0)) {
+            return Done::Well;
+        }
+        let mut said = Vec::new();
+        let _ = (&self.said).take(LONGEST).read_to_end(&mut said);
+        match String::from_utf8_lossy(&said).into_owned() {
+            text if text.is_empty() => Done::Failed("the copying process was killed".into()),
+            text => Done::Failed(text),
+        }
+    }
 }
 
 impl Errand<'_> {
     /// Does `work` and waits for it.
     pub fn run(&self, work: impl FnOnce() -> Result<(), String>) -> io::Result<Done> {
-        let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
+        let (near, far) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let signals = process::signals(&[Signal::SIGUSR1, Signal::SIGUSR2])?;
         let mut seen = 0;
         while self.cancels == Cancels::New && !self.folder.orders(&mut seen).is_empty() {}
@@ -77,7 +128,7 @@ impl Errand<'_> {
             }
             Fork::Parent(worker) => {
                 drop(far);
-                Ok(self.wait(worker, near, &signals, seen))
+                Ok(self.wait(&Worker::new(worker, near)?, &signals, seen))
             }
         }
     }
@@ -98,43 +149,41 @@ impl Errand<'_> {
         Ok(())
     }
 
-    /// Hears the worker until it has ended, one way or the other.
-    fn wait(&self, worker: Pid, near: OwnedFd, signals: &SignalFd, mut seen: u64) -> Done {
-        let (mut said, mut near) = (Vec::new(), File::from(near));
+    /// Waits until the worker has ended: by itself, by a cancel, or because it is late.
+    fn wait(&self, worker: &Worker, signals: &SignalFd, mut seen: u64) -> Done {
+        let mut until = clock::monotonic() + self.limit;
         let (mut ordered, mut cancelled) = (false, self.is_cancelled(&mut seen));
-        if cancelled {
-            process::end(worker.as_raw());
-        }
+        let mut killed = None;
         loop {
-            let mut fds =
-                [PollFd::new(near.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-            let _ = poll(&mut fds, PollTimeout::NONE);
-            let [speaks, told] = fds.map(|fd| fd.any() == Some(true));
-            if told {
+            let is_due = clock::monotonic() >= until;
+            if killed.is_some() && is_due {
+                // It is stuck in the kernel, and ends when it can.
+                break;
+            }
+            if killed.is_none() && (cancelled || is_due) {
+                killed = Some(if cancelled { Done::Cancelled } else { Done::Late });
+                worker.kill();
+                until = clock::monotonic() + LAST_WAIT;
+            }
+            let (has_ended, has_signals) = worker.wait(signals, until);
+            if has_signals {
                 ordered = true;
                 let bare = bare_cancel(signals) && self.cancels != Cancels::None;
                 cancelled |= bare | self.is_cancelled(&mut seen);
-                if cancelled {
-                    process::end(worker.as_raw());
-                }
             }
-            let mut buffer = [0; 512];
-            match if speaks { near.read(&mut buffer) } else { continue } {
-                Ok(length) if length > 0 && said.len() < LONGEST => said.extend_from_slice(&buffer[..length]),
-                Ok(length) if length > 0 => {}
-                _ => break,
+            if has_ended {
+                break;
             }
         }
-        let ended = waitpid(worker, None);
         if ordered && !cancelled {
-            // For who watches the job, and has not heard the signal that was taken here.
+            // For the watch of the job, which has not seen the signal that was taken here.
             process::send_signal(getpid().as_raw(), Signal::SIGUSR1 as i32);
         }
-        match (cancelled, ended) {
-            (true, _) => Done::Cancelled,
-            (false, Ok(nix::sys::wait::WaitStatus::Exited(_, 0))) => Done::Well,
-            (false, _) if said.is_empty() => Done::Failed("the copying process was killed".into()),
-            (false, _) => Done::Failed(String::from_utf8_lossy(&said).into_owned()),
+        let result = worker.result();
+        match killed {
+            Some(why) => why,
+            None if cancelled => Done::Cancelled,
+            None => result,
         }
     }
 

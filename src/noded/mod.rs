@@ -147,6 +147,7 @@ fn launch_for_tests() -> crate::wire::order::Launch {
         walltime: None,
         overrun: Span(0),
         grace: Span::seconds(1),
+        staging_timeout: Span::seconds(60),
         shares: vec![share],
         threads: 1,
         limits: Default::default(),

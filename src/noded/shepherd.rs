@@ -14,7 +14,7 @@ use super::limits::{Fence, Guard};
 use super::meter::Meter;
 use super::shared_memory::SharedMemory;
 use super::site::Site;
-use super::spawner::{Seat, Word, say};
+use super::spawner::{self, Seat, Word, say};
 use super::staging::Staging;
 use super::terminal::Terminal;
 use super::watch::{Watch, Watched};
@@ -26,6 +26,7 @@ use crate::model::job::{How, Join, Outcome};
 use crate::model::life;
 use crate::model::task::node_file;
 use crate::model::text::{Text, shortened};
+use crate::model::time::Span;
 use crate::sys::cgroup::Cgroup;
 use crate::sys::process::{self, Fork};
 use crate::sys::user::Account;
@@ -45,6 +46,13 @@ use std::time::Duration;
 const STAGE_IN_FAILED: i32 = -1;
 /// The most that is said of files, in characters: a record has not room for much more.
 const LONGEST_NOTE: usize = 600;
+/// The longest that work on a job's files may take that copies nothing: output is renamed to its place.
+/// A user who stops the process that does it, or an unresponsive disk, must not keep the job on its node.
+const DELIVERY_LIMIT: Span = Span::seconds(60);
+/// How often it is tried to write an outcome, a second apart, before noded is told instead; and how
+/// often after that, while no noded listens.
+const PATIENT_TRIES: usize = 10;
+const LAST_TRIES: usize = 360;
 /// The umask of a job that names none.
 pub const UMASK: u32 = 0o077;
 
@@ -71,7 +79,7 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             let (outcome, tmpdir) = herd(site, launch, account, &built, &cookie, (&noded, &mut terminal));
             // What goes well is not begun again, unless it was told to end; the mark goes when the end is known.
             let is_done = outcome.how == How::Exited(0) && folder::buried(&site.state, name).is_none();
-            write_outcome(&built, &outcome);
+            write_outcome(&noded, &built, name, &outcome);
             if let Some(terminal) = terminal {
                 say(&noded, &Word::Over(name), None, false);
                 terminal.say_farewell(life::exit_status(&outcome).unwrap_or(life::LOST));
@@ -79,12 +87,12 @@ pub fn run(site: &Site, seat: Seat, name: Name, launch: io::Result<Vec<u8>>) -> 
             // Only now: whatever becomes of the removal, and however long it takes, the status is safe.
             if let Some(tmpdir) = tmpdir.filter(|tmpdir| !tmpdir::remove_empty(tmpdir)) {
                 say(&noded, &Word::Over(name), None, false);
-                tmpdir::remove(&tmpdir);
+                remove(&noded, name, &tmpdir);
             }
             if let Some(folder) = checkpoint.filter(|_| is_done) {
                 // Before its disk is looked at, which may hang.
                 say(&noded, &Word::Over(name), None, false);
-                tmpdir::remove(&folder);
+                remove(&noded, name, &folder);
             }
         }
     }
@@ -295,10 +303,16 @@ impl Around<'_> {
         if let Some(outcome) = self.awaited()? {
             return Ok(Some(outcome));
         }
-        match self.errand(Cancels::All, |staging| staging.before())? {
+        let limit = self.launch.staging_timeout;
+        match self.errand(Cancels::All, limit, |staging| staging.before())? {
             Done::Well => Ok(None),
             Done::Failed(why) => Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why }))),
             Done::Cancelled => self.discard().map(|()| Some(never(How::Cancelled))),
+            Done::Late => {
+                self.discard_private()?;
+                let why = format!("stage-in failed: it took longer than {} s", limit.as_seconds());
+                Ok(Some(never(How::CannotStart { status: STAGE_IN_FAILED, why })))
+            }
         }
     }
 
@@ -307,10 +321,16 @@ impl Around<'_> {
         if !self.launch.files.awaited || self.launch.files.before.is_empty() {
             return Ok(None);
         }
-        Ok(match self.errand(Cancels::All, |staging| staging.missing())? {
+        let limit = self.quick_limit();
+        Ok(match self.errand(Cancels::All, limit, |staging| staging.missing())? {
             Done::Well => None,
             Done::Failed(files) => Some(never(How::AwaitsFiles(files))),
             Done::Cancelled => Some(never(How::Cancelled)),
+            Done::Late => {
+                let seconds = limit.as_seconds();
+                let why = format!("its files to stage in could not be looked at within {seconds} s");
+                Some(never(How::NodeFault(why)))
+            }
         })
     }
 
@@ -338,10 +358,16 @@ impl Around<'_> {
                 let unwanted: Vec<PathBuf> = unwanted.iter().filter(is_own).cloned().collect();
                 together([delivered, staging.after(&unwanted)])
             };
-            match self.errand(Cancels::New, work) {
+            let limit = self.launch.staging_timeout;
+            match self.errand(Cancels::New, limit, work) {
                 // Whoever would not wait for copies wants to know all the same what the job said.
                 Ok(Done::Cancelled) => {
                     together([self.deliver_as_owner(&streams), Err("stage-out was cancelled".into())])
+                }
+                Ok(Done::Late) => {
+                    let late =
+                        format!("stage-out took longer than {} s: not all files were copied", limit.as_seconds());
+                    together([self.deliver_as_owner(&streams), Err(late)])
                 }
                 done => all_of(done),
             }
@@ -357,7 +383,18 @@ impl Around<'_> {
             [] => Ok(()),
             // No fork for what this process may do itself.
             _ if other_owner(self.site, self.account).is_none() => self.deliver(streams),
-            _ => all_of(self.errand(Cancels::None, |_| self.deliver(streams))),
+            _ => self.deliver_in_time(streams),
+        }
+    }
+
+    fn deliver_in_time(&self, streams: &[Stream]) -> Result<(), String> {
+        let limit = self.quick_limit();
+        match self.errand(Cancels::None, limit, |_| self.deliver(streams)) {
+            Ok(Done::Late) => {
+                let why = format!("it took longer than {} s", limit.as_seconds());
+                together(streams.iter().map(|stream| Err(delivery::not_delivered(stream, self.launch, &why))))
+            }
+            done => all_of(done),
         }
     }
 
@@ -370,11 +407,11 @@ impl Around<'_> {
     }
 
     fn discard(&self) -> io::Result<()> {
-        self.errand(Cancels::New, |staging| {
+        let done = self.errand(Cancels::New, self.launch.staging_timeout, |staging| {
             staging.discard();
             Ok(())
-        })
-        .map(drop)
+        });
+        done.map(drop)
     }
 
     /// The output that nobody wants of a job that went well.
@@ -387,7 +424,12 @@ impl Around<'_> {
         output.into_iter().chain(error).collect()
     }
 
-    fn errand(&self, cancels: Cancels, work: impl FnOnce(&Staging) -> Result<(), String>) -> io::Result<Done> {
+    fn errand(
+        &self,
+        cancels: Cancels,
+        limit: Span,
+        work: impl FnOnce(&Staging) -> Result<(), String>,
+    ) -> io::Result<Done> {
         let groups = attendance::groups(self.site, self.account, self.launch)?;
         let errand = Errand {
             account: self.account,
@@ -396,10 +438,16 @@ impl Around<'_> {
             umask: self.launch.umask.unwrap_or(UMASK),
             folder: &self.built.folder,
             cancels,
+            limit,
         };
         let home = &self.account.home;
         let staging = Staging { files: &self.launch.files, home, folder: self.jobdir, host: &self.site.host };
         errand.run(|| work(&staging))
+    }
+
+    /// How long work may take that copies nothing.
+    fn quick_limit(&self) -> Span {
+        self.launch.staging_timeout.min(DELIVERY_LIMIT)
     }
 
     /// The group to take without becoming anybody.
@@ -509,6 +557,7 @@ fn all_of(done: io::Result<Done>) -> Result<(), String> {
         Done::Well => Ok(()),
         Done::Failed(why) => Err(why),
         Done::Cancelled => Err("cancelled".into()),
+        Done::Late => Err("not done in time".into()),
     }
 }
 
@@ -516,9 +565,31 @@ fn not_delivered(error: io::Error) -> String {
     format!("files could not be delivered: {error}")
 }
 
-/// Keeps at it until the record is on disk: a full disk may have room again, a status lost is lost.
-fn write_outcome(built: &Built, outcome: &Outcome) {
-    while built.folder.exists() && built.write_outcome(outcome).is_err() {
-        clock::sleep(Duration::from_secs(1));
+/// Writes the outcome into the record. If that fails again and again, as on a disk that has become
+/// read-only, noded is told instead. While no noded listens the record is tried for an hour: nobody
+/// else knows the exit status.
+fn write_outcome(noded: &OwnedFd, built: &Built, name: Name, outcome: &Outcome) {
+    for failures in 0..PATIENT_TRIES + LAST_TRIES {
+        let Err(error) = built.write_outcome(outcome) else { return };
+        if !built.folder.exists() {
+            return;
+        }
+        if failures < PATIENT_TRIES {
+            clock::sleep(Duration::from_secs(1));
+            continue;
+        }
+        let word = Word::Unrecorded(name, outcome.clone(), error.to_string());
+        if spawner::deliver(noded, &word).is_ok() {
+            return;
+        }
+        clock::sleep(Duration::from_secs(10));
+    }
+}
+
+/// Removes a folder of the job. What is left of it is for the administrator to remove.
+fn remove(noded: &OwnedFd, name: Name, folder: &Path) {
+    if let Err(error) = tmpdir::remove(folder) {
+        let why = format!("{} is left behind: {error}", folder.display());
+        say(noded, &Word::LeftBehind(name, why), None, false);
     }
 }

@@ -10,6 +10,7 @@
 use super::folder::Name;
 use super::shepherd;
 use super::site::Site;
+use crate::model::job::Outcome;
 use crate::sys::process::{self, Fork, Reaped};
 use crate::sys::{fault, packet};
 use nix::fcntl::OFlag;
@@ -26,6 +27,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The most that a name takes on the wire.
 const NAME: usize = 32;
+/// The longest word, in bytes: it may hold an outcome with all its notes.
+const LONGEST_WORD: usize = 16 << 10;
 /// Larger launches travel as a file.
 const INLINE: usize = 60 << 10;
 
@@ -48,6 +51,10 @@ pub enum Word {
     Over(Name),
     /// The attempt could not even be recorded.
     Failed(Name, String),
+    /// How it ended, which cannot be recorded, and why it cannot.
+    Unrecorded(Name, Outcome, String),
+    /// What of its files could not be removed, and why.
+    LeftBehind(Name, String),
 }
 
 /// The spawner as noded sees it.
@@ -107,7 +114,7 @@ impl Spawner {
 
 /// The next word at noded's end of a socket; None when everybody at the other end is gone.
 pub fn receive(socket: BorrowedFd) -> io::Result<Option<(Word, Option<OwnedFd>)>> {
-    let mut buffer = [0; 4096];
+    let mut buffer = [0; LONGEST_WORD];
     let Some((length, passed)) = packet::receive(socket, &mut buffer, false)? else { return Ok(None) };
     let word = postcard::from_bytes(&buffer[..length]).map_err(io::Error::other)?;
     Ok(Some((word, passed)))
@@ -118,6 +125,12 @@ pub fn say(noded: &OwnedFd, word: &Word, passed: Option<&OwnedFd>, wait: bool) -
     let Ok(bytes) = postcard::to_stdvec(word) else { return true };
     let sent = packet::send(noded.as_fd(), &bytes, passed.map(AsFd::as_fd), wait);
     !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Hands a word to noded; an error when no noded listens, or has no room for it now.
+pub fn deliver(noded: &OwnedFd, word: &Word) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(word).map_err(io::Error::other)?;
+    packet::send(noded.as_fd(), &bytes, None, false)
 }
 
 /// What a spawner hands on to each shepherd.

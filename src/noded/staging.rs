@@ -6,6 +6,7 @@
 
 use crate::model::staging::{Files, Transfer, fits, is_pattern};
 use crate::model::text::shortened;
+use crate::sys::filesystem;
 use nix::errno::Errno;
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
@@ -53,7 +54,7 @@ impl Staging<'_> {
     /// Removes the job's own folder with all in it, if it has one.
     pub fn discard(&self) {
         if self.files.private {
-            let _ = fs::remove_dir_all(self.folder);
+            let _ = filesystem::remove_tree(self.folder);
         }
     }
 
@@ -88,7 +89,8 @@ impl Staging<'_> {
         match self.files.private {
             true if kept => faults.push(format!("the job's files are left in {}", self.folder.display())),
             true => {
-                let removed = fs::remove_dir_all(self.folder).err().filter(|e| e.kind() != io::ErrorKind::NotFound);
+                let removed =
+                    filesystem::remove_tree(self.folder).err().filter(|e| e.kind() != io::ErrorKind::NotFound);
                 faults.extend(removed.map(|e| format!("{} not removed: {e}", self.folder.display())));
             }
             false => {}

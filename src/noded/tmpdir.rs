@@ -1,5 +1,6 @@
 //! A job's private folder for temporary files: `TMPDIR`.
 
+use crate::sys::filesystem;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -27,9 +28,13 @@ fn private(path: &Path) -> io::Result<()> {
 }
 
 /// Removes the folder and all in it; links in it are removed, not followed. That may take long.
-pub fn remove(path: &Path) {
-    if !path.as_os_str().is_empty() && !remove_empty(path) {
-        let _ = fs::remove_dir_all(path);
+pub fn remove(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || remove_empty(path) {
+        return Ok(());
+    }
+    match filesystem::remove_tree(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 
@@ -60,7 +65,7 @@ mod tests {
         assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
         fs::write(made.join("x"), "").unwrap();
         symlink("/etc", made.join("y")).unwrap();
-        remove(&made);
+        remove(&made).unwrap();
         assert!(!made.exists());
         assert!(Path::new("/etc/passwd").exists());
     }

@@ -14,6 +14,7 @@ use crate::model::job::{Job, Program, Run, Want};
 use crate::model::placeholder;
 use crate::model::response::Missing;
 use crate::model::staging::Files;
+use crate::model::state::State;
 use crate::model::text::Text;
 use crate::model::time::Span;
 use crate::shown::data;
@@ -21,7 +22,7 @@ use crate::spool::{Spool, SpoolError};
 use crate::wire::message::Payload;
 use crate::wire::order::{Launch, Order};
 use crate::wire::task::TaskPlace;
-use nix::libc::SIGTERM;
+use nix::libc::{SIGKILL, SIGTERM};
 use serde_json::Value;
 
 /// What the node of this job must be told, if anything, and which node that is.
@@ -46,6 +47,10 @@ pub fn order(ledger: &Ledger, spool: &Spool, job: &Job) -> Result<Option<(String
 /// How long a job that ends has, and what it is told first: one that makes way for others may know how to
 /// write down how far it has come (Y17).
 fn farewell(setup: &Setup, job: &Job, run: &Run) -> (Span, Option<i32>) {
+    // Finished while its attempt is open: deleted by force. noded knows that by this order.
+    if job.life.state == State::Finished {
+        return (Span(0), Some(SIGKILL));
+    }
     let (usual, rule) = (setup.config.launch.grace, &setup.policy.preemption);
     // Where it may be done with 0, its shepherd knows by being told a signal (Y17).
     let first = (run.checkpoint == Progress::Wanted).then_some(SIGTERM);
@@ -133,6 +138,7 @@ pub fn frame(setup: &Setup, job: &Job, run: &Run, payload: Payload, environ: Vec
         walltime: job.spec.walltime(),
         overrun: setup.config.launch.overrun,
         grace: setup.config.launch.grace,
+        staging_timeout: setup.config.launch.staging_timeout,
         shares: run.shares.clone(),
         threads: u32::try_from(threads).unwrap_or(1),
         limits: Bounds::of(&job.spec),

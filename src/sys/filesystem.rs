@@ -1,11 +1,17 @@
 //! Files: private folders, atomic replacement, what kind of file system lies beneath.
 
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, FallocateFlags, OFlag, fallocate, openat, renameat};
 use nix::libc;
+use nix::sys::stat::Mode;
 use nix::sys::statfs::statfs;
+use nix::unistd::{UnlinkatFlags, unlinkat};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -97,6 +103,67 @@ pub fn make_passable(folder: &Path) -> io::Result<()> {
 pub fn closed_on_the_way_to(path: &Path) -> Option<&Path> {
     let closed = |folder: &&Path| fs::metadata(folder).is_ok_and(|found| found.permissions().mode() & 0o001 == 0);
     path.ancestors().filter(closed).last()
+}
+
+/// Removes a folder and all in it; links are removed, not followed. It may be nested to any depth:
+/// folders in folders are moved up to the first one, so that it takes two descriptors and no recursion.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let top = open_folder(AT_FDCWD, path)?;
+    let mut moved = 0;
+    loop {
+        let folders = remove_files(&top)?;
+        if folders.is_empty() {
+            return fs::remove_dir(path);
+        }
+        for name in folders {
+            let folder = match open_folder(&top, Path::new(OsStr::from_bytes(name.to_bytes()))) {
+                // A folder moved up has taken its place, and is gone with its name.
+                Err(Errno::ENOENT) => continue,
+                folder => folder?,
+            };
+            for inner in remove_files(&folder)? {
+                move_up(&folder, &inner, &top, &mut moved)?;
+            }
+            unlinkat(&top, name.as_c_str(), UnlinkatFlags::RemoveDir)?;
+        }
+    }
+}
+
+fn open_folder(at: impl AsFd, path: &Path) -> nix::Result<OwnedFd> {
+    openat(at, path, OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())
+}
+
+/// Removes what is not a folder with something in it; the names of those that stay.
+fn remove_files(folder: &OwnedFd) -> nix::Result<Vec<CString>> {
+    let mut folders = Vec::new();
+    for entry in Dir::from_fd(open_folder(folder, Path::new("."))?)?.iter() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match unlinkat(folder, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(Errno::EISDIR | Errno::EPERM) => match unlinkat(folder, name, UnlinkatFlags::RemoveDir) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(Errno::ENOTEMPTY | Errno::EEXIST) => folders.push(name.to_owned()),
+                Err(e) => return Err(e),
+            },
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(folders)
+}
+
+/// Moves a folder from `folder` to `top`, under a name that nothing is in the way of.
+fn move_up(folder: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> nix::Result<()> {
+    loop {
+        *moved += 1;
+        match renameat(folder, name, top, format!(".removed-{moved}").as_str()) {
+            Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOTDIR) => {}
+            renamed => return renamed,
+        }
+    }
 }
 
 /// Writes a file of this mode, whatever the umask, so that a reader finds the old contents or the
@@ -204,6 +271,25 @@ mod tests {
         assert!(own.join("kept").exists() && mode(&own) == 0o700);
         std::os::unix::fs::symlink(&own, folder.path().join("a/2.CK")).unwrap();
         assert!(make_own(&folder.path().join("a/2.CK"), None).is_err());
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_is_removed_and_no_link_in_it_is_followed() {
+        let kept = tempfile::tempdir().unwrap();
+        fs::write(kept.path().join("kept"), "").unwrap();
+        let base = tempfile::tempdir().unwrap();
+        let tree = base.path().join("tree");
+        fs::create_dir_all(tree.join("wide/a/b")).unwrap();
+        fs::create_dir_all(tree.join(".removed-1/x")).unwrap();
+        std::os::unix::fs::symlink(kept.path(), tree.join("wide/a/link")).unwrap();
+        let mut folder = open_folder(AT_FDCWD, &tree).unwrap();
+        for _ in 0..20_000 {
+            nix::sys::stat::mkdirat(&folder, "d", Mode::S_IRWXU).unwrap();
+            folder = open_folder(&folder, Path::new("d")).unwrap();
+        }
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists() && kept.path().join("kept").exists());
+        assert_eq!(remove_tree(&tree).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -224,6 +224,8 @@ pub struct Launch {
     pub overrun: Span,
     /// How long TERM may take before KILL.
     pub grace: Span,
+    /// How long copying and delivering its files may take, before it and after it each.
+    pub staging_timeout: Span,
     /// What it holds on all its nodes; the first share's node runs the script. For a task: the
     /// share it runs on.
     pub shares: Vec<Share>,

@@ -43,6 +43,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "limits",
             "max_processes",
             "start_timeout",
+            "staging_timeout",
             "max_failed_starts",
             "retry",
             "retry_max",

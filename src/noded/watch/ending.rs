@@ -74,6 +74,9 @@ impl Watch<'_> {
             return;
         }
         self.fate = Fate::of(cancel);
+        if let Some(ending) = self.ending.as_mut().filter(|_| cancel.is_forced()) {
+            ending.kill_at = clock::monotonic();
+        }
         self.end_by(cgroup, cancel.signal.unwrap_or(SIGTERM), cancel.grace, None);
     }
 

@@ -21,6 +21,7 @@ pub(super) fn launch(config: &LaunchConfig) -> Vec<Known> {
         ("limits", Some(table(limits.map(|(name, response)| (name, answer(response)))))),
         ("max_processes", Some(i64::from(config.max_processes).into())),
         ("start_timeout", Some(config.start_timeout.map_or("none".into(), span))),
+        ("staging_timeout", Some(span(config.staging_timeout))),
         ("max_failed_starts", Some(i64::from(retries.most).into())),
         ("retry", Some(span(retries.first))),
         ("retry_max", Some(span(retries.longest))),

@@ -37,6 +37,9 @@ pub fn launch(section: &Section, preset: LaunchConfig) -> Result<LaunchConfig, C
             .read("max_processes", "a number of processes, 0 for any", whole)?
             .unwrap_or(preset.max_processes),
         start_timeout: section.read("start_timeout", TIMEOUT, timeout)?.unwrap_or(preset.start_timeout),
+        staging_timeout: section
+            .read("staging_timeout", A_SECOND_OR_MORE, span_from_a_second)?
+            .unwrap_or(preset.staging_timeout),
         rules: rules(section, preset.rules)?,
         gpu_tool: section.read("gpu_tool", A_PROGRAM, program)?.unwrap_or(preset.gpu_tool),
         gpu_look: section.read("gpu_look", A_SECOND_OR_MORE, span_from_a_second)?.unwrap_or(preset.gpu_look),
