@@ -61,6 +61,9 @@ impl Call<'_> {
                 }
                 // Only now: becoming another user forgets this.
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
+                // Whoever started this daemon may have left descriptors open.
+                process::close_others_on_exec();
+                process::usual_descriptor_limit();
                 process::unblock_signals()
             });
         }
@@ -166,6 +169,15 @@ mod tests {
         let long = "i=0; while [ $i -lt 20000 ]; do echo 123456789; i=$((i+1)); done";
         assert_eq!(heard(start(long, b"")).unwrap().text.len(), 200_000, "more than a pipe holds");
         assert!(heard(start("yes", b"")).unwrap_err().to_string().contains("too much"));
+    }
+
+    #[test]
+    fn it_inherits_no_descriptor_beyond_the_standard_three() {
+        use std::os::fd::AsRawFd;
+        // Unlike those of the standard library this one is not closed by an exec.
+        let open = nix::unistd::dup(std::fs::File::open("/dev/null").unwrap()).unwrap();
+        let script = format!("[ -e /proc/$$/fd/{} ]; echo $?", open.as_raw_fd());
+        assert_eq!(heard(start(&script, b"")).unwrap(), said(0, "1\n"));
     }
 
     #[test]

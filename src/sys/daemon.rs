@@ -100,7 +100,7 @@ fn detached(name: &str, arguments: &[&str], home: &Home) -> Command {
             nix::unistd::setsid()?;
             signal(Signal::SIGCHLD, SigHandler::SigDfl)?;
             signal(Signal::SIGHUP, SigHandler::SigDfl)?;
-            nix::libc::close_range(3, nix::libc::c_uint::MAX, nix::libc::CLOSE_RANGE_CLOEXEC as nix::libc::c_int);
+            super::process::close_others_on_exec();
             Ok(())
         });
     }

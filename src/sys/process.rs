@@ -89,6 +89,13 @@ pub fn close_all_but(keep: &[BorrowedFd]) {
     close_range(first, u32::MAX);
 }
 
+/// Has an exec close every descriptor but the standard three. Makes only system calls, so that it
+/// may be called between fork and exec.
+pub fn close_others_on_exec() {
+    // SAFETY: it changes flags of descriptors and no memory.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) };
+}
+
 /// Whether the process behind a [`pidfd`] has ended, reaped or not.
 pub fn is_over(process: &OwnedFd) -> bool {
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
