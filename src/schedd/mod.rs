@@ -123,6 +123,7 @@ pub mod faults;
 
 pub mod recover;
 
+mod scripts;
 pub mod settling;
 
 pub mod reserve;
@@ -171,6 +172,7 @@ use readers::Readers;
 use recover::Recovered;
 use reserve::Reserve;
 use scene::Scenes;
+use scripts::Turns;
 use settling::Settling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
@@ -213,6 +215,7 @@ pub struct Schedd {
     untold: BTreeSet<JobId>,
     /// What waits for the next tick.
     inbox: Vec<Input>,
+    scripts: Turns<Input>,
     /// The number of commits so far: answers of the same revision show the same state.
     revision: u64,
     /// When a cycle could decide something though nothing happens.
@@ -267,6 +270,7 @@ impl Schedd {
             reloaded: None,
             untold: BTreeSet::new(),
             inbox: Vec::new(),
+            scripts: Turns::default(),
             revision: 0,
             next_cycle: None,
             busy: now,
@@ -294,7 +298,8 @@ impl Schedd {
             self.take_up_again();
             self.keep_house();
             let inputs = if self.lingers() { Vec::new() } else { std::mem::take(&mut self.inbox) };
-            self.tick(inputs);
+            let turn = self.scripts.take(inputs, scripts::is_large);
+            self.tick(turn);
             self.wind_down();
             self.begin_log_anew();
         }
@@ -355,7 +360,8 @@ impl Schedd {
             fds.push(PollFd::new(fd, flags(writes)));
         }
         let unheard = self.clients.unheard();
-        let patience = if unheard.is_empty() { self.patience() } else { PollTimeout::ZERO };
+        let may_wait = unheard.is_empty() && self.scripts.is_empty();
+        let patience = if may_wait { self.patience() } else { PollTimeout::ZERO };
         if poll(&mut fds, patience).is_err() {
             return Vec::new();
         }

@@ -320,7 +320,7 @@ pub struct Submission {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Payload {
     /// The script's text.
-    Script(Vec<u8>),
+    Script(#[serde(with = "super::raw")] Vec<u8>),
     /// A command and its arguments.
     Command(Vec<Text>),
 }

@@ -8,6 +8,7 @@ pub mod batch;
 
 pub mod order;
 
+pub mod raw;
 pub mod task;
 
 pub mod terminal;
