@@ -1,12 +1,26 @@
 //! Starts that fail (M10): refused by the node, or neither confirmed nor refused. The job is put off
 //! and held in the end, the node stays free for others, and nothing runs twice.
 
+use crate::support::people::people;
 use crate::support::played::Played;
 use crate::support::sandbox::{Sandbox, kill};
 use lanai::model::job::{How, JobId, Outcome};
 use lanai::wire::order::{Order, Report, Standing};
 use serde_json::json;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// A daemon started by a test, ended with it.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 fn over(job: JobId, attempt: u32, how: How) -> Report {
     let outcome =
@@ -107,4 +121,58 @@ fn a_real_node_that_hangs_over_a_start_runs_it_once() {
     let job = sandbox.ended(&id);
     assert_eq!((&job["Exit_status"], &job["run_count"]), (&json!(0), &json!(2)), "{job}");
     assert_eq!(sandbox.read("runs"), "run\n");
+}
+
+/// The noded of a node with one processor; on a `bare` node the directory `homes` is empty.
+fn noded(sandbox: &Sandbox, name: &str, homes: &str, bare: bool) -> Daemon {
+    let plain = sandbox.command("noded");
+    let mut command = Command::new("unshare");
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mount = if bare { format!("mount -t tmpfs none {homes} && ") } else { String::new() };
+    command.args(["--mount", "sh", "-c", &format!("{mount}exec \"$@\""), "sh"]).arg(plain.get_program());
+    command.args(["--foreground", "--name", name, "--ncpus", "1", "--mem", "1gb", "--socket"]);
+    command.arg(sandbox.home().join(format!("{name}.sock")));
+    command.arg("--state").arg(sandbox.home().join(format!("state.{name}")));
+    Daemon(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+#[test]
+fn a_node_without_home_directories_ends_no_job() {
+    let Some([person]) = people("homeless") else { return };
+    if !Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success()) {
+        println!("homeless: skipped: needs unshare --mount");
+        return;
+    }
+    let homes = tempfile::tempdir().unwrap();
+    fs::set_permissions(homes.path(), Permissions::from_mode(0o755)).unwrap();
+    let home = homes.path().join(&person.name);
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(person.uid), Some(person.gid)).unwrap();
+    let moved = Command::new("usermod").arg("--home").arg(&home).arg(&person.name).status().unwrap();
+    assert!(moved.success());
+    let sandbox = Sandbox::new();
+    let socket =
+        |name: &str| format!("[[node]]\nname = \"{name}\"\nsocket = \"{}/{name}.sock\"\n", sandbox.home().display());
+    let config = format!("[server]\nshared = true\n{}{}", socket("m1"), socket("m2"));
+    fs::write(sandbox.home().join("lanai.toml"), config).unwrap();
+    for folder in [sandbox.home().parent().unwrap(), &sandbox.home()] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = homes.path().display().to_string();
+    let _nodeds = [noded(&sandbox, "m1", &path, true), noded(&sandbox, "m2", &path, false)];
+    sandbox.run("schedd", &[]).ok();
+    for node in ["m1", "m2"] {
+        sandbox.until(node, || sandbox.run("pbsnodes", &[node]).out.contains("state = free\n").then_some(()));
+    }
+    let submit = format!("cd {} && echo 'sleep 0.2; pwd > $PBS_JOBID' | qsub -l select=1:ncpus=1", home.display());
+    let ids: Vec<String> = (0..4).map(|_| person.shell(&sandbox, &submit).line()).collect();
+    let jobs: Vec<_> = ids.iter().map(|id| sandbox.ended(id)).collect();
+    for (id, job) in ids.iter().zip(&jobs) {
+        assert_eq!(job["Exit_status"], 0, "{job}");
+        assert!(job["exec_vnode"].as_str().unwrap().contains("m2"), "{job}");
+        assert!(home.join(id).exists());
+    }
+    let tried = ids.iter().map(|id| sandbox.run("tracejob", &[id]).ok());
+    let refused = tried.filter(|story| story.contains("is missing on ")).count();
+    assert!(refused > 0, "the bare node was tried");
 }

@@ -113,6 +113,7 @@ pub fn queued(id: u64, name: &str, list: &str) -> Record {
         qtime: SUBMITTED,
         etime: Some(SUBMITTED),
         not_before: None,
+        failed_hosts: Default::default(),
         highest: 0,
         eligibility: Default::default(),
         obittime: None,

@@ -19,7 +19,7 @@ use super::text::Text;
 use super::time::{Span, Time, Wall};
 use super::wishes::Wishes;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -423,6 +423,10 @@ pub struct Life {
     pub etime: Option<Time>,
     /// Not to be started again before (after a failed start).
     pub not_before: Option<Time>,
+    /// The hosts on which its latest starts failed by the host's fault. Until `not_before` it may start on any
+    /// other host.
+    #[serde(default)]
+    pub failed_hosts: BTreeSet<String>,
     /// Ended.
     pub obittime: Option<Time>,
     /// What of its dependencies bars it from starting.

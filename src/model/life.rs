@@ -15,7 +15,7 @@ use super::release::Division;
 use super::response::Rules;
 use super::retry::Again;
 use super::state::{Holds, State};
-use super::time::{Span, Time, Wall};
+use super::time::{Time, Wall};
 
 /// When an event happens, on both clocks, and the rules for attempts that go wrong.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,7 @@ impl Life {
             qtime: now,
             etime: None,
             not_before: None,
+            failed_hosts: Default::default(),
             obittime: None,
             bars: Default::default(),
             awaits: Vec::new(),
@@ -132,7 +133,10 @@ impl Job {
                 self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
-            Event::Shoved { .. } => self.life.not_before = None,
+            Event::Shoved { .. } => {
+                self.life.not_before = None;
+                self.life.failed_hosts.clear();
+            }
             Event::Launched { attempt, session, boot } => self.launched(*attempt, *session, boot),
             Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
             Event::SuspendWanted { .. }
@@ -321,7 +325,10 @@ impl Job {
             (_, Want::Gone(_)) if outcome.on_its_own => self.ended_before_deletion(outcome, moment),
             (how, Want::Requeue(_)) if outcome.on_its_own => self.over_by_itself(how, outcome, moment),
             (_, Want::Gone(_)) => self.finish(DELETED, true, moment),
-            (How::NodeFault(_), _) => self.start_failed(moment),
+            (How::NodeFault(_), _) => {
+                self.note_failed_host();
+                self.start_failed(moment);
+            }
             (How::AwaitsFiles(_), _) => self.await_files(moment),
             (How::ShepherdLost, _) if !self.spec.rerunnable => self.finish(LOST, false, moment),
             // Y17: what has come to its end in time is done.
@@ -329,7 +336,7 @@ impl Job {
             // Nothing was written down of it, and nobody else has ended it.
             (how, Want::Requeue(_)) if self.ended_unchecked(outcome) => self.over_by_itself(how, outcome, moment),
             (_, Want::Requeue(_)) => {
-                self.life.failed_starts = 0;
+                self.life.forget_failed_starts();
                 self.requeue(moment);
             }
             (How::ShepherdLost, _) => self.was_lost(moment),
@@ -369,7 +376,7 @@ impl Job {
             return self.finish(status, false, moment);
         }
         self.life.retries += 1;
-        self.life.failed_starts = 0;
+        self.life.forget_failed_starts();
         self.put_off(self.spec.retry_delay, moment);
         self.requeue(moment);
     }
@@ -410,20 +417,6 @@ impl Job {
         self.try_again(0, moment);
     }
 
-    /// M10: tried again after pauses that grow, but for so many failures that cost none, and held in
-    /// the end.
-    fn try_again(&mut self, free: u32, moment: Moment) {
-        self.life.failed_starts += 1;
-        let (failed, retries) = (self.life.failed_starts, moment.rules.retries);
-        if failed >= retries.most {
-            self.life.holds = self.life.holds.with(Holds::SYSTEM);
-            self.life.failed_starts = 0;
-        } else if failed > free {
-            self.put_off(retries.wait(failed - free), moment);
-        }
-        self.requeue(moment);
-    }
-
     /// M3: files to stage in are looked for again, however often. That is no failed start.
     fn await_files(&mut self, moment: Moment) {
         self.put_off(moment.rules.stage_in.retry, moment);
@@ -432,20 +425,12 @@ impl Job {
 
     /// M50, M51: from the beginning, but not round and round.
     fn over_limit(&mut self, moment: Moment) {
-        self.life.failed_starts = 0;
+        self.life.forget_failed_starts();
         self.put_off(moment.rules.retries.first, moment);
         self.requeue(moment);
     }
 
-    /// Not to be started for so long, and a sixty-fourth longer at most: what is put off about alike is
-    /// alike for the scheduler, however many jobs these are.
-    fn put_off(&mut self, wait: Span, moment: Moment) {
-        let step = (wait.0 / 64).max(1);
-        let until = moment.now.0.saturating_add(wait.0).saturating_add(step - 1);
-        self.life.not_before = (wait > Span(0)).then(|| Time(until - until % step));
-    }
-
-    fn requeue(&mut self, moment: Moment) {
+    pub(super) fn requeue(&mut self, moment: Moment) {
         self.life.state = State::Queued;
         self.life.want = Want::Run;
         self.life.boosted = moment.rules.boost && self.life.run.as_ref().is_some_and(|run| self.makes_way(run));

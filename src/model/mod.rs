@@ -77,6 +77,8 @@ pub mod event;
 
 pub mod life;
 
+mod failed_start;
+
 // What is over and runs once more.
 pub mod retry;
 

@@ -28,6 +28,8 @@ pub enum Bar {
     Hosts,
     /// The site forbids it (Q26).
     Veto,
+    /// A start of the job failed there by the node's fault (M10).
+    FailedStart,
 }
 
 impl Bar {
@@ -38,6 +40,7 @@ impl Bar {
             Bar::Restriction => "restriction",
             Bar::Hosts => "hosts",
             Bar::Veto => "vetoed",
+            Bar::FailedStart => "failed_start",
         }
     }
 }
@@ -395,7 +398,10 @@ pub(crate) mod tests {
         all.push(Reason::Limited(Box::new(Excess { stage: limit::Stage::Idle, ..of_user() })));
         all.extend([Reason::QueueStopped, Reason::NoWalltime, Reason::NoNodes, Reason::DedicatedTime]);
         all.extend([Reason::PrimeOnly, Reason::NonprimeOnly, Reason::AwaitsChoice, Reason::NotContiguous]);
-        all.extend([Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto].map(|bar| unsuitable(bar, false)));
+        all.extend(
+            [Bar::Requirement, Bar::Restriction, Bar::Hosts, Bar::Veto, Bar::FailedStart]
+                .map(|bar| unsuitable(bar, false)),
+        );
         all
     }
 

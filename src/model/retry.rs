@@ -75,7 +75,8 @@ impl Job {
         let life = &mut self.life;
         (life.state, life.want) = (State::Queued, Want::Run);
         (life.exit, life.obittime, life.ending, life.not_before) = (None, None, None, None);
-        (life.retries, life.failed_starts) = (0, 0);
+        life.retries = 0;
+        life.forget_failed_starts();
         (life.qtime, life.etime) = (moment.now, None);
         life.eligibility = Eligibility { accrues: Accrues::default(), since: moment.now, ..Eligibility::default() };
     }

@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// A job that waits: `"select=2:ncpus=4+1:ngpus=1 place=scatter:excl walltime=1:00:00"`, also
-    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `rank=N`, `array=X-Y:Z%M`, `site_lic=N` and the wishes that
+    /// `queue=NAME`, `qos=NAME`, `not_before=SECONDS`, `failed_on=HOST`, `rank=N`, `array=X-Y:Z%M`, `site_lic=N` and the wishes that
     /// `-W` knows.
     pub fn queued(mut self, id: u64, text: &str) -> Scene {
         let job = self.job(id, text);
@@ -336,6 +336,7 @@ impl Scene {
         };
         let not_before =
             words.remove("not_before").map(|seconds| Time(seconds.parse::<i64>().expect("seconds") * 1000));
+        let failed_on = words.remove("failed_on").map_or(BTreeSet::new(), |host| BTreeSet::from([host.to_string()]));
         let rank = words.remove("rank").map(|rank| rank.parse().expect("a rank"));
         let qos = words.remove("qos").map(String::from);
         let queue = words.remove("queue").unwrap_or("workq").to_string();
@@ -355,7 +356,7 @@ impl Scene {
                 qos,
                 ..spec(request, queue)
             }),
-            life: Life { not_before, rank, ..life() },
+            life: Life { not_before, failed_hosts: failed_on, rank, ..life() },
             elements: array.map(|(indices, _)| Arc::new(Elements::new(indices.count()))),
         }
     }
@@ -498,6 +499,7 @@ fn life() -> Life {
         qtime: Time(0),
         etime: Some(Time(0)),
         not_before: None,
+        failed_hosts: BTreeSet::new(),
         obittime: None,
         bars: Default::default(),
         awaits: Vec::new(),

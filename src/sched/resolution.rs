@@ -1,13 +1,17 @@
 //! What the policy adds to jobs' requests before nodes are looked for: who may share their nodes, sets
-//! of nodes, the site's veto. Most requests stay as they are.
+//! of nodes, the site's veto. Most requests stay as they are. A job whose start failed by the fault of a node is
+//! kept off that host for a while.
 
 use super::choice::Answer;
 use super::cluster::{Cluster, Condition};
+use super::matching;
 use super::nearness;
+use super::preference::Guide;
 use super::screen::Screen;
 use super::sets::Sets;
 use super::shape::{ClassId, ClassKey, Shape, Tenancy, facts};
 use super::snapshot::State;
+use super::space::Space;
 use crate::model::expression::Expression;
 use crate::model::policy::{Access, Allocation, Policy};
 use crate::model::resource::{ResourceList, Value};
@@ -19,7 +23,9 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct Resolved {
     classes: BTreeMap<ClassId, ClassKey>,
-    /// When a job need not wait any longer for a set of nodes that holds it.
+    /// Whether the policy adds something to every class.
+    by_policy: bool,
+    /// When a job need not wait any longer for a set of nodes that holds it, or may start again where a start failed.
     pub next: Option<Time>,
     /// What is made of requests in passes that come before.
     pub passes: Vec<Resolved>,
@@ -28,13 +34,15 @@ pub struct Resolved {
 impl Resolved {
     /// The classes of the jobs that wait.
     pub fn new(state: &State, policy: &Policy, now: Time) -> Resolved {
-        let whole = Resolved::whole(state, policy, now);
+        let mut whole = Resolved::whole(state, policy, now);
+        whole.keep_off_failed_hosts(state, policy, now);
         Resolved { passes: nearness::passes(state, policy, &whole), ..whole }
     }
 
     fn whole(state: &State, policy: &Policy, now: Time) -> Resolved {
         let mut resolved = Resolved::default();
         let Some(resolution) = Resolution::needed(state, policy, now) else { return resolved };
+        resolved.by_policy = true;
         for (&id, class) in &state.classes {
             // Jobs of a class start in their order: the first has waited longest, or stands before those.
             let first = class.jobs().next().map(|(_, waiting)| waiting.wait.since);
@@ -54,18 +62,53 @@ impl Resolved {
     /// The same with all classes changed further.
     pub fn narrowed(&self, state: &State, mut narrow: impl FnMut(&ClassKey) -> ClassKey) -> Resolved {
         let classes = state.classes.iter().map(|(&id, class)| (id, narrow(self.of(&class.key))));
-        Resolved { classes: classes.collect(), ..Resolved::default() }
+        Resolved { classes: classes.collect(), by_policy: true, ..Resolved::default() }
+    }
+
+    /// Lets the jobs that are put off start on other hosts than those on which they failed to start (M10), where
+    /// there are other hosts that could take them.
+    fn keep_off_failed_hosts(&mut self, state: &State, policy: &Policy, now: Time) {
+        let mut failed = failed_classes(state, now).peekable();
+        if failed.peek().is_none() {
+            return;
+        }
+        let cluster = &state.cluster;
+        let vacant = Space::vacant(cluster).guided(Arc::new(Guide::new(&policy.placement, cluster)));
+        for class in failed {
+            let elsewhere = elsewhere(self.of(class));
+            if matching::fits(&vacant, &elsewhere.shape) {
+                self.next = self.next.into_iter().chain(class.not_before).min();
+                self.classes.insert(class.id, elsewhere);
+            }
+        }
     }
 
     /// Whether classes that ask for the same may differ in what the policy makes of it.
     pub fn tells_apart(&self) -> bool {
-        !self.classes.is_empty()
+        self.by_policy
     }
 
     /// A class as the policy has it.
     pub fn of<'s>(&'s self, class: &'s ClassKey) -> &'s ClassKey {
         self.classes.get(&class.id).unwrap_or(class)
     }
+}
+
+/// The classes of the jobs that are put off because starts failed on some hosts.
+fn failed_classes(state: &State, now: Time) -> impl Iterator<Item = &ClassKey> {
+    let failed = state.alike.groups().filter(|(_, members)| members.shape.failed_hosts.is_some());
+    let ids = failed.flat_map(|(_, members)| members.classes.iter().map(|(_, id)| id));
+    let classes = ids.filter_map(|id| state.classes.get(id)).map(|class| &class.key);
+    classes.filter(move |class| class.not_before.is_some_and(|until| until > now))
+}
+
+/// A class that is put off, as one that may start now on hosts where no start failed.
+fn elsewhere(class: &ClassKey) -> ClassKey {
+    let failed_hosts = class.shape.failed_hosts.as_deref().cloned().unwrap_or_default();
+    let known = class.shape.screen.as_deref().cloned();
+    let shape = Shape::clone(&class.shape).renamed(&("elsewhere", &failed_hosts));
+    let screen = Screen { failed_hosts, ..known.unwrap_or_default() };
+    ClassKey { not_before: None, shape: Arc::new(Shape { screen: Some(Arc::new(screen)), ..shape }), ..class.clone() }
 }
 
 /// What the policy adds.
@@ -177,6 +220,21 @@ mod tests {
         let mixed =
             cluster("2 x ncpus=4").queued(1, "select=1:ncpus=1 naccess=singleuser").queued(2, "select=1:ncpus=4");
         assert_eq!(mixed.owned("bob").queued(3, "select=1:ncpus=1").starts(), "1 on n1; 2 on n2");
+    }
+
+    /// M10: a job whose start failed on a node is not put off on other hosts.
+    #[test]
+    fn m10_a_job_starts_elsewhere_at_once_where_its_start_failed_on_a_node() {
+        let failed = |nodes: &str| cluster(nodes).queued(1, "select=1:ncpus=2 not_before=60 failed_on=n1");
+        assert_eq!(failed("2 x ncpus=2").starts(), "1 on n2");
+        assert_eq!(failed("1 x ncpus=2").starts(), "", "there is no other host");
+        assert_eq!(failed("1 x ncpus=2, 1 x ncpus=1").starts(), "", "no other host can take it");
+        assert_eq!(failed("1 x ncpus=2").at(61).starts(), "1 on n1");
+        let busy = failed("2 x ncpus=2").running(9, "select=1:ncpus=1", "n2", 600);
+        assert_eq!((busy.starts().as_str(), busy.plan().next), ("", Some(Time(60_000))));
+        assert_eq!(busy.at(61).starts(), "1 on n1");
+        let both = cluster("3 x ncpus=2").queued(1, "select=2:ncpus=2 place=scatter not_before=60 failed_on=n1");
+        assert_eq!(both.queued(2, "select=1:ncpus=2").starts(), "1 on n2,n3; 2 on n1");
     }
 
     /// M47: the cycle is repeated when the first of those that wait for a set need not any longer.

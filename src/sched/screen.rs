@@ -13,6 +13,7 @@ use crate::model::cluster_path::{ClusterPath, Restriction};
 use crate::model::expression::Expression;
 use crate::model::host_list::HostList;
 use crate::model::reason::Bar;
+use std::collections::BTreeSet;
 
 /// What a job says of nodes, and the site of both.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,8 @@ pub struct Screen {
     pub restriction: Option<Restriction>,
     /// The hosts it takes.
     pub hosts: HostList,
+    /// The hosts on which starts of the job failed, as long as it is to start elsewhere.
+    pub failed_hosts: BTreeSet<String>,
     /// What must be true of a node.
     pub requirement: Option<Expression>,
     /// What must not be true of a node and the job.
@@ -42,7 +45,10 @@ fn is_passing(expression: Option<&Expression>) -> bool {
 
 impl Screen {
     fn asks_nodes(&self) -> bool {
-        !is_of_kinds(self.requirement.as_ref()) || !is_of_kinds(self.veto.as_ref()) || self.hosts.names_hosts()
+        !is_of_kinds(self.requirement.as_ref())
+            || !is_of_kinds(self.veto.as_ref())
+            || self.hosts.names_hosts()
+            || !self.failed_hosts.is_empty()
     }
 
     /// Why a node does not suit, as far as its kind tells.
@@ -118,6 +124,9 @@ pub fn objection(space: &Space, shape: &Shape, ix: NodeIx) -> Option<(Bar, Strin
         let groups = node.kind.map_or(&[][..], |kind| &space.cluster.kind(kind).terms.groups);
         if screen.hosts.names_hosts() && !screen.hosts.accepts(&node.host, groups) {
             return Some((Bar::Hosts, screen.hosts.to_string()));
+        }
+        if screen.failed_hosts.contains(&node.host) {
+            return Some((Bar::FailedStart, format!("the last start failed on {}", node.name)));
         }
         let may_change = is_passing(screen.requirement.as_ref()) || is_passing(screen.veto.as_ref());
         if space.is_vacant() && may_change {

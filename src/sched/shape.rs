@@ -34,9 +34,13 @@ pub struct ShapeId(u64);
 impl ShapeId {
     /// The shape of a job.
     pub fn of(job: &Job) -> ShapeId {
-        match array(job) {
-            None => ShapeId(stable_hash(&shape_key(job))),
-            Some(number) => ShapeId(stable_hash(&(shape_key(job), number))),
+        let id = match array(job) {
+            None => stable_hash(&shape_key(job)),
+            Some(number) => stable_hash(&(shape_key(job), number)),
+        };
+        match &job.life.failed_hosts {
+            hosts if hosts.is_empty() => ShapeId(id),
+            hosts => ShapeId(stable_hash(&(id, "failed_hosts", hosts))),
         }
     }
 }
@@ -177,6 +181,8 @@ pub struct Shape {
     pub kinds: Option<Arc<BTreeSet<KindIx>>>,
     /// What it says of nodes besides.
     pub screen: Option<Arc<Screen>>,
+    /// The hosts on which starts failed; None where none did.
+    pub failed_hosts: Option<Arc<BTreeSet<String>>>,
     /// Nodes do not restrict it: to find out what they would have for it.
     pub is_welcome_anywhere: bool,
     /// Which of the nodes that would do, if it says so itself.
@@ -206,6 +212,7 @@ impl Shape {
             id: ShapeId::of(job),
             screen: screen(job).map(Arc::new),
             array: array(job),
+            failed_hosts: Some(&job.life.failed_hosts).filter(|hosts| !hosts.is_empty()).cloned().map(Arc::new),
             ..Shape::asked(&job.spec.request, &job.spec.wishes, catalog)
         }
     }
@@ -245,6 +252,7 @@ impl Shape {
             sets: None,
             kinds: None,
             screen: None,
+            failed_hosts: None,
             is_welcome_anywhere: false,
             allocation: wishes.allocation,
             answer: None,
@@ -265,13 +273,13 @@ impl Shape {
 
     /// Whether it holds nothing of one job alone.
     pub fn is_common(&self) -> bool {
-        self.screen.is_none()
+        self.screen.is_none() && self.failed_hosts.is_none()
     }
 
     /// Whether it says nothing of nodes beyond its chunks and its place.
     pub fn is_unbound(&self) -> bool {
         let is_fixed = self.chunks.iter().all(|chunk| chunk.growing.is_empty());
-        is_fixed && self.screen.is_none() && self.pooled.is_empty() && self.geometry.is_none() && !self.is_single_task
+        is_fixed && self.is_common() && self.pooled.is_empty() && self.geometry.is_none() && !self.is_single_task
     }
 
     /// Whether at most one chunk goes on a node of this kind.
@@ -409,6 +417,7 @@ fn screen(job: &Job) -> Option<Screen> {
         cluster: wishes.cluster.clone().unwrap_or_default(),
         restriction: wishes.restrictions.clone(),
         hosts: wishes.hosts.clone(),
+        failed_hosts: BTreeSet::new(),
         requirement: wishes.requirements.clone(),
         veto: None,
         job: facts(&Credentials::of(job), &job.spec.request.list, wishes.cluster.as_ref().map(ToString::to_string)),

@@ -62,12 +62,13 @@ impl Objection {
 
     /// In the order in which nodes are asked, which is that of the codes.
     fn place(&self) -> usize {
-        const ORDER: [&str; 13] = [
+        const ORDER: [&str; 14] = [
             "attribute",
             "requirement",
             "restriction",
             "hosts",
             "vetoed",
+            "failed_start",
             "access_policy",
             "node_limit",
             "node_state",

@@ -1,8 +1,8 @@
 //! Tests of ends of jobs, failed starts and orders that come too late.
 
 use super::*;
+use crate::model::time::Span;
 use crate::sched::fixture::{self, cluster};
-use std::collections::BTreeSet;
 
 /// A job that has been started for the `attempt`th time, at that many hours.
 fn started(job: &mut Job, attempt: Attempt) -> Moment {
@@ -21,23 +21,6 @@ fn queued() -> Job {
     job.spec = std::sync::Arc::new(crate::model::job::Spec { rerunnable: true, ..(*job.spec).clone() });
     job.apply(&Event::Submitted, fixture::moment(0));
     job
-}
-
-#[test]
-fn a_start_that_fails_is_put_off_and_the_twentieth_in_a_row_holds_the_job() {
-    // M10.
-    let mut job = queued();
-    for attempt in 1..=20 {
-        let moment = started(&mut job, attempt);
-        ended(&mut job, attempt, How::NodeFault("full".into()), None, moment);
-        let wait = job.life.not_before.filter(|_| attempt < 20).map_or(0, |until| until.since(moment.now).0 / 1000);
-        let least = [60, 120, 240, 480, 960, 1920, 3600].get(attempt as usize - 1).copied().unwrap_or(3600);
-        let state = if attempt < 20 { State::Queued } else { State::Held };
-        assert_eq!(job.life.state, state, "attempt {attempt}");
-        assert!(attempt == 20 || (least..=least + least / 64).contains(&wait), "{attempt}: {wait}");
-    }
-    assert!(job.life.holds.contains(Holds::SYSTEM));
-    assert_eq!(job.life.failed_starts, 0, "released, it has all its tries again");
 }
 
 #[test]
@@ -119,20 +102,4 @@ fn a_start_that_is_confirmed_in_time_is_not_given_up() {
     job.apply(&Event::Launched { attempt: 1, session: 7, boot: String::new() }, moment);
     job.apply(&Event::StartTimedOut { attempt: 1, after: Span(1) }, moment);
     assert_eq!(job.life.want, Want::Run);
-}
-
-#[test]
-fn jobs_that_are_put_off_one_after_another_are_few_classes() {
-    let job = cluster("1 x ncpus=1").job(1, "select=1:ncpus=1");
-    let put_off = |now: i64, wait: Span| {
-        let mut job = job.clone();
-        job.put_off(wait, Moment { now: Time(now), ..fixture::moment(0) });
-        let until = job.life.not_before.unwrap();
-        assert!(until >= Time(now) + wait && until.0 <= now + wait.0 + wait.0 / 64, "{until:?}");
-        until
-    };
-    let hour = Span::seconds(3600);
-    let moments: BTreeSet<Time> = (0..100_000).map(|n| put_off(1_700_000_000_000 + 36 * n, hour)).collect();
-    assert!(moments.len() <= 66, "{}", moments.len());
-    assert_eq!(put_off(1_700_000_000_001, Span(50)), Time(1_700_000_000_051));
 }

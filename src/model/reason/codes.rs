@@ -54,6 +54,7 @@ pub const CODES: &[Code] = &[
     code(Stage::Match, "restriction", "job and node keep away from each other's cluster"),
     code(Stage::Match, "hosts", "the job names other hosts"),
     code(Stage::Match, "vetoed", "the site forbids it"),
+    code(Stage::Match, "failed_start", "the job's last start failed on this host; it is tried there again later"),
     code(Stage::Match, "access_policy", "who is there already does not share, or the job does not"),
     code(Stage::Match, "node_limit", "as many jobs are there as the node takes, of all or of this user"),
     code(Stage::Match, "node_state", "nodes are down, offline, or do not answer"),
