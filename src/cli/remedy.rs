@@ -29,7 +29,7 @@ pub fn remedy(reason: &Reason) -> &'static str {
         Reason::KeptForWider { .. } => "time, or asking for more processors at once",
         Reason::Unsuitable { .. } => "other wishes (qalter -W ...), or nodes that suit the job",
         Reason::UsedOutside { .. } => "the end of the processes outside the queue, or of jobs that run",
-        Reason::InUse { .. } => "less in use on the node (its load is in pbsnodes -a), or asking for less",
+        Reason::InUse(_) => "less in use on the node (its load is in pbsnodes -a), or asking for less",
         Reason::NoNodes => "a node that answers and is not offline (pbsnodes -l)",
         Reason::Reserved { .. } => "a walltime short enough to be over before that reservation (pbs_rstat), or its end",
         Reason::NotOpen { .. } => "its reservation being opened (pbs_rstat tells when), or another queue (qmove)",

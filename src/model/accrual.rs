@@ -66,7 +66,7 @@ impl Limit {
             Reason::UnderThreshold { .. } => Some(Limit::Worth),
             Reason::NeverEnough { .. } | Reason::NeverMatches { .. } | Reason::NeverNodes { .. } => None,
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => None,
-            Reason::InUse { .. } => None,
+            Reason::InUse(_) => None,
             Reason::Unsuitable { .. } | Reason::AwaitsChoice => None,
             Reason::WouldDelayBooking { .. } | Reason::BackfillDepth { .. } | Reason::KeptForWider { .. } => None,
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => None,

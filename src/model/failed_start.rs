@@ -11,6 +11,12 @@ impl Life {
         self.failed_starts = 0;
         self.failed_hosts.clear();
     }
+
+    /// Ends the pause after a failed start.
+    pub(super) fn start_anywhere_now(&mut self) {
+        self.not_before = None;
+        self.failed_hosts.clear();
+    }
 }
 
 impl Job {

@@ -133,10 +133,7 @@ impl Job {
                 self.start(Run { score: *score, extra: *extra, ..Run::new(*attempt, shares.clone(), moment.now) });
             }
             Event::StartRefused { .. } => self.put_off(moment.rules.retries.first, moment),
-            Event::Shoved { .. } => {
-                self.life.not_before = None;
-                self.life.failed_hosts.clear();
-            }
+            Event::Shoved { .. } => self.life.start_anywhere_now(),
             Event::Launched { attempt, session, boot } => self.launched(*attempt, *session, boot),
             Event::StartTimedOut { attempt, .. } => self.give_up_start(*attempt),
             Event::SuspendWanted { .. }

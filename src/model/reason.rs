@@ -195,22 +195,7 @@ pub enum Reason {
         outside: i64,
     },
     /// Too little is free now, and what is in use on nodes beyond what their jobs were given would do.
-    InUse {
-        /// Of which resource.
-        resource: String,
-        /// Asked for in all.
-        requested: String,
-        /// Free now.
-        available: String,
-        /// What there is in all.
-        total: String,
-        /// In use beyond what jobs were given.
-        in_use: String,
-        /// The node with the highest load of those.
-        node: String,
-        /// Its load average over a minute, as shown.
-        load: String,
-    },
+    InUse(Box<OutsideUse>),
     /// No node answers, or all are offline.
     NoNodes,
     /// Resources it would need are set aside by a reservation that is not for it.
@@ -259,12 +244,31 @@ pub enum Reason {
     },
 }
 
+/// Amounts that are in use on nodes beyond what jobs were given, with the load there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutsideUse {
+    /// The resource.
+    pub resource: String,
+    /// Requested in all.
+    pub requested: String,
+    /// Free now.
+    pub available: String,
+    /// What the cluster has.
+    pub total: String,
+    /// In use beyond what jobs were given.
+    pub in_use: String,
+    /// The node with the highest load of those.
+    pub node: String,
+    /// The load average of that node over a minute, as shown.
+    pub load: String,
+}
+
 impl Reason {
     /// Whether the job waits for room: such a job is promised some.
     pub fn is_blocked(&self) -> bool {
         match self {
             Reason::Busy { .. } | Reason::Scattered { .. } | Reason::UsedOutside { .. } | Reason::NoNodes => true,
-            Reason::InUse { .. } => true,
+            Reason::InUse(_) => true,
             Reason::NotContiguous | Reason::NoSet { .. } | Reason::Nowhere { .. } => true,
             Reason::WouldDelayBooking { .. } | Reason::Reserved { .. } => true,
             Reason::Unsuitable { .. } => !self.is_never(),
@@ -319,7 +323,7 @@ impl Reason {
             Reason::NoWalltime => "no_walltime",
             Reason::KeptForWider { .. } => "chunking",
             Reason::UsedOutside { .. } => "used_outside",
-            Reason::InUse { .. } => "in_use",
+            Reason::InUse(_) => "in_use",
             Reason::NoNodes => "node_state",
             Reason::Deferred { .. } => "deferred",
             Reason::Reserved { .. } => "window_acl",
@@ -375,7 +379,7 @@ pub(crate) mod tests {
             Reason::BackfillDepth { limit: 2 },
             Reason::KeptForWider { size: 2, until: at },
             Reason::UsedOutside { requested: text(), available: text(), total: text(), outside: 1 },
-            Reason::InUse {
+            Reason::InUse(Box::new(OutsideUse {
                 resource: text(),
                 requested: text(),
                 available: text(),
@@ -383,7 +387,7 @@ pub(crate) mod tests {
                 in_use: text(),
                 node: text(),
                 load: text(),
-            },
+            })),
             Reason::Reserved { window: text(), from: at },
             Reason::NotOpen { window: text() },
             Reason::OutlastsWindow { requested: text(), left: text() },

@@ -155,13 +155,13 @@ mod tests {
     #[test]
     fn a_state_directory_keeps_its_identity_and_no_two_have_the_same() {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let identity = |at: usize| StateFolder::hold(folders[at].path(), false).unwrap().identity();
-        let (first, second) = (identity(0).unwrap(), identity(1).unwrap());
+        let states = folders.each_ref().map(|folder| StateFolder::hold(folder.path(), false).unwrap());
+        let [first, second] = states.each_ref().map(|state| state.identity().unwrap());
         assert!(is_identity(&first) && is_identity(&second) && first != second, "{first} {second}");
-        assert_eq!(identity(0).unwrap(), first);
+        assert_eq!(states[0].identity().unwrap(), first);
         for damage in ["", "0123", &first.to_uppercase().replace('0', "g")] {
             fs::write(folders[0].path().join("identity"), damage).unwrap();
-            let error = identity(0).unwrap_err().to_string();
+            let error = states[0].identity().unwrap_err().to_string();
             assert!(error.contains("identity is damaged"), "{error}");
         }
     }

@@ -11,7 +11,7 @@ use super::shape::{ChunkShape, Need, Shape};
 use super::space::Space;
 use super::trial::Trial;
 use crate::model::policy::Allocation;
-use crate::model::reason::Reason;
+use crate::model::reason::{OutsideUse, Reason};
 use crate::model::resource::Value;
 use crate::model::select::Arrangement;
 
@@ -137,7 +137,7 @@ fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
     let short = shape.resources().into_iter().filter(|&index| used(index) > 0 || shape.total[index] > free[index]);
     let index = short.max_by_key(|&index| (shape.total[index] > free[index], used(index) > 0))?;
     let most = space.in_use().keys().map(|&ix| cluster.node(ix)).max_by_key(|node| node.load)?;
-    Some(Reason::InUse {
+    Some(Reason::InUse(Box::new(OutsideUse {
         resource: catalog.names()[index].clone(),
         requested: shape.shown_total(index, catalog),
         available: shape.shown(index, free[index].max(0), catalog),
@@ -145,7 +145,7 @@ fn in_use(space: &Space, shape: &Shape) -> Option<Reason> {
         in_use: shape.shown(index, used(index), catalog),
         node: most.name.clone(),
         load: format!("{:.1}", f64::from(most.load) / 1000.0),
-    })
+    })))
 }
 
 /// A value that no node has, among those that have the values before it.

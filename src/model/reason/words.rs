@@ -1,12 +1,23 @@
 //! Reasons in words: PBS's, where it has some. They are the `comment` of a job in `qstat`.
 
-use super::Reason;
+use super::{OutsideUse, Reason};
 use std::fmt;
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(if self.is_never() { "Can Never Run: " } else { "Not Running: " })?;
         self.write_said(f)
+    }
+}
+
+impl fmt::Display for OutsideUse {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let OutsideUse { resource, requested, available, total, in_use, node, load } = self;
+        write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total}")?;
+        if !is_none(in_use) {
+            write!(f, ", {in_use} in use beyond what jobs were given")?;
+        }
+        write!(f, "; load average {load} on {node})")
     }
 }
 
@@ -32,14 +43,7 @@ impl Reason {
             R::UnderThreshold { value, threshold } => {
                 write!(f, "Job is under job_sort_formula threshold value ({value} <= {threshold})")
             }
-            R::ArrayLimit { limit, expand } => {
-                write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")?;
-                match expand {
-                    None => Ok(()),
-                    Some(u32::MAX) => f.write_str(", more where there is room that nobody else wants"),
-                    Some(most) => write!(f, ", up to {most} where there is room that nobody else wants"),
-                }
-            }
+            R::ArrayLimit { limit, expand } => write_array_limit(f, *limit, *expand),
             R::Scattered { fitting, needed } => write!(f, "Not enough free nodes available (R: {needed} A: {fitting})"),
             R::Nowhere { said, nodes, .. } => write!(f, "Not enough free nodes available ({nodes} are: {said})"),
             R::NotContiguous => f.write_str("Not enough free nodes available side by side"),
@@ -58,13 +62,7 @@ impl Reason {
                 "Insufficient amount of resource: ngpus (R: {requested} A: {available} T: {total}, \
                  {outside} in use by processes outside the queue)"
             ),
-            R::InUse { resource, requested, available, total, in_use, node, load } => {
-                write!(f, "Insufficient amount of resource: {resource} (R: {requested} A: {available} T: {total}")?;
-                if !is_none(in_use) {
-                    write!(f, ", {in_use} in use beyond what jobs were given")?;
-                }
-                write!(f, "; load average {load} on {node})")
-            }
+            R::InUse(outside) => write!(f, "{outside}"),
             R::Reserved { window, .. } => write!(f, "Job would conflict with reservation or top job ({window})"),
             R::NotOpen { window } => write!(f, "Reservation {window} is not open"),
             R::OutlastsWindow { requested, left } => write!(f, "{}", Short("walltime", requested, left, left)),
@@ -80,6 +78,15 @@ impl Reason {
             R::AwaitsChoice => f.write_str("The site's program is choosing nodes"),
             R::Deferred { .. } => f.write_str("Job failed or could not be started; it is tried again after a pause"),
         }
+    }
+}
+
+fn write_array_limit(f: &mut fmt::Formatter, limit: u32, expand: Option<u32>) -> fmt::Result {
+    write!(f, "Number of concurrent running subjobs limit reached (L: {limit})")?;
+    match expand {
+        None => Ok(()),
+        Some(u32::MAX) => f.write_str(", more where there is room that nobody else wants"),
+        Some(most) => write!(f, ", up to {most} where there is room that nobody else wants"),
     }
 }
 

@@ -4,7 +4,7 @@ use super::View;
 use crate::model::excess::Excess;
 use crate::model::job::JobId;
 use crate::model::outlook::Rejection;
-use crate::model::reason::{Reason, is_none};
+use crate::model::reason::{OutsideUse, Reason, is_none};
 use crate::model::time::Time;
 
 impl View<'_> {
@@ -16,7 +16,7 @@ impl View<'_> {
             return format!("It can never start on this system as it is{since}: {}.", never(reason));
         }
         match reason {
-            Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::InUse { .. } => short(reason),
+            Reason::Busy { .. } | Reason::UsedOutside { .. } | Reason::InUse(_) => short(reason),
             Reason::ArrayLimit { .. } => short(reason),
             Reason::Scattered { .. } | Reason::NotContiguous | Reason::NoSet { .. } => apart(reason),
             Reason::NoNodes => "No node takes jobs now: none answers, or all are offline.".to_string(),
@@ -158,14 +158,7 @@ fn short(reason: &Reason) -> String {
             "Not enough ngpus is free now: asked for {requested}, free {available} of {total}; processes outside the \
              queue use {outside}."
         ),
-        Reason::InUse { resource, requested, available, total, in_use, node, load } => {
-            let beyond = format!("; {in_use} in use beyond what jobs were given");
-            let beyond = if is_none(in_use) { "" } else { &beyond };
-            format!(
-                "Not enough {resource} is free now: asked for {requested}, free {available} of {total}{beyond}. \
-                 The load average of {node} is {load}."
-            )
-        }
+        Reason::InUse(outside) => short_of_outside_use(outside),
         Reason::ArrayLimit { limit, expand } => {
             let most = super::counted(u64::from(*limit), "subjob");
             let more = match expand {
@@ -179,6 +172,16 @@ fn short(reason: &Reason) -> String {
         }
         _ => reason.to_string(),
     }
+}
+
+fn short_of_outside_use(outside: &OutsideUse) -> String {
+    let OutsideUse { resource, requested, available, total, in_use, node, load } = outside;
+    let beyond = format!("; {in_use} in use beyond what jobs were given");
+    let beyond = if is_none(in_use) { "" } else { &beyond };
+    format!(
+        "Not enough {resource} free: {requested} requested, {available} of {total} free{beyond}. \
+         The load average of {node} is {load}."
+    )
 }
 
 /// Why what is free does not do.

@@ -93,6 +93,7 @@ const ALL_KEYS: &str = r#"
     limits = { mem = "cancel after 5m", cput = "requeue" }
     start_timeout = "none"
     staging_timeout = "20m"
+    max_processes = 100
     max_failed_starts = 3
     retry = "2m"
     retry_max = "3h"
