@@ -256,3 +256,31 @@ fn a_priority_without_effect_is_told() {
     warned(&set, "the priority of queue `short` has no effect: [order] by = \"fcfs\" does not use it");
     assert_eq!(sandbox.run("qmgr", &["-c", "set queue short priority=0"]).err, "");
 }
+
+/// What decides is shown: the formula with its terms, the cluster, the pool.
+#[test]
+fn qstat_priority_shows_what_decides() {
+    let shown = |order: &str, submissions: [&[&str]; 2]| {
+        let sandbox = Sandbox::configured(&format!("[order]\n{order}\n[cycle]\nscheduling = false\n"));
+        let [one, _] = submissions.map(|more| sandbox.run("qsub", &[more, &["--", "true"]].concat()).line());
+        let document = sandbox.run("qstat", &["--priority", &one, "-F", "json"]).ok();
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        (sandbox.run("qstat", &["--priority", &one]).ok(), document["Jobs"][&one]["priority"].clone())
+    };
+    let (text, data) = shown("by = \"formula\"\nformula = \"job_priority + 7\"", [&["-p", "3"], &[]]);
+    assert!(text.contains("  Formula: ") && !text.contains("Weight"), "{text}");
+    assert!(data["formula"].as_str().is_some_and(|formula| formula.contains("job_priority")), "{data}");
+    let (text, data) = shown("by = \"cluster\"", [&["-W", "cluster=/a"], &["-W", "cluster=/b", "-p", "9"]]);
+    assert!(text.contains("  First:  on nodes of cluster /a, before jobs of all other clusters\n"), "{text}");
+    assert!(text.contains("cluster /a here, /b there"), "{text}");
+    assert_eq!(data["cluster"], "/a");
+    let (text, _) = shown("by = \"pool\"", [&[], &[]]);
+    assert!(text.contains("pool_satisfaction") && text.contains("operation_satisfaction"), "{text}");
+}
+
+#[test]
+fn a_stated_priority_of_0_is_shown_of_a_queue() {
+    let sandbox = Sandbox::configured("[[queue]]\nname = \"qprod\"\npriority = 0\n[[queue]]\nname = \"other\"\n");
+    assert!(sandbox.run("qstat", &["-Qf", "qprod"]).ok().contains("    Priority = 0\n"));
+    assert!(!sandbox.run("qstat", &["-Qf", "other"]).ok().contains("Priority"));
+}

@@ -159,7 +159,7 @@ pub fn of_queue<'a>(counted: &'a QueueCounts, resources: &Resources) -> Attribut
     let (queue, counts) = (&counted.queue, Counts::of(counted));
     let mut out = Attributes::default();
     out.text("queue_type", if queue.route.is_some() { "Route" } else { "Execution" });
-    if queue.priority != 0 {
+    if queue.has_priority {
         out.number("Priority", queue.priority);
     }
     if let Some(depth) = queue.backfill_depth {

@@ -14,6 +14,9 @@ pub struct Queue {
     pub name: String,
     /// Higher first.
     pub priority: i32,
+    /// Whether the configuration states the priority: as in PBS only then it is shown.
+    #[serde(default)]
+    pub has_priority: bool,
     /// Accepts jobs.
     pub enabled: bool,
     /// Its jobs may start; of a routing queue, its jobs are passed on.
@@ -154,6 +157,7 @@ impl Queue {
         Queue {
             name: name.to_string(),
             priority: 0,
+            has_priority: false,
             enabled: true,
             started: true,
             backfill_depth: None,

@@ -16,6 +16,9 @@ pub struct Turn {
     pub queue: String,
     /// Whether it asks for a reservation: such jobs come before all others, and take nothing from them (M1).
     pub is_reserved: bool,
+    /// Its cluster, where jobs go first on the nodes of their own clusters, whatever their scores.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// What goes before its score, in words; empty for nothing.
     pub precedence: String,
     /// What it is worth, and why.
@@ -38,6 +41,8 @@ pub struct Neighbours {
 pub enum Difference {
     /// One of them asks for a reservation, and the other does not.
     Reserved,
+    /// Their clusters: each goes first on the nodes of its own.
+    Cluster(String, String),
     /// What goes before the score, in words: of the one, and of the other.
     Tier(String, String),
     /// What an operator says of them: of the one, and of the other; None for nothing.
@@ -56,6 +61,9 @@ impl Turn {
     pub fn differences(&self, other: &Turn) -> Vec<Difference> {
         let mut all = Vec::new();
         all.extend((self.is_reserved != other.is_reserved).then_some(Difference::Reserved));
+        if let (Some(own), Some(theirs)) = (&self.cluster, &other.cluster) {
+            all.extend((own != theirs).then(|| Difference::Cluster(own.clone(), theirs.clone())));
+        }
         let tier = || Difference::Tier(self.precedence.clone(), other.precedence.clone());
         all.extend((self.worth.tier != other.worth.tier).then(tier));
         let (own, theirs) = (self.worth.system_priority(), other.worth.system_priority());
@@ -104,6 +112,7 @@ mod tests {
             account: None,
             queue: "workq".into(),
             is_reserved: false,
+            cluster: None,
             precedence: if tier == 0 { String::new() } else { format!("queue priority {tier}") },
             worth: Worth { job: JobId::job(1), tier, score, parts },
         }
@@ -140,6 +149,15 @@ mod tests {
         assert_eq!(told(&one, &ordered), ["SystemPriority(None, Some(5.0))"]);
         let with = |score| Turn { worth: Worth { score, ..turn(0, &[]).worth }, ..turn(0, &[]) };
         assert_eq!(told(&with(-1.0), &with(-0.5)), ["Score(-1.0, -0.5)"]);
+    }
+
+    #[test]
+    fn the_cluster_is_the_first_criterion() {
+        let of =
+            |cluster: &str, score| Turn { cluster: Some(cluster.into()), ..turn(0, &[("job_priority", score, 1.0)]) };
+        let expected = [r#"Cluster("/a", "/b")"#, "job_priority 1 5"];
+        assert_eq!(told(&of("/a", 1.0), &of("/b", 5.0)), expected);
+        assert_eq!(told(&of("/a", 1.0), &of("/a", 5.0)), expected[1..]);
     }
 
     #[test]

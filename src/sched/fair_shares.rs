@@ -6,6 +6,7 @@ use super::shares::{Due, Seat, Seating, Tree};
 use super::snapshot::State;
 use crate::model::credentials::Credentials;
 use crate::model::member::Member;
+use crate::model::policy::fair_share::Method;
 use crate::model::policy::{FairShare, Order, Policy};
 use crate::model::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,8 @@ pub(super) type Owners = BTreeMap<Owner, (usize, Arc<Credentials>)>;
 pub struct Shares {
     /// By user, then by the account asked for.
     dues: BTreeMap<User, Vec<(Option<String>, Due)>>,
+    /// Members with running jobs, by the account they asked for, and their factors.
+    running: Vec<(Member, f64)>,
     seats: Option<Seats>,
     /// How much of all usage is whose, where that counts.
     pub percents: Percents,
@@ -95,6 +98,10 @@ impl Shares {
             let due = seat.map(|seat| (account.clone(), dues.of(*seat)));
             shares.dues.entry(*user).or_default().extend(due);
         }
+        let runs = |member: &Member| state.usage().in_use(member) > 0.0;
+        let running =
+            seats.used.iter().filter(|(member, _)| policy.fair_share.method == Method::Linear && runs(member));
+        shares.running = running.map(|(member, seat)| (member.clone(), dues.of(*seat).factor)).collect();
         shares.seats = Some(seats);
         shares
     }
@@ -115,6 +122,11 @@ impl Shares {
     pub fn due(&self, class: &ClassKey) -> Option<Due> {
         let of_user = self.dues.get(&class.user)?;
         of_user.iter().find(|(account, _)| *account == class.who.account).map(|(_, due)| *due)
+    }
+
+    /// Members with running jobs and their factors, under the linear method.
+    pub fn running(&self) -> &[(Member, f64)] {
+        &self.running
     }
 
     /// All of them, with user and account.

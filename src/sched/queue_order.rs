@@ -81,13 +81,15 @@ impl<'s> QueueOrder<'s> {
     fn turn(&self, at: usize, yardstick: &Yardstick) -> Option<Turn> {
         let seat = self.seats.get(at)?;
         let worth = self.state.worth_by(yardstick, seat.place.1)?;
-        let who = &self.state.classes.get(&seat.class)?.key.who;
+        let key = &self.state.classes.get(&seat.class)?.key;
+        let (who, is_by_cluster) = (&key.who, self.policy.precedence.order == Order::Cluster);
         Some(Turn {
             rank: at as u64 + 1,
             user: who.user.clone(),
             account: who.account.clone(),
             queue: who.queue.clone(),
             is_reserved: !seat.is_unreserved,
+            cluster: is_by_cluster.then(|| key.cluster().to_string()),
             precedence: tiers::told(worth.tier),
             worth,
         })
@@ -236,7 +238,7 @@ mod tests {
             worth.parts.into_iter().map(|part| part.name).collect::<Vec<String>>()
         };
         assert_eq!([Order::Priority, Order::Cluster].map(parts), [["job_priority"]; 2]);
-        assert!(parts(Order::Pool).is_empty());
+        assert_eq!(parts(Order::Pool), ["pool_satisfaction", "operation_satisfaction"]);
     }
 
     /// I22.

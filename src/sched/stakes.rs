@@ -28,7 +28,9 @@ impl State {
             (Member::new(account.unwrap_or_default(), name(user)), factor * MAX_FAIRSHARE)
         };
         let mut all: Vec<(Member, f64)> = self.shares().all().map(standing).collect();
+        all.extend(self.shares().running().iter().map(|(member, factor)| (member.clone(), factor * MAX_FAIRSHARE)));
         all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup_by(|a, b| a.0 == b.0);
         all
     }
 }
@@ -72,6 +74,16 @@ mod tests {
         let stakes = scene.state.stakes(&scene.policy.fair_share, scene.now);
         let told: Vec<_> = stakes.iter().map(|stake| (stake.user.as_deref().unwrap_or_default(), stake.raw)).collect();
         assert_eq!(told, [("new", 0.0), ("p1", 6000.0), ("p2", 3000.0), ("p3", 1000.0)]);
+        // The jobs of p3 have all started: what they have is still shown.
+        let held = Held { cores: 1, ..Held::default() };
+        let member = Member::new("", "p3");
+        let charge = Charge { member, from: Time(0), to: None, held, amounts: Default::default(), factor: 1.0 };
+        Arc::make_mut(&mut scene.state.usage).charge(crate::model::job::JobId::job(9), &charge);
+        let mut scene = scene.at(2000);
+        scene.state.prioritise(&scene.policy, scene.now);
+        let told = scene.state.fair_share_priorities(&scene.policy.fair_share);
+        let users: Vec<&str> = told.iter().map(|(member, _)| member.user.as_str()).collect();
+        assert_eq!(users, ["new", "p2", "p3"]);
         scene.policy.fair_share.method = Method::Classic;
         assert_eq!(scene.state.fair_share_priorities(&scene.policy.fair_share), []);
     }

@@ -8,6 +8,7 @@ use super::formula::Subject;
 use super::merit::Merit;
 use super::node_count::fewest_nodes;
 use super::own_order;
+use super::pool_turns::PoolTurns;
 use super::shape::ClassKey;
 use super::snapshot::State;
 use super::tiers;
@@ -31,6 +32,8 @@ pub struct Yardstick<'s> {
     nodes: usize,
     /// The first thing in which the formula made no sense.
     fault: OnceCell<Fault>,
+    /// How well pools and operations are served, once somebody asks.
+    pools: OnceCell<PoolTurns>,
 }
 
 /// What the jobs of a class are worth.
@@ -58,7 +61,7 @@ impl<'s> Yardstick<'s> {
     /// wait.
     pub(super) fn new(state: &'s State, policy: &'s Policy, now: Time, shares: Arc<Shares>) -> Yardstick<'s> {
         let nodes = state.cluster.present().count();
-        Yardstick { state, policy, now, shares, nodes, fault: OnceCell::new() }
+        Yardstick { state, policy, now, shares, nodes, fault: OnceCell::new(), pools: OnceCell::new() }
     }
 
     /// What the jobs of a class are worth.
@@ -108,6 +111,18 @@ impl<'s> Yardstick<'s> {
     /// In what the formula made no sense for one of the jobs measured so far, whose score is 0 for that.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.get()
+    }
+
+    /// Why a job has this score where pools take turns: how well its pool will be served when its turn comes,
+    /// which is the score, negated, and how well its operation is served within the pool.
+    fn pool_parts(&self, job: JobId, class: &ClassKey, score: f64) -> Vec<Part> {
+        let classes = self.state.classes.values().map(|class| &**class);
+        let pools = self.pools.get_or_init(|| PoolTurns::new(self.state, self.policy, classes, self.now));
+        let (pool, operation) = (pools.pool_of(class), pools.place(job, class));
+        vec![
+            Part { input: pool, ..Part::named("pool_satisfaction", -score) },
+            Part::named("operation_satisfaction", operation),
+        ]
     }
 
     /// What a class asks for in all of a resource: bytes, seconds, plain numbers.
@@ -191,6 +206,10 @@ impl State {
             Order::Fcfs if class.system_priority.is_none() => {
                 let (rank, score) = self.first_come(job)?;
                 (score, vec![Part { input: rank.to_string(), ..Part::named("rank", score) }])
+            }
+            Order::Pool if class.system_priority.is_none() => {
+                let score = waiting.merit.score();
+                (score, yardstick.pool_parts(job, class, score))
             }
             _ => (waiting.merit.score(), yardstick.rate(class).parts(&waiting.wait)),
         };

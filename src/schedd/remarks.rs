@@ -18,6 +18,8 @@ pub fn comment(job: &Job, event: &Event, server: &str, wall: impl Fn(Time) -> Wa
         }
         Event::Released { .. } if job.life.holds.is_none() => Some(None),
         Event::Started { .. } | Event::Launched { .. } | Event::ContactRegained => Some(None),
+        // The comment said why it was suspended.
+        Event::Resumed { .. } => Some(None),
         Event::FailedRerun { .. } | Event::Retried { .. } => Some(None),
         Event::Shoved { .. } if is_put_off(job) => Some(None),
         Event::StartRefused { why, .. } => Some(Some(format!("{REFUSED}{why}"))),

@@ -11,11 +11,12 @@ use crate::model::census::uses::Counted;
 use crate::model::job::{Job, JobId};
 use crate::model::limit_use::LimitUse;
 use crate::model::outlook::{Explanation, Overtaker};
-use crate::model::policy::Policy;
+use crate::model::policy::{Order, Policy};
 use crate::model::pool::PoolUse;
 use crate::model::resource::Resources;
 use crate::model::stake::Stake;
 use crate::model::time::{Span, Time};
+use crate::model::turn::Neighbours;
 use crate::sched::forecast::{self, Budget, Outlook};
 use crate::sched::holes;
 use crate::sched::in_force::limits_in_force;
@@ -209,7 +210,16 @@ impl Study {
     fn places<E>(&self, jobs: &[JobId], each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
         let order = self.scene.order();
         let (all, at, places) = (order.len() as u64, self.scene.now, order.places_of(jobs));
-        places.chunks(PART).try_for_each(|places| each(Told::Placed { all, at, places: places.to_vec() }))
+        let formula = self.formula();
+        let told = |places: &[Neighbours]| Told::Placed { all, at, formula: formula.clone(), places: places.to_vec() };
+        places.chunks(PART).try_for_each(|places| each(told(places)))
+    }
+
+    /// The formula that gives jobs their scores.
+    fn formula(&self) -> Option<String> {
+        let rule = &self.scene.policy.precedence;
+        let formula = rule.formula.as_ref().filter(|_| rule.order == Order::Formula);
+        formula.map(ToString::to_string)
     }
 
     fn queue<E>(&self, most: Option<u64>, each: &mut dyn FnMut(Told) -> Result<(), E>) -> Result<(), E> {
@@ -217,7 +227,7 @@ impl Study {
         let (all, at) = (order.len() as u64, self.scene.now);
         let mut turns = order.turns().take(most.map_or(usize::MAX, |most| most as usize)).peekable();
         while turns.peek().is_some() {
-            each(Told::Queue { all, at, turns: turns.by_ref().take(PART).collect() })?;
+            each(Told::Queue { all, at, formula: self.formula(), turns: turns.by_ref().take(PART).collect() })?;
         }
         Ok(())
     }

@@ -283,7 +283,8 @@ impl<'a> View<'a> {
     fn fair_share(&mut self) {
         let (owner, spec) = (&self.record.job.owner, &self.record.job.spec);
         let priority = self.server.fair_share(&owner.user, spec.account.as_deref());
-        if let Some(priority) = priority.filter(|_| self.state() == State::Queued) {
+        let is_shown = matches!(self.state(), State::Queued | State::Begun | State::Running | State::Suspended);
+        if let Some(priority) = priority.filter(|_| is_shown) {
             self.out.resource("Resource_List", "fairshare", &Value::Float(priority));
         }
     }

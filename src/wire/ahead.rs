@@ -78,6 +78,8 @@ pub enum Told {
         all: u64,
         /// When that was so.
         at: Time,
+        /// The formula of the order, if that is what it goes by.
+        formula: Option<String>,
         /// Those asked for that wait.
         places: Vec<Neighbours>,
     },
@@ -87,6 +89,8 @@ pub enum Told {
         all: u64,
         /// When that was so.
         at: Time,
+        /// The formula of the order, if that is what it goes by.
+        formula: Option<String>,
         /// The next of them.
         turns: Vec<Turn>,
     },

@@ -23,25 +23,27 @@ pub fn queue(inquiry: &mut Inquiry, json: bool, out: &mut dyn Write) -> Result<(
     if json {
         return document_of_queue(inquiry, out);
     }
-    let (mut listed, mut places) = (Vec::new(), 0);
+    let (mut listed, mut places, mut by) = (Vec::new(), 0, None);
     inquiry.parts(Ahead::Queue(Some(LISTED)), &mut |_, told| {
-        if let Told::Queue { all, turns, .. } = told {
-            places = all;
+        if let Told::Queue { all, formula, turns, .. } = told {
+            (places, by) = (all, formula);
             listed.extend(turns);
         }
         Ok(())
     })?;
-    out.write_all(table(&listed, places, &inquiry.server.name).as_bytes()).map_err(Failure::from)
+    let table = table(&listed, places, &inquiry.server.name);
+    out.write_all((table + &formula_line("", by.as_deref())).as_bytes()).map_err(Failure::from)
 }
 
 /// Each part is written before the next is read: the queue may be long.
 fn document_of_queue(inquiry: &mut Inquiry, out: &mut dyn Write) -> Result<(), Failure> {
     let mut document = inquiry.document();
     inquiry.parts(Ahead::Queue(None), &mut |inquiry, told| {
-        let Told::Queue { all, turns, .. } = told else { return Ok(()) };
+        let Told::Queue { all, formula, turns, .. } = told else { return Ok(()) };
         for turn in &turns {
             let mut data = data(turn);
             data["of"] = all.into();
+            data["formula"] = formula.clone().into();
             document.thing("Jobs", &turn.worth.job.full(&inquiry.server.name), &attributes(turn, data));
         }
         out.write_all(&document.take()).map_err(Failure::from)
@@ -56,10 +58,10 @@ pub fn shown(
     json: bool,
     failures: &mut Vec<Failure>,
 ) -> Result<Vec<u8>, Failure> {
-    let (mut waiting, mut all) = (Vec::new(), 0);
+    let (mut waiting, mut all, mut formula) = (Vec::new(), 0, None);
     for told in inquiry.ask(Ahead::Places(ids.to_vec()))? {
-        if let Told::Placed { all: places, places: some, .. } = told {
-            all = places;
+        if let Told::Placed { all: places, formula: by, places: some, .. } = told {
+            (all, formula) = (places, by);
             waiting.extend(some);
         }
     }
@@ -68,7 +70,7 @@ pub fn shown(
     let records = inquiry.records(&others)?;
     let found: BTreeSet<JobId> = records.iter().map(|record| record.job.id).collect();
     failures.extend(others.iter().filter(|id| !found.contains(id)).map(|id| inquiry.unknown(*id)));
-    let view = View { inquiry, all };
+    let view = View { inquiry, all, formula };
     if json {
         return Ok(view.document(&waiting, &records));
     }
@@ -80,6 +82,8 @@ struct View<'a> {
     inquiry: &'a Inquiry,
     /// How many places there are.
     all: u64,
+    /// The formula of the order, if it has one.
+    formula: Option<String>,
 }
 
 impl View<'_> {
@@ -93,6 +97,10 @@ impl View<'_> {
         let (id, user, queue) = (self.id(own.worth.job), &own.user, &own.queue);
         let mut out = format!("Job {id} of {user} in queue {queue}{account}: {} of {}\n", own.rank, self.all);
         out += &parts(&own.worth.parts);
+        out += &formula_line("  ", self.formula.as_deref());
+        if let Some(cluster) = &own.cluster {
+            let _ = writeln!(out, "  First:  on nodes of cluster {cluster}, before jobs of all other clusters");
+        }
         if !own.precedence.is_empty() {
             let _ = writeln!(out, "  First:  {}", own.precedence);
         }
@@ -125,6 +133,7 @@ impl View<'_> {
         for Neighbours { own, above, below } in waiting {
             let mut data = data(own);
             data["of"] = self.all.into();
+            data["formula"] = self.formula.clone().into();
             data["before"] = self.neighbour(own, above.as_ref());
             data["after"] = self.neighbour(own, below.as_ref());
             document.thing("Jobs", &self.id(own.worth.job), &attributes(own, data));
@@ -174,6 +183,7 @@ fn data(turn: &Turn) -> Value {
     json!({
         "rank": turn.rank,
         "reserved": turn.is_reserved,
+        "cluster": turn.cluster,
         "tier": worth.tier,
         "precedence": turn.precedence,
         "score": worth.score,
@@ -184,6 +194,7 @@ fn data(turn: &Turn) -> Value {
 fn difference(difference: &Difference) -> Value {
     match difference {
         Difference::Reserved => json!({ "name": "reserved" }),
+        Difference::Cluster(own, other) => json!({ "name": "cluster", "own": own, "other": other }),
         Difference::Tier(own, other) => json!({ "name": "tier", "own": own, "other": other }),
         Difference::SystemPriority(own, other) => {
             json!({ "name": Worth::SYSTEM_PRIORITY, "own": own, "other": other })
@@ -199,6 +210,9 @@ fn sentence(difference: &Difference, comes_first: bool) -> String {
     match (difference, comes_first) {
         (Difference::Reserved, true) => "it asks for a reservation".to_string(),
         (Difference::Reserved, false) => "it asks for no reservation".to_string(),
+        (Difference::Cluster(own, other), _) => {
+            format!("cluster {own} here, {other} there: each goes first on the nodes of its own")
+        }
         (Difference::Tier(own, other), _) => format!("{} here, {} there", or_nothing(own), or_nothing(other)),
         (Difference::SystemPriority(own, other), _) => {
             let said = |number: &Option<f64>| number.map_or("none".to_string(), short);
@@ -229,7 +243,14 @@ fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// The formula of the order, as a line of its own; nothing where there is none.
+fn formula_line(indent: &str, formula: Option<&str>) -> String {
+    formula.map_or(String::new(), |formula| format!("{indent}Formula: {formula}\n"))
+}
+
+/// Weights and products are shown where there are any: the terms of a formula have none.
 fn parts(parts: &[Part]) -> String {
+    let columns = if parts.iter().any(|part| part.weight.is_some()) { 5 } else { 3 };
     let row = |part: &Part| {
         let number = |number: Option<f64>| number.map_or("--".to_string(), short);
         [part.name.clone(), part.input.clone(), short(part.factor), number(part.weight), number(part.product())]
@@ -240,7 +261,8 @@ fn parts(parts: &[Part]) -> String {
     let [w0, w1, w2, w3, w4] = [0, 1, 2, 3, 4].map(width);
     let line = |row: [&str; 5]| {
         let [name, input, factor, weight, product] = row;
-        format!("    {name:w0$}  {input:w1$}  {factor:>w2$}  {weight:>w3$}  {product:>w4$}\n")
+        let sum = format!("  {weight:>w3$}  {product:>w4$}");
+        format!("    {name:w0$}  {input:w1$}  {factor:>w2$}{}\n", if columns == 5 { &sum } else { "" })
     };
     let lines = rows.iter().map(|row| line(row.each_ref().map(String::as_str)));
     if rows.is_empty() { String::new() } else { std::iter::once(line(heads)).chain(lines).collect() }
@@ -254,7 +276,10 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
             names.push(&part.name);
         }
     }
+    let is_by_cluster = turns.iter().any(|turn| turn.cluster.is_some());
+    let clusters = is_by_cluster.then_some("Cluster");
     let heads = ["Rank", "Job ID", "Username", "Account", "Queue", "Score"].into_iter().chain(names.iter().copied());
+    let heads = heads.chain(clusters);
     let row = |turn: &Turn| {
         let of = |name: &&str| turn.worth.parts.iter().find(|part| part.name == **name);
         let products = names.iter().map(|name| of(name).map_or("--".to_string(), |part| short(part.counts())));
@@ -262,7 +287,8 @@ fn table(turns: &[Turn], all: u64, server: &str) -> String {
         let score = short(turn.worth.score);
         let first =
             [turn.rank.to_string(), turn.worth.job.full(server), turn.user.clone(), account, turn.queue.clone(), score];
-        first.into_iter().chain(products).collect::<Vec<String>>()
+        let cluster = turn.cluster.clone().filter(|_| is_by_cluster);
+        first.into_iter().chain(products).chain(cluster).collect::<Vec<String>>()
     };
     let mut out = if turns.is_empty() { String::new() } else { aligned(heads, turns.iter().map(row).collect()) };
     if all > turns.len() as u64 {
@@ -300,6 +326,7 @@ mod tests {
             account: (rank == 1).then(|| "wave".to_string()),
             queue: "workq".to_string(),
             is_reserved: false,
+            cluster: None,
             precedence: String::new(),
             worth: Worth { job: JobId::job(10 + rank), tier: 0, score, parts },
         }
@@ -348,10 +375,7 @@ and 7 more; -F json lists them all
         assert_eq!(told, ["fair_share 2500 here, 5000 there"]);
         let data = data(&first);
         assert_eq!((&data["rank"], &data["parts"][1]["product"]), (&json!(1), &json!(5000.0)));
-        assert_eq!(
-            parts(&[Part::named("walltime", 60.0)]).lines().nth(1),
-            Some("    walltime  60         60      --       --")
-        );
+        assert_eq!(parts(&[Part::named("walltime", 60.0)]).lines().nth(1), Some("    walltime  60         60"));
         assert_eq!([short(0.0), short(1e-9), short(-2.5), short(1e6)], ["0", "1.00e-9", "-2.5", "1000000"]);
         assert_eq!([-4.5e307, f64::NEG_INFINITY, 1_000_000_005.0].map(short), ["-4.50e307", "-inf", "1000000005"]);
     }

@@ -77,6 +77,8 @@ fn a_queue_is_created_closed_and_opened_once_it_has_a_type() {
     assert_eq!(site.told(&queue("gpu")), ["queue_type=Execution", "Priority=7", "enabled=True", "started=True"]);
     let made = site.config().queues().into_iter().find(|queue| queue.name == "gpu").unwrap();
     assert!(made.enabled && made.started && made.priority == 7);
+    site.set(queue("gpu"), &["priority=0"]).unwrap();
+    assert!(site.told(&queue("gpu")).contains(&"Priority=0".to_string()), "a stated 0 is shown, as in PBS");
     assert_eq!(site.say(Verb::Create, queue("gpu"), &[]), Err(Refusal::queue_exists()));
     site.say(Verb::Delete, queue("gpu"), &[]).unwrap();
     assert_eq!(site.say(Verb::Delete, queue("gpu"), &[]), Err(Refusal::unknown_queue()));

@@ -10,10 +10,12 @@ pub(super) const QUEUE_HEAD: &[Attribute] = &[
     at(
         "Priority",
         Form::Queue(
-            |queue| Some(queue.priority.to_string()).filter(|_| queue.priority != 0),
+            |queue| queue.has_priority.then(|| queue.priority.to_string()),
             |queue, text| {
                 let priority = number(text, "0").filter(|number| (-1024..=1023).contains(number));
-                priority.map(|priority| queue.priority = priority as i32).is_some()
+                let Some(priority) = priority else { return false };
+                (queue.priority, queue.has_priority) = (priority as i32, text.is_some());
+                true
             },
         ),
     ),

@@ -21,9 +21,11 @@ pub fn queue(section: &Section, resources: &Resources) -> Result<Queue, ConfigEr
     let priority = |v: &DeValue| whole(v).filter(|n| (-1024..=1023).contains(n));
     let amounts = |key| amounts(section, key, resources);
     let default = Queue::named("");
+    let stated = section.read("priority", "a whole number from -1024 to 1023", priority)?;
     Ok(Queue {
         name: section.require("name", NAME_OF_QUEUE, queue_name)?,
-        priority: section.read("priority", "a whole number from -1024 to 1023", priority)?.unwrap_or(0),
+        priority: stated.unwrap_or(0),
+        has_priority: stated.is_some(),
         enabled: section.read("enabled", BOOLEAN, boolean)?.unwrap_or(true),
         started: section.read("started", BOOLEAN, boolean)?.unwrap_or(true),
         backfill_depth: section.read("backfill_depth", DEPTH, depth)?,
