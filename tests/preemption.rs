@@ -84,6 +84,54 @@ fn an_element_ends_by_itself_where_preemption_is_passive() {
     assert_eq!(sandbox.read("begun"), "1\n2\n3\n", "none was begun twice");
 }
 
+/// The time after a word of `qstat --why`, such as `Promised:`, as far as the nodes.
+fn moment(why: &str, word: &str) -> Option<String> {
+    let line = why.lines().find_map(|line| line.trim_start().strip_prefix(word))?;
+    let (at, _) = line.trim_start().trim_start_matches("starts at ").split_once(" on ")?;
+    Some(at.to_string())
+}
+
+/// A job that waits until another has finished is promised the end of the other's walltime, and that does not move.
+#[test]
+fn a_promise_of_passive_preemption_agrees_with_the_prediction() {
+    for more in [&["-l", "walltime=300"][..], &["-l", "walltime=300", "-J", "1-2"]] {
+        let sandbox = sandbox("mode = \"passive\"\nno_agenda = \"wait\"");
+        submit(&sandbox, 0, more, LOW);
+        begun(&sandbox, "low");
+        let high = submit(&sandbox, 10, &["-l", "walltime=60"], HIGH);
+        let why = || sandbox.run("qstat", &["--why", &high]).ok();
+        let promised = sandbox.until("a promise", || moment(&why(), "Promised:"));
+        let why = why();
+        assert_eq!(moment(&why, "Predicted:"), Some(promised.clone()), "{why}");
+        // Shorter moves of a promise are no slips.
+        std::thread::sleep(Duration::from_millis(1500));
+        let other = submit(&sandbox, 5, &[], HIGH);
+        sandbox.until("a cycle", || sandbox.job(&other)["comment"].as_str().map(drop));
+        let why = sandbox.run("qstat", &["--why", &high]).ok();
+        assert_eq!(moment(&why, "Promised:"), Some(promised), "{why}");
+        let trace = sandbox.run("tracejob", &[&high]).ok();
+        assert!(!trace.contains("were changed") && !why.contains("Slipped"), "{trace}{why}");
+        std::fs::write(sandbox.file("go"), "").unwrap();
+        sandbox.ended(&high);
+    }
+}
+
+/// Without a walltime nobody knows when the other job ends, and no time is promised.
+#[test]
+fn no_time_is_promised_where_the_preempted_job_has_no_walltime() {
+    let sandbox = sandbox("mode = \"passive\"\nno_agenda = \"wait\"");
+    submit(&sandbox, 0, &[], LOW);
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], HIGH);
+    let why = || sandbox.run("qstat", &["--why", &high]).ok();
+    let text = sandbox.until("a promise", || Some(why()).filter(|text| text.contains("Promised:")));
+    assert!(text.contains("as soon as the preempted jobs have ended"), "{text}");
+    std::thread::sleep(Duration::from_millis(1500));
+    let other = submit(&sandbox, 5, &[], HIGH);
+    sandbox.until("a cycle", || sandbox.job(&other)["comment"].as_str().map(drop));
+    assert!(!why().contains("Slipped"), "{}", why());
+}
+
 /// Y8: an array that is lowered to two running subjobs keeps the oldest two, and the others run later.
 #[test]
 fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {

@@ -203,27 +203,39 @@ pub fn booking(
         until: promise.at + promise.span,
         nodes: promise.nodes.clone(),
         was: before.map(|before| before.at),
-        cause: before.filter(|before| promise.at > before.at).map(|before| cause(state, plan, windows, class, before)),
+        cause: before
+            .filter(|before| promise.at > before.at)
+            .and_then(|before| cause(state, plan, windows, (job, class), before)),
         earmark: state.earmark(job, plan.now),
     }
 }
 
-/// Why a promise became later.
-fn cause(state: &State, plan: &Plan, windows: &Windows, class: &ClassKey, before: &Booking) -> Cause {
+/// Why a promise became later. None for a job that starts as soon as preempted jobs have ended: until then its
+/// promise moves with the clock, though nothing has changed.
+fn cause(
+    state: &State,
+    plan: &Plan,
+    windows: &Windows,
+    (job, class): (JobId, &ClassKey),
+    before: &Booking,
+) -> Option<Cause> {
     let lost = |node: &&String| !state.cluster.find(node).is_some_and(|ix| state.cluster.node(ix).usable);
     if let Some(node) = before.nodes.iter().find(lost) {
-        return Cause::NodeLost { node: node.clone() };
+        return Some(Cause::NodeLost { node: node.clone() });
     }
     if let Some(window) = windows.in_the_way(class, &before.nodes, before.at, before.until) {
-        return Cause::Window { id: window.id.clone() };
+        return Some(Cause::Window { id: window.id.clone() });
     }
     if let Some(&(_, job)) = state.ends.first().filter(|&&(until, _)| until <= plan.now) {
-        return Cause::Overdue { job };
+        return Some(Cause::Overdue { job });
+    }
+    if before.at <= plan.now + OVERDUE && state.earmark(job, plan.now).is_some() {
+        return None;
     }
     let is_new = |job: &JobId| state.standing.promise(*job).is_none();
     let started = plan.starts.iter().map(|start| start.job);
     let mut ahead = started.chain(plan.bookings.iter().map(|booking| booking.job));
-    ahead.find(is_new).map_or(Cause::Changed, |by| Cause::Overtaken { by })
+    Some(ahead.find(is_new).map_or(Cause::Changed, |by| Cause::Overtaken { by }))
 }
 
 #[cfg(test)]

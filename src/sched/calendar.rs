@@ -271,7 +271,7 @@ impl<'s> Calendar<'s> {
             tally.release(until.max(self.now + OVERDUE), measure.counts(amounts));
         }
         let soonest = self.now + OVERDUE;
-        let making_way = self.state.standing.making_way().filter_map(|job| self.state.running.get(&job));
+        let making_way = self.state.making_way().filter_map(|job| self.state.running.get(&job));
         // Who is past its walltime ends by itself no later.
         for running in making_way.filter(|running| running.until > soonest) {
             tally.give(&measure.count(&running.taken), soonest, running.until);
@@ -289,7 +289,7 @@ impl<'s> Calendar<'s> {
         let over = at.max(self.now);
         let ends = self.state.ends.range(..=(over, LAST)).map(|&(_, job)| job);
         let stays = |job: &JobId| self.state.running.get(job).is_some_and(|running| running.until > over);
-        let give_way = self.state.standing.making_way().filter(stays);
+        let give_way = self.state.making_way().filter(stays);
         for (job, running) in ends.chain(give_way).filter_map(|job| Some((job, self.state.running.get(&job)?))) {
             for &ix in &running.nodes {
                 let hold = space.cluster.node(ix).tenants.get(&job);

@@ -109,12 +109,6 @@ impl Standing {
         action != Action::Finish || to.is_some_and(waits)
     }
 
-    /// The running jobs whose room can be given to others at any moment: those that leave, and fillers.
-    pub fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
-        let leaving = self.leaving.iter().filter(|(job, way)| !self.fillers.contains(job) && self.is_awaited(**way));
-        self.fillers.iter().chain(leaving.map(|(job, _)| job)).copied()
-    }
-
     /// The running jobs that have been told to make way, each with how.
     pub fn leaving(&self) -> impl Iterator<Item = (JobId, Action)> + '_ {
         let awaited = self.leaving.iter().filter(|(_, way)| self.is_awaited(**way));
@@ -142,8 +136,24 @@ impl State {
     /// its walltime ends at once but later than now, and a filler makes way at any moment.
     pub(super) fn planned_end(&self, job: JobId, until: Time, now: Time) -> Time {
         let soonest = now + OVERDUE;
-        let makes_way = self.standing.fillers.contains(&job) || self.standing.is_leaving(job);
-        if makes_way { soonest } else { until.max(soonest) }
+        if self.makes_way(job) { soonest } else { until.max(soonest) }
+    }
+
+    /// The running jobs whose resources can be given to others at any moment: fillers, and preempted jobs.
+    pub(super) fn making_way(&self) -> impl Iterator<Item = JobId> + '_ {
+        let preempted = self.standing.leaving.keys().filter(|job| !self.standing.fillers.contains(job));
+        self.standing.fillers.iter().chain(preempted).copied().filter(|job| self.makes_way(*job))
+    }
+
+    /// A job that may finish ends when its walltime is over. If it has none, its end is unknown: the job that
+    /// preempts it could be promised nothing, and its resources would not be kept.
+    fn makes_way(&self, job: JobId) -> bool {
+        if self.standing.fillers.contains(&job) {
+            return true;
+        }
+        let Some((_, action)) = self.standing.leaving.get(&job) else { return false };
+        let is_endless = self.running.get(&job).is_some_and(|running| running.is_endless());
+        self.standing.is_leaving(job) && (*action != Action::Finish || is_endless)
     }
 
     /// The running elements beyond what their arrays limit themselves to, which they have because nobody else
@@ -322,12 +332,12 @@ mod tests {
             job,
             Some(&Yielding { attempt: None, to, cause: Cause::Rank, action: Action::Finish, at: Time(0) }),
         );
-        assert_eq!((standing.is_leaving(job), standing.making_way().count()), (false, 0));
+        assert_eq!((standing.is_leaving(job), standing.leaving().count()), (false, 0));
         standing.note_told(
             job,
             Some(&Yielding { attempt: None, to, cause: Cause::Rank, action: Action::Requeue, at: Time(0) }),
         );
-        assert!(standing.is_leaving(job) && standing.making_way().eq([job]));
+        assert!(standing.is_leaving(job) && standing.leaving().eq([(job, Action::Requeue)]));
     }
 
     /// M34: what fillers give back is kept for the promise, and where nobody gives anything back nothing is.

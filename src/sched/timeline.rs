@@ -49,8 +49,8 @@ impl<'s> Timeline<'s> {
     /// The ends of what runs and of what this cycle has started.
     pub fn new(state: &'s State, started: BTreeMap<JobId, (Claim, Time)>, now: Time) -> Timeline<'s> {
         let new = started.iter().map(|(&job, &(_, until))| (until, job)).filter(|&(until, _)| until != Time::NEVER);
-        let endless =
-            state.standing.fillers().filter(|job| state.running.get(job).is_some_and(|running| running.is_endless()));
+        let is_endless = |job: &JobId| state.running.get(job).is_some_and(|running| running.is_endless());
+        let endless = state.making_way().filter(is_endless);
         let mut ends = Vec::with_capacity(state.ends.len() + started.len());
         ends.extend(&state.ends);
         ends.extend(new.chain(endless.map(|job| (now, job))));

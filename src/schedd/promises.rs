@@ -101,7 +101,15 @@ impl Promises {
         }
         kept.promise = promise;
         self.unwritten.insert(booking.job);
-        let slip = kept.slipped(booking.at, booking.cause.clone().unwrap_or(Cause::Changed));
+        // The promise of an earlier schedd, or one that had lapsed, has moved without a known cause.
+        let unknown = booking.was.is_none().then_some(Cause::Changed);
+        let slip = match booking.cause.clone().or(unknown) {
+            Some(cause) => kept.slipped(booking.at, cause),
+            None => {
+                kept.told = booking.at;
+                None
+            }
+        };
         let haste = if slip.is_some() || had_lapsed { SOON } else { FIGURES };
         self.slips.extend(slip.map(|slip| (now, booking.job, slip)));
         Some(haste)
@@ -204,6 +212,17 @@ mod tests {
         promises.take_in(&[], |_| false, Time(4000));
         promises.take_in(&[booking(1, 400)], |_| true, Time(5000));
         assert_eq!((row(&promises), promises.slips.len()), (Some((400, 400)), 0), "it had started meanwhile");
+    }
+
+    #[test]
+    fn a_promise_that_moves_with_the_clock_has_no_slip() {
+        let mut promises = Promises::default();
+        promises.take_in(&[booking(1, 100)], |_| true, Time(0));
+        let moved = Booking { was: Some(Time(100_000)), ..booking(1, 200) };
+        promises.take_in(&[moved], |_| true, Time(0));
+        assert_eq!((row(&promises), promises.slips.len()), (Some((200, 100)), 0));
+        promises.take_in(&[Booking { cause: Some(overdue(2)), ..booking(1, 300) }], |_| true, Time(0));
+        assert_eq!(promises.slips.iter().map(|(_, _, slip)| slip.from).collect::<Vec<Time>>(), [Time(200_000)]);
     }
 
     #[test]

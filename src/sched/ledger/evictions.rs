@@ -97,10 +97,12 @@ impl<'s> Ledger<'s> {
 
     /// The job for which others make way starts as soon as they have: the room is promised to it, before
     /// anybody else.
-    pub fn earmark(&mut self, candidate: Candidate<'s>, placement: &Placement) {
+    pub fn earmark(&mut self, candidate: Candidate<'s>, placement: &Placement, gone: &[(JobId, Action)]) {
         let Candidate { job, class, .. } = candidate;
         let name = |ix| self.state.cluster.node(ix).name.clone();
-        let at = self.now + OVERDUE;
+        let booked = self.plan.bookings.iter().find(|booking| booking.job == job).map(|booking| booking.at);
+        let freed = self.end_of_all(gone);
+        let at = booked.map_or(freed, |booked| booked.min(freed)).max(self.now + OVERDUE);
         self.plan.bookings.retain(|booking| booking.job != job);
         self.plan.bookings.push(Booking {
             job,
@@ -112,6 +114,14 @@ impl<'s> Ledger<'s> {
             cause: None,
             earmark: Some(self.now + KEPT),
         });
+    }
+
+    /// When all of these have made way at the latest, as far as that is known. A job that is not to finish makes
+    /// way at once.
+    fn end_of_all(&self, gone: &[(JobId, Action)]) -> Time {
+        let finishing = gone.iter().filter(|(_, action)| *action == Action::Finish);
+        let ends = finishing.filter_map(|(job, _)| self.state.running.get(job)).map(|running| running.until);
+        ends.filter(|until| *until != Time::NEVER).max().unwrap_or(self.now)
     }
 
     /// Room that is kept for somebody who does not come is free when that is over; at once, if it is not room

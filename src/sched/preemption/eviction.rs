@@ -141,8 +141,8 @@ impl<'s> Stage<'s> {
             return Room::Asked;
         }
         let by = Some(job.job);
+        ledger.earmark(job, &placement, &gone);
         ledger.preempt(gone.into_iter().map(|(job, action)| Preemption { job, by, cause, action }));
-        ledger.earmark(job, &placement);
         Room::Made
     }
 

@@ -214,6 +214,20 @@ fn a_job_that_is_not_an_array_leaves_at_once_or_at_its_end() {
     assert_eq!(passive(NoAgenda::Wait), ("1 for 2".to_string(), Action::Finish));
 }
 
+/// A job that finishes first frees its resources at the end of its walltime: the promise says so, in each cycle.
+#[test]
+fn a_start_is_promised_for_the_end_of_a_job_that_may_finish() {
+    let mut scene = scene("1 x ncpus=1", Trigger::Qube);
+    (scene.policy.preemption.mode, scene.policy.preemption.no_agenda) = (Mode::Passive, NoAgenda::Wait);
+    let mut scene = runs(scene, 1, "select=1:ncpus=1", "n1", (0, -9.0)).at(100).queued(2, "select=1:ncpus=1");
+    for now in [100, 130] {
+        let plan = scene.plan();
+        assert_eq!((plan.bookings[0].at, &plan.bookings[0].cause), (Time(10_000_000), &None), "{now}");
+        scene.apply(&plan);
+        scene = scene.at(130);
+    }
+}
+
 fn quality(name: &str, flag: Flag) -> Quality {
     Quality { flags: vec![flag], ..Quality::new(name, 0.5) }
 }

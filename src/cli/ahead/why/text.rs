@@ -180,7 +180,11 @@ impl View<'_> {
         if let Some(promise) = &self.found.record.promise {
             let on = if promise.nodes.is_empty() { String::new() } else { format!(" on {}", nodes(&promise.nodes)) };
             let (at, first) = (self.moment(promise.at), self.moment(promise.first));
-            let _ = writeln!(out, "  Promised:   {at}{on}; first promised for {first}");
+            let _ = if self.knows_start() || promise.earmark.is_none() {
+                writeln!(out, "  Promised:   {at}{on}; first promised for {first}")
+            } else {
+                writeln!(out, "  Promised:   room{on}, as soon as the preempted jobs have ended")
+            };
         }
         for (at, event) in &self.found.events {
             if let Event::Slipped { from, to, cause } = event {
@@ -189,6 +193,12 @@ impl View<'_> {
                 let _ = writeln!(out, "  Slipped:    at {at} from {from} to {to}: {cause}");
             }
         }
+    }
+
+    /// Whether the prediction has a time for the start.
+    fn knows_start(&self) -> bool {
+        let explanation = self.found.explanation.as_ref();
+        explanation.is_none_or(|explanation| matches!(explanation.prospect, Prospect::Starts { .. }))
     }
 
     fn prediction(&self, explanation: &Explanation) -> String {
