@@ -152,6 +152,25 @@ fn subjobs_beyond_a_lowered_limit_are_put_back_where_repair_is_on() {
     assert_eq!(sandbox.job(&subjobs[3])["run_count"], 2);
 }
 
+/// The comment says why a job is suspended, and is gone once it runs again.
+#[test]
+fn the_comment_of_a_suspended_job_ends_with_the_suspension() {
+    let sandbox = sandbox("mode = \"aggressive\"\naction = \"suspend\"");
+    let low = submit(&sandbox, 0, &[], LOW);
+    begun(&sandbox, "low");
+    let high = submit(&sandbox, 10, &[], "echo >high\nwhile [ ! -e done ]; do sleep 0.05; done\n");
+    begun(&sandbox, "high");
+    let comment = sandbox.job(&low)["comment"].as_str().unwrap_or_default().to_string();
+    assert!(comment.contains(&format!("suspended for job {high}")), "{comment}");
+    std::fs::write(sandbox.file("done"), "").unwrap();
+    sandbox.ended(&high);
+    sandbox.running(&low);
+    let comment = sandbox.job(&low)["comment"].as_str().unwrap_or_default().to_string();
+    assert!(!comment.contains("suspended"), "{comment}");
+    std::fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&low);
+}
+
 /// Y17: who writes down how far it has come when told so, and ends well, is done.
 #[test]
 fn a_job_that_checkpoints_on_its_signal_and_ends_well_is_done() {

@@ -180,6 +180,21 @@ fn the_fair_share_priority_is_shown_on_the_job() {
     assert_eq!(real(&share["factor"]) * 1e6, real(&shown));
 }
 
+/// A cycle in which no job of the account waits shows it of the running one as well.
+#[test]
+fn the_fair_share_priority_is_shown_of_a_running_job() {
+    let sandbox = sandbox(&format!("[fairshare]\nmethod = \"linear\"\nsubject = \"account\"\n{EQUALS}"));
+    let id = submit(&sandbox, "heavy", "runs", 1, "while [ ! -e go ]; do sleep 0.05; done");
+    sandbox.running(&id);
+    // More than there is: it waits for ever.
+    let other = submit(&sandbox, "light", "waits", 3, "true");
+    let share = |id: &str| sandbox.job(id)["Resource_List"]["fairshare"].clone();
+    sandbox.until("a cycle", || (!share(&other).is_null()).then_some(()));
+    assert!(share(&id).is_number(), "{}", sandbox.job(&id));
+    fs::write(sandbox.file("go"), "").unwrap();
+    sandbox.ended(&id);
+}
+
 /// Y1, Y2: who has less than its fair share is told so, and since when.
 #[test]
 fn who_starves_is_told_by_shares_and_by_why() {
