@@ -119,6 +119,15 @@ fn marks(crew: &Crew, wrong: &mut Vec<String>) -> BTreeMap<JobId, BTreeSet<u32>>
     marks
 }
 
+/// Whether the script had ended by itself when the order to end it came: such a job keeps its exit status.
+fn ended_before_its_deletion(story: &Story) -> bool {
+    let mut ends = story.events.iter().rev().filter_map(|event| match event {
+        Event::Ended { outcome, .. } => Some(outcome.on_its_own),
+        _ => None,
+    });
+    ends.next() == Some(true)
+}
+
 /// Over, with the status of its script, or as deleted when somebody wanted that.
 fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
     let code: i32 = story.name[1..].parse().unwrap();
@@ -129,7 +138,8 @@ fn right_end(crew: &Crew, id: JobId, story: &Story, wrong: &mut Vec<String>) {
     let should = if exit.deleted { DELETED } else { code };
     require(wrong, exit.status == should, || format!("exit status {}, not {should}", exit.status));
     require(wrong, !exit.deleted || asked.is_some(), || "deleted, which nobody wanted".into());
-    require(wrong, exit.deleted || asked != Some(true), || "not deleted, though qdel said so".into());
+    let was_late = ended_before_its_deletion(story);
+    require(wrong, exit.deleted || was_late || asked != Some(true), || "not deleted, though qdel said so".into());
 }
 
 /// Over when each of its elements is, with the status that theirs come to.
